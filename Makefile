@@ -1,0 +1,45 @@
+# Everything happens in a private .venv; `make` alone says what there is.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test slow check bench docs clean
+
+help: ## Say what the targets do
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(READY) ## Install Coterie and its tools into .venv
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; name another: make PYTHON=python3 $(MAKECMDGOALS)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY) ## Run the demonstration on the embedded data
+	$(BIN)/python examples/demo.py
+
+test: $(READY) ## Run the tests
+	$(BIN)/python -m pytest -q -n 2
+
+slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data)
+	$(BIN)/python -m pytest -q -m slow
+
+check: $(READY) ## Check format, lint, types and import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_imports.py
+
+bench: $(READY) ## Measure speed and memory, as ratios in one run
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/memory.py
+
+docs: $(READY) ## Check that the examples in README and docs run
+	$(BIN)/python -m pytest -q README.md docs
+
+clean: ## Remove .venv and everything that tools left
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""Coterie: clustered federated learning.
+
+>>> import coterie
+>>> result = coterie.run(algorithm="fedavg", dataset="digits", clients=5, rounds=2, epochs=1)
+>>> sorted(result.accuracy)
+['C', 'G', 'L', 'W_max', 'plus']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from coterie.algorithms import algorithm
+    from coterie.data import dataset, partition
+    from coterie.experiment import Result, resume, run
+    from coterie.models import model
+
+__version__ = "0.1.0"
+__all__ = ["CoterieError", "Result", "algorithm", "dataset", "model", "partition", "resume", "run"]
+
+# Imported when first used, so that `import coterie` and the command line start at once.
+_HOMES = {
+    "run": "coterie.experiment",
+    "resume": "coterie.experiment",
+    "Result": "coterie.experiment",
+    "algorithm": "coterie.algorithms",
+    "model": "coterie.models",
+    "dataset": "coterie.data",
+    "partition": "coterie.data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'coterie' has no attribute '{name}'")

@@ -1,0 +1,49 @@
+"""Federated averaging (McMahan et al., AISTATS 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coterie.algorithms import algorithm
+from coterie.messages import ClientId, Params, Train, Trained, weighted_mean
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("fedavg")
+@dataclass(kw_only=True)
+class FedAvg:
+    """One model for all: the mean of what the cohort trained, weighted by samples."""
+
+    transfers = 2.0
+    model: Params = field(init=False)
+
+    def begin(self, fed: Federation) -> None:
+        """θ ← θ⁰."""
+        self.model = fed.initial()
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
+        request = fed.request(Train(fed.plan), model=self.model)
+        replies = fed.ask(dict.fromkeys(cohort, request))
+        trained = [reply.answer(Trained) for reply in replies.values()]
+        if trained:
+            self.model = weighted_mean([t.params for t in trained], [t.samples for t in trained])
+
+    def model_for(self, client: ClientId) -> Params:
+        """Everyone receives θ."""
+        return self.model
+
+    def groups(self) -> None:
+        """There are none."""
+
+    def save(self) -> dict[str, Any]:
+        """θ is all there is."""
+        return {"model": self.model}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take θ back."""
+        self.model = state["model"]

@@ -1,0 +1,51 @@
+"""Every client alone: what a federation must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.messages import ClientId, Train
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("solo")
+@dataclass(kw_only=True)
+class Solo:
+    """Every client trains alone from the common start; nothing is shared."""
+
+    epochs: Annotated[
+        int | None, Ge(1), "epochs in all; by default what federated clients train on average, rounds·fraction·epochs"
+    ] = None
+
+    transfers = 0.0
+
+    def begin(self, fed: Federation) -> None:
+        """Each client makes the common start by itself."""
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """All clients go on with their own models; the epochs are spread evenly over the rounds."""
+        total = self.epochs or max(round(fed.rounds * fed.fraction * fed.plan.epochs), fed.plan.epochs)
+        epochs = total * fed.now // fed.rounds - total * (fed.now - 1) // fed.rounds
+        if epochs:
+            request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))
+            fed.ask(dict.fromkeys(fed.trainable, request))
+
+    def model_for(self, client: ClientId) -> None:
+        """The server has no model."""
+
+    def groups(self) -> None:
+        """There are none."""
+
+    def save(self) -> dict[str, Any]:
+        """The server has no state."""
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The server has no state."""

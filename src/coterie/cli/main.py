@@ -1,0 +1,154 @@
+"""``coterie``: the commands, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from coterie.registry import Registry
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+@app.callback()
+def coterie(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+) -> None:
+    """Clustered federated learning: find which clients belong together, and train a model per group."""
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Run folder.", metavar="RUN")],
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Go on with a run after any interruption."""
+    from coterie.cli.progress import make_progress
+    from coterie.cli.running import show
+    from coterie.experiment.folder import RunFolder
+    from coterie.experiment.run import resume as go_on
+
+    finished = RunFolder.open(folder).finished
+    result = go_on(folder, make_progress(quiet))
+    if quiet:
+        return
+    if finished:
+        typer.echo(f"{folder} is finished; nothing to do.")
+    else:
+        show(result)
+
+
+@app.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Run folder.", metavar="RUN")],
+    images: Annotated[Path, typer.Argument(help="A .npz file with the inputs as 'x' (and labels as 'y').")],
+    client: Annotated[
+        int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
+) -> None:
+    """Predict labels with what a run has trained."""
+    from coterie.experiment.predict import predict as predict_labels
+
+    prediction = predict_labels(folder, images, client, out)
+    if out is None:
+        typer.echo("\n".join(str(label) for label in prediction.labels))
+    typer.echo(prediction.summary, err=True)
+
+
+def _listing(kind: str, registry: Registry[Any], name: str | None, notes: dict[str, str] | None = None) -> None:
+    """Print a line per entry, or one entry with its options."""
+    if name is None:
+        width = max(len(entry) for entry in registry)
+        for entry in registry:
+            note = (notes or {}).get(entry, "")
+            typer.echo(f"{entry:<{width}}  {registry.summary(entry)}{note}")
+        typer.echo(f"\n'coterie {kind} NAME' shows the options of one.")
+        return
+    typer.echo(f"{name}: {registry.summary(name)}")
+    options = registry.options(name)
+    if not options:
+        typer.echo("  no options")
+    for option in options.values():
+        help = f"  {option.help}" if option.help else ""
+        typer.echo(f"  {option.name} = {option.default!r}{help}")
+
+
+Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+
+
+@app.command()
+def algorithms(name: Name = None) -> None:
+    """List the methods, or the options of one."""
+    from coterie.algorithms import ALGORITHMS
+
+    _listing("algorithms", ALGORITHMS, name)
+
+
+@app.command()
+def partitions(name: Name = None) -> None:
+    """List the ways to divide data among clients, or the options of one."""
+    from coterie.data import PARTITIONS
+
+    _listing("partitions", PARTITIONS, name)
+
+
+@app.command()
+def models(name: Name = None) -> None:
+    """List the networks, or the options of one."""
+    from coterie.models import MODELS
+
+    _listing("models", MODELS, name)
+
+
+@app.command()
+def datasets(name: Name = None) -> None:
+    """List the data sets, or the options of one."""
+    from coterie.data import DATASETS
+
+    _listing("datasets", DATASETS, name)
+
+
+def main() -> None:
+    """Run the command line; mistakes that the user can mend end in one line and exit code 2."""
+    from coterie.cli.running import add_run_command
+
+    add_run_command(app)
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        app(arguments, prog_name="coterie")
+    except KeyboardInterrupt:
+        _fail("interrupted; 'coterie resume' goes on with a run that has a folder", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        if isinstance(error, CoterieError):
+            _fail(str(error), 2)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(f"the disk is full ({error.filename or 'while writing'}): free some space, then 'coterie resume'", 2)
+        if isinstance(error, OSError) and error.filename:
+            _fail(f"'{error.filename}': {error.strerror}", 2)
+        _fail(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stdout.flush()
+    print(f"coterie: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,98 @@
+"""``coterie run``: every key of the configuration is a flag."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config, Key, keys, make_config, merge, parse_value, read_toml, to_toml
+
+if TYPE_CHECKING:
+    from coterie.experiment.result import Result
+
+
+def run(
+    config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
+    set: Annotated[
+        list[str] | None, typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE")
+    ] = None,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Write the full configuration; run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run, with an estimate of time, memory and megabytes.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that --out holds.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    **flags: Any,
+) -> None:
+    """Run a federation: one method on one data set."""
+    checked = _configuration(config, set or [], flags)
+    if print_config:
+        typer.echo(to_toml(checked))
+        return
+    if dry_run:
+        from coterie.experiment.estimate import estimate
+
+        typer.echo(estimate(checked).text())
+        return
+    from coterie.cli.progress import make_progress
+    from coterie.experiment.run import start
+
+    result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
+    if not quiet:
+        show(result)
+
+
+def show(result: Result) -> None:
+    """Print the table of a result, and where its files are."""
+    typer.echo(result.report())
+    typer.echo(f"Run folder: {result.folder}")
+
+
+def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any]) -> Config:
+    tables = {} if file is None else read_toml(file)
+    for key in keys():
+        value = flags.get(key.keyword)
+        if value is not None and value != []:
+            merge(tables, key.path, list(value) if key.is_list else value)
+    for text in settings:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
+        merge(tables, path.strip(), parse_value(value.strip()))
+    return make_config(tables, "" if file is None else str(file))
+
+
+def add_run_command(app: typer.Typer) -> None:
+    """Enter `run` with a flag for every key of the configuration."""
+    own = list(inspect.signature(run).parameters.values())[:-1]
+    hints = inspect.get_annotations(run, eval_str=True)
+    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    parameters += [_flag(key) for key in keys()]
+
+    def command(**given: Any) -> None:
+        run(**given)
+
+    command.__doc__ = run.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    app.command("run")(command)
+
+
+def _flag(key: Key) -> inspect.Parameter:
+    kinds = {int: int, int | None: int, float: float}
+    kind: Any = kinds.get(key.info.annotation, str)  # type: ignore[call-overload]
+    kind = list[str] if key.is_list else kind
+    default = key.info.default
+    shown = f"{key.help} [{default}]" if default not in (None, []) else key.help
+    option = typer.Option(key.flag, help=shown, metavar=_metavar(key), show_default=False)
+    return inspect.Parameter(
+        key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _metavar(key: Key) -> str:
+    return {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")

@@ -1,0 +1,178 @@
+"""A client: the only place where its samples are touched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.client.data import Index, LocalData
+from coterie.client.scoring import curriculum_order
+from coterie.client.store import State, Store
+from coterie.messages import (
+    Answer,
+    Array,
+    ClassCounts,
+    ClientId,
+    Compared,
+    Counted,
+    Evaluate,
+    Evaluated,
+    Failure,
+    Losses,
+    Params,
+    Reply,
+    Request,
+    Signature,
+    Signed,
+    Train,
+    Trained,
+    Verb,
+)
+from coterie.models import initial
+from coterie.similarity import signature
+from coterie.streams import stream
+from coterie.training import Diverged, Job, Trainer, evaluate, losses
+
+
+HOPELESS = 1e30
+"""Stands for a loss that is not finite, so that means and messages stay finite."""
+
+
+class Client:
+    """Answers requests from its own data and state."""
+
+    def __init__(self, id: ClientId, data: LocalData, store: Store, trainer: Trainer) -> None:
+        self.id = id
+        self._data, self._store, self._trainer = data, store, trainer
+
+    def answer(self, request: Request) -> Reply | Failure:
+        """Answer all verbs of a request, or none; only then is a new state kept."""
+        turn = _Turn(self.id, self._data, self._trainer, request, self._remembered(request))
+        try:
+            answers = tuple(turn.do(verb) for verb in request.verbs)
+        except Diverged as event:
+            return Failure(self.id, request.round, "diverged", str(event))
+        if turn.new_state is not None:
+            self._store.save(self.id, request.round, turn.new_state)
+        return Reply(self.id, request.round, answers)
+
+    def _remembered(self, request: Request) -> State:
+        """Return the state to start from: before this round if the request changes it, else the latest."""
+        changes = any(isinstance(verb, Train) and verb.keep for verb in request.verbs)
+        return self._store.load(self.id, before=request.round if changes else request.round + 1)
+
+
+class _Turn:
+    """One request being answered."""
+
+    def __init__(self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State) -> None:
+        self.id, self.data, self.trainer, self.request, self.state = id, data, trainer, request, state
+        self.new_state: State | None = None
+        self.made: dict[str, Params] = {}
+
+    def do(self, verb: Verb) -> Answer:
+        match verb:
+            case Train():
+                return self.train(verb)
+            case Evaluate():
+                return self.evaluate(verb)
+            case Losses():
+                return self.losses(verb)
+            case Signature():
+                labels = self.data.y[self.data.train] if verb.per_label else None
+                raw = self.data.x[self.data.train].reshape(len(self.data.train), -1)
+                return Signed(signature(raw, verb.p, labels).astype(np.float32))
+            case ClassCounts():
+                return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
+
+    def model(self, name: str) -> Params:
+        """Find a model by the names that verbs use."""
+        if name in self.made:
+            return self.made[name]
+        if name == "own" and "model" in self.state:
+            return self.state["model"]
+        if name in ("own", "initial"):
+            return initial(self.request.spec, self.request.seed)
+        return self.request.models[name]
+
+    def samples(self, on: str, share: float) -> Index:
+        if on == "train":
+            return self.data.train
+        return self.data.training_part(share, self.request.seed, self.id)[1]
+
+    def train(self, verb: Train) -> Trained:
+        plan, request = verb.plan, self.request
+        start: dict[str, Array] = {}
+        for name in verb.start:
+            start |= self.model(name)
+        used, _ = self.data.training_part(plan.holdout, request.seed, self.id)
+        x, y = self.data.load(used)
+        rng = stream(request.seed, verb.purpose, self.id, request.round)
+        order = None
+        if plan.curriculum is not None:
+            own = self.state.get("model", start)
+            order = curriculum_order(
+                plan.curriculum, lambda params: self.trainer.logits(request.spec, params, x), y, start, own, rng
+            )
+        job = Job(
+            request.spec,
+            plan,
+            start,
+            x,
+            y,
+            rng,
+            anchors=tuple((self.model(anchor.model), anchor.strength) for anchor in plan.anchors),
+            correction=self._correction(plan.correction),
+            mask=self._mask(plan.mask),
+            order=order,
+        )
+        outcome = self.trainer.train(job)
+        self.made["trained"] = outcome.params
+        changed: dict[str, Params] = {"model": outcome.params}
+        control: dict[str, Array] = {}
+        if job.correction is not None and outcome.steps:
+            # cᵢ⁺ = cᵢ − c + (θ_t − θ_i)/Σηₛ (SCAFFOLD, option II); the correction is c − cᵢ
+            path = sum(plan.lr.at(step) for step in range(outcome.steps))
+            own_control = self.state.get("control", {})
+            for name, correction in job.correction.items():
+                control[name] = (start[name] - outcome.params[name]) / np.float32(path) - correction
+            changed["control"] = {name: own_control.get(name, 0) + change for name, change in control.items()}
+        if verb.keep:
+            self.new_state = {**self.state, **changed}
+            self.state = self.new_state
+        return Trained(len(y), outcome.steps, outcome.loss, _selected(outcome.params, verb.send), control)
+
+    def _correction(self, name: str | None) -> Params | None:
+        if name is None:
+            return None
+        own = self.state.get("control", {})
+        return {key: value - own[key] if key in own else value for key, value in self.request.models[name].items()}
+
+    def _mask(self, name: str | None) -> Params | None:
+        return self.state.get("mask") if name == "own" else None if name is None else self.request.models[name]
+
+    def evaluate(self, verb: Evaluate) -> Evaluated:
+        spec, params = self.request.spec, self.model(verb.model)
+        if verb.on != "test":
+            return evaluate(self.trainer, spec, params, *self.data.load(self.samples(verb.on, verb.share)))
+        shared = verb.model not in ("own", "trained") or (verb.model == "own" and "model" not in self.state)
+        if self.data.common_test is not None and shared:
+            return self.data.common_test.evaluate(self.trainer, spec, params, self.data.test)
+        return evaluate(self.trainer, spec, params, *self.data.load_test())
+
+    def losses(self, verb: Losses) -> Compared:
+        x, y = self.data.load_test() if verb.on == "test" else self.data.load(self.samples(verb.on, verb.share))
+        table = np.stack(
+            [losses(self.trainer.logits(self.request.spec, self.model(name), x), y) for name in verb.models]
+        )
+        # A model whose loss is not a number loses; ties go to the first.
+        table = np.nan_to_num(table, nan=HOPELESS, posinf=HOPELESS)
+        means = table.mean(axis=1) if len(y) else np.zeros(len(table))
+        wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
+        self.made["best"] = self.model(verb.models[int(means.argmin())])
+        return Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()))
+
+
+def _selected(params: dict[str, Array], send: bool | tuple[str, ...]) -> dict[str, Array]:
+    if isinstance(send, bool):
+        return params if send else {}
+    return {name: value for name, value in params.items() if name.startswith(send)}

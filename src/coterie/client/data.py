@@ -1,0 +1,48 @@
+"""A client's own samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.messages import Array
+from coterie.streams import stream
+from coterie.training import CommonTest
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """Positions in raw arrays, gathered and normalised when they are used."""
+
+    x: Array
+    y: Index
+    train: Index
+    test_x: Array
+    test_y: Index
+    test: Index
+    classes: int
+    normalise: Callable[[Array], Floats]
+    common_test: CommonTest | None = None
+    """Set where the test part is a part of a test set for all."""
+
+    def training_part(self, share: float, seed: int, client: int) -> tuple[Index, Index]:
+        """Divide the training samples into those used and those held out, always the same ones."""
+        held = int(share * len(self.train))
+        if held == 0:
+            return self.train, self.train[:0]
+        shuffled = stream(seed, "holdout", client).permutation(self.train)
+        return np.sort(shuffled[held:]), shuffled[:held]
+
+    def load(self, index: Index) -> tuple[Floats, Index]:
+        """Return training samples, normalised, and their labels."""
+        return self.normalise(self.x[index]), self.y[index]
+
+    def load_test(self) -> tuple[Floats, Index]:
+        """Return the test part, normalised, and its labels."""
+        return self.normalise(self.test_x[self.test]), self.test_y[self.test]

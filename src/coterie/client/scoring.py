@@ -1,0 +1,47 @@
+"""In which order a curriculum shows a client's samples (ALGORITHMS 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.messages import Curriculum, Params
+from coterie.training import losses
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+SMALLEST_LOSS = 1e-12
+
+
+def curriculum_order(
+    curriculum: Curriculum,
+    logits: Callable[[Params], Floats],
+    y: Index,
+    received: Params,
+    own: Params,
+    rng: np.random.Generator,
+) -> Index:
+    """Return the samples from first to last: easiest first, hardest first, or at random."""
+    shuffled = rng.permutation(len(y))  # so that equal scores stand in random order
+    if curriculum.order == "random":
+        return shuffled
+    easiness = _easiness(curriculum, logits, y, received, own)[shuffled]
+    key = -easiness if curriculum.order == "curriculum" else easiness
+    return shuffled[np.argsort(key, kind="stable")]
+
+
+def _easiness(
+    curriculum: Curriculum, logits: Callable[[Params], Floats], y: Index, received: Params, own: Params
+) -> npt.NDArray[np.float64]:
+    """Return a score per sample, higher for easier ones; a loss that is not a number counts as hardest."""
+    judges, _, by_prediction = curriculum.score.partition("-")
+    outputs = [logits(model) for judge, model in (("G", received), ("L", own)) if judge in judges]
+    if by_prediction:
+        predictions = [output.argmax(axis=1) for output in outputs]
+        truth = predictions[1] if len(predictions) > 1 else y
+        return (predictions[0] == truth).astype(np.float64)
+    loss = np.mean([losses(output, y) for output in outputs], axis=0)
+    return 1.0 / np.nan_to_num(np.maximum(loss, SMALLEST_LOSS), nan=np.inf)

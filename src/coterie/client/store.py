@@ -1,0 +1,122 @@
+"""Where clients keep their state: in memory, on disk, or both.
+
+The last two generations are kept, each stamped with the round that made it. A round that is asked again,
+because the server died in it, starts from the state before it; what the lost attempt left is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from coterie.errors import CoterieError
+from coterie.messages import ClientId, Params
+
+State: TypeAlias = Mapping[str, Params]
+"""Parameter sets by purpose: ``model``, ``control``, ``mask``."""
+
+GENERATIONS = 2
+
+
+class Store(Protocol):
+    """Client states by client and round; one client is used by one thread at a time."""
+
+    def load(self, client: ClientId, before: int) -> State:
+        """Return the latest state of a round earlier than `before`; empty if there is none."""
+        ...
+
+    def save(self, client: ClientId, round: int, state: State) -> None:
+        """Keep the state of a round, and drop those of later rounds and all but the last two."""
+        ...
+
+
+class MemoryStore:
+    """States in this process."""
+
+    def __init__(self) -> None:
+        self._states: dict[ClientId, dict[int, State]] = {}
+
+    def load(self, client: ClientId, before: int) -> State:
+        """Return the latest state of a round earlier than `before`."""
+        states = self._states.get(client, {})
+        rounds = [round for round in states if round < before]
+        return states[max(rounds)] if rounds else {}
+
+    def save(self, client: ClientId, round: int, state: State) -> None:
+        """Keep the state of a round."""
+        earlier = {r: s for r, s in self._states.get(client, {}).items() if r < round}
+        kept = sorted(earlier)[1 - GENERATIONS :]
+        self._states[client] = {r: earlier[r] for r in kept} | {round: state}
+
+
+class DiskStore:
+    """One folder per client, one file per generation; a file appears whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self, client: ClientId, before: int) -> State:
+        """Return the latest state of a round earlier than `before`."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        rounds = [round for round in self._rounds(client) if round < before]
+        if not rounds:
+            return {}
+        path = self._path(client, max(rounds))
+        try:
+            arrays = load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise CoterieError(f"the state of client {client} in {path} can't be read: {error}") from None
+        state: dict[str, dict[str, object]] = {}
+        for key, array in arrays.items():
+            purpose, _, name = key.partition("/")
+            state.setdefault(purpose, {})[name] = array
+        return state  # type: ignore[return-value]
+
+    def save(self, client: ClientId, round: int, state: State) -> None:
+        """Keep the state of a round."""
+        from safetensors.numpy import save
+
+        path = self._path(client, round)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
+        try:
+            part.write_bytes(save(arrays))
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        rounds = self._rounds(client)
+        kept = set([r for r in rounds if r <= round][-GENERATIONS:])
+        for stale in set(rounds) - kept:
+            self._path(client, stale).unlink()
+
+    def _path(self, client: ClientId, round: int) -> Path:
+        return self.folder / str(client) / f"{round}.safetensors"
+
+    def _rounds(self, client: ClientId) -> list[int]:
+        try:
+            names = os.listdir(self.folder / str(client))
+        except FileNotFoundError:
+            return []
+        return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".safetensors"))
+
+
+class CachedStore:
+    """A disk store whose states also stay in memory."""
+
+    def __init__(self, disk: DiskStore) -> None:
+        self._disk, self._memory = disk, MemoryStore()
+
+    def load(self, client: ClientId, before: int) -> State:
+        """Return the latest state of a round earlier than `before`."""
+        return self._memory.load(client, before) or self._disk.load(client, before)
+
+    def save(self, client: ClientId, round: int, state: State) -> None:
+        """Keep the state of a round."""
+        self._disk.save(client, round, state)
+        self._memory.save(client, round, state)

@@ -1,0 +1,116 @@
+"""From a pooled data set to a federated one: the server's set first, then the clients' parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from coterie.data.federated import Dataset, FederatedData, Index, Samples
+from coterie.data.normalisation import measured
+from coterie.data.registries import PARTITIONS, Partition
+from coterie.errors import CoterieError
+from coterie.streams import stream
+
+_SERVER_SAMPLES = 2500
+_SERVER_FRACTION = 0.05
+_TEST_FRACTION = 0.2
+
+
+def divide(dataset: Dataset, partition_name: str, options: Mapping[str, Any], clients: int, seed: int) -> FederatedData:
+    """Divide a pooled data set among clients by a registered partition.
+
+    The server's set depends on the data and the seed only, not on the partition or the number of clients.
+    In `train` the clients' parts lie one after the other, and nothing else is there.
+    """
+    values = PARTITIONS.validate(partition_name, options)
+    server, rest = _reserve(dataset.train.y, stream(seed, "server set"))
+    if not 1 <= clients <= len(rest):
+        raise CoterieError(
+            f"{clients} clients cannot share data set '{dataset.name}', which has {len(rest)} training samples "
+            f"besides the server's {len(server)}: use 1 to {len(rest)} clients"
+        )
+    y = dataset.train.y[rest]
+    division = PARTITIONS[partition_name](y, clients, stream(seed, "partition"), **values)
+    parts = [rest[part] for part in _checked(division, partition_name, len(y), clients)]
+    if dataset.test is None:
+        halves = [_held_out(part, stream(seed, "test part", client)) for client, part in enumerate(parts)]
+        parts = [training for training, _ in halves]
+        test, test_parts = _side_by_side(dataset.train, [testing for _, testing in halves])
+    else:
+        test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
+        test_parts = _parts_of_own_labels(test.y, [dataset.train.y[part] for part in parts])
+    train, train_parts = _side_by_side(dataset.train, parts)
+    reserved = dataset.train[server]
+    return FederatedData(
+        name=dataset.name,
+        classes=dataset.classes,
+        train=train,
+        test=test,
+        train_parts=train_parts,
+        test_parts=test_parts,
+        common_test=dataset.test is not None,
+        server=reserved,
+        normalise=dataset.normalisation or measured(reserved.x),
+        true_groups=division.true_groups,
+    )
+
+
+def _reserve(y: Index, rng: np.random.Generator) -> tuple[Index, Index]:
+    """Return positions of the server's samples, balanced over classes, and of the rest, both ascending.
+
+    Classes give one sample each in turn. More than half of a class is taken last and only if there is no
+    other way, so that a rare class is not lost to the clients.
+    """
+    count = max(1, min(_SERVER_SAMPLES, round(_SERVER_FRACTION * len(y))))
+    shuffled = rng.permutation(len(y))
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    sizes = np.bincount(y)
+    rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    beyond_half = rank >= np.repeat(sizes // 2, sizes)
+    turn = np.lexsort((rng.random(len(y)), rank, beyond_half))
+    reserved = np.zeros(len(y), bool)
+    reserved[by_class[turn[:count]]] = True
+    return np.flatnonzero(reserved), np.flatnonzero(~reserved)
+
+
+def _checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
+    """Return the parts that a partition made; it may be a user's own, so they are looked at."""
+    parts = [np.asarray(part) for part in division.parts]
+    if len(parts) != clients:
+        raise CoterieError(f"partition '{name}' made {len(parts)} parts for {clients} clients: it must make one each")
+    for client, part in enumerate(parts):
+        fits = part.ndim == 1 and (len(part) == 0 or (part.dtype.kind in "iu" and 0 <= part.min() <= part.max()))
+        if not fits or (len(part) and part.max() >= samples):
+            raise CoterieError(
+                f"partition '{name}' gave client {client} something else than positions from 0 to {samples - 1}"
+            )
+    return [part.astype(np.int64) for part in parts]
+
+
+def _held_out(part: Index, rng: np.random.Generator) -> tuple[Index, Index]:
+    """Cut off a client's test part; who has two samples has one of either kind."""
+    count = max(1, round(_TEST_FRACTION * len(part))) if len(part) > 1 else 0
+    shuffled = rng.permutation(part)
+    return np.sort(shuffled[count:]), np.sort(shuffled[:count])
+
+
+def _side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, list[Index]]:
+    """Return the samples of all parts, one part after the other, and where each part now is."""
+    ends = np.cumsum([0, *map(len, parts)])
+    return samples[np.concatenate(parts)], [np.arange(a, b) for a, b in pairwise(ends)]
+
+
+def _parts_of_own_labels(y_test: Index, y_parts: Sequence[Index]) -> list[Index]:
+    """Per client, all test samples whose label it has in training (ALGORITHMS 0.4)."""
+    made: dict[tuple[int, ...], Index] = {}  # clients with the same labels share one array: 1000 of them are many
+    parts = []
+    for y in y_parts:
+        labels = np.unique(y)
+        key = tuple(labels.tolist())
+        if key not in made:
+            made[key] = np.flatnonzero(np.isin(y_test, labels))
+        parts.append(made[key])
+    return parts

@@ -1,0 +1,101 @@
+"""What every data source resolves to: clients with training and test parts, and the server's own set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0."""
+
+    x: Array
+    y: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: Any) -> Samples:
+        return Samples(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """From raw inputs to what networks see: ``(x / scale - mean) / std``, per channel for images."""
+
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, raw: Array) -> npt.NDArray[np.float32]:
+        """Return raw inputs, (n, channels, height, width) or (n, features), normalised."""
+        per_channel = (1, -1) + (1,) * (raw.ndim - 2)
+        std = np.asarray(self.std, np.float32)
+        factor: npt.NDArray[np.float32] = np.float32(1.0) / (np.float32(self.scale) * std)
+        offset: npt.NDArray[np.float32] = np.asarray(self.mean, np.float32) / std
+        x = raw.astype(np.float32)
+        x *= factor.reshape(per_channel)
+        x -= offset.reshape(per_channel)
+        return x
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A pooled, labelled data set, before it is divided among clients."""
+
+    name: str
+    train: Samples
+    test: Samples | None
+    classes: int
+    normalisation: Normalisation | None = None
+    """None: made from the server's set when the data are divided."""
+    users: npt.NDArray[np.int64] | None = None
+    """Who made each training sample, where that is known."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one input: (channels, height, width) or (features,)."""
+        return tuple(self.train.x.shape[1:])
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """A data set divided among clients."""
+
+    name: str
+    classes: int
+    train: Samples
+    test: Samples
+    train_parts: Sequence[Index]
+    """Per client, positions in `train`."""
+    test_parts: Sequence[Index]
+    """Per client, positions in `test`."""
+    common_test: bool
+    """True: `test` is a test set for all, in which the clients' parts may overlap. False: it consists of them."""
+    server: Samples
+    """Reserved before the clients got theirs, in every run alike."""
+    normalise: Normalisation
+    true_groups: npt.NDArray[np.int64] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one input: (channels, height, width) or (features,)."""
+        return tuple(self.train.x.shape[1:])
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return len(self.train_parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all raw arrays."""
+        return sum(part.x.nbytes + part.y.nbytes for part in (self.train, self.test, self.server))

@@ -1,0 +1,3 @@
+"""Inputs to predict labels for."""
+
+from __future__ import annotations

@@ -1,0 +1,14 @@
+"""Everyone gets the same mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.data.federated import Index
+from coterie.data.registries import Partition, partition
+
+
+@partition("iid")
+def iid(y: Index, clients: int, rng: np.random.Generator) -> Partition:
+    """Every client gets an equal share, drawn at random."""
+    return Partition([np.sort(part) for part in np.array_split(rng.permutation(len(y)), clients)])

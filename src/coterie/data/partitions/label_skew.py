@@ -1,0 +1,86 @@
+"""Every client knows only some of the labels ("#label k" of NIID-Bench; ALGORITHMS 8.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Gt, Le
+
+from coterie.data.federated import Index
+from coterie.data.registries import Partition, partition
+from coterie.errors import CoterieError
+
+_DRAWS = 100
+
+Owned = npt.NDArray[np.bool_]
+"""(clients, labels): who has which."""
+
+
+@partition("label-skew")
+def label_skew(
+    y: Index,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    rho: Annotated[float, Gt(0), Le(1), "Fraction of the labels that each client has."] = 0.2,
+) -> Partition:
+    """Every client has a fraction rho of the labels; the samples of a label are shared evenly by its owners."""
+    labels = np.unique(y)
+    each = max(1, round(rho * len(labels)))
+    if each * clients < len(labels):
+        rho_needed = math.ceil(1000 * math.ceil(len(labels) / clients) / len(labels)) / 1000
+        raise CoterieError(
+            f"partition 'label-skew': with rho = {rho:g} each of {clients} clients has {each} of {len(labels)} labels, "
+            f"so some label has no owner: use at least {math.ceil(len(labels) / each)} clients, "
+            f"or rho = {rho_needed:g}"
+        )
+    owned = _covering(clients, len(labels), each, rng)
+    pieces: list[list[Index]] = [[] for _ in range(clients)]
+    held = np.zeros(clients, np.int64)
+    for column, label in enumerate(labels):
+        owners = np.flatnonzero(owned[:, column])
+        # The odd samples go to those who hold least so far, so that with many clients few remain empty-handed.
+        owners = owners[np.lexsort((rng.random(len(owners)), held[owners]))]
+        positions = rng.permutation(np.flatnonzero(y == label))
+        for owner, piece in zip(owners, np.array_split(positions, len(owners)), strict=True):
+            pieces[owner].append(piece)
+            held[owner] += len(piece)
+    return Partition([np.sort(np.concatenate(piece)) for piece in pieces])
+
+
+def _covering(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
+    """Draw who has which labels, until every label has an owner."""
+    for _ in range(_DRAWS):
+        owned = _draw(clients, labels, each, rng)
+        if owned.any(axis=0).all():
+            return owned
+    return _mended(owned, rng)
+
+
+def _draw(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
+    """Give client i the label i modulo their number first, then others at random, all different."""
+    rows = np.arange(clients)
+    lots = rng.random((clients, labels))
+    lots[rows, rows % labels] = -1.0
+    owned = np.zeros((clients, labels), bool)
+    owned[rows[:, None], np.argpartition(lots, each - 1, axis=1)[:, :each]] = True
+    return owned
+
+
+def _mended(owned: Owned, rng: np.random.Generator) -> Owned:
+    """Give each label without owner to a client, in place of a label that others have as well.
+
+    Where clients are so few that a label may be left over, nearly all draws may leave one, so that drawing
+    alone would not end. There are fewer clients than labels then, and no two have the same first label; of
+    the owners of a shared label, one at least did not get it first and can give it up.
+    """
+    rows = np.arange(len(owned))
+    for label in np.flatnonzero(~owned.any(axis=0)):
+        spare = owned & (owned.sum(axis=0) > 1)
+        spare[rows, rows % owned.shape[1]] = False
+        client, given_up = rng.choice(np.argwhere(spare))
+        owned[client, given_up], owned[client, label] = False, True
+    return owned

@@ -1,0 +1,1 @@
+"""Readers of files: each turns one format into a pooled, checked `Dataset`."""

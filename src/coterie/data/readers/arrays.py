@@ -1,0 +1,141 @@
+"""From plain arrays, as they come out of a file, to a checked `Dataset`: the border where data are validated.
+
+The keys are ``x_train y_train``, optionally ``x_test y_test``, and ``user_train`` where it is known who made
+each training sample. Inputs may be
+
+- vectors, (n, features);
+- grey images, (n, height, width);
+- images (n, height, width, channels) with 1, 3 or 4 channels; where the last axis cannot be channels, but
+  the second can, (n, channels, height, width).
+
+Inside Coterie images are (n, channels, height, width). Bytes (uint8) are kept, all else becomes float32.
+Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.federated import Array, Dataset, Samples
+from coterie.data.normalisation import published
+from coterie.errors import CoterieError
+
+_CHANNELS = (1, 3, 4)
+_CLASSES_WITHOUT_DOUBT = 1000
+
+
+def dataset_from_arrays(name: str, arrays: Mapping[str, Array], place: str) -> Dataset:
+    """Return the data set that the arrays make up; `place` is where they came from, for messages."""
+    train = _samples(arrays, "train", place)
+    if train.y.min() > 0:
+        raise CoterieError(
+            f"{place}: the labels in y_train start at {train.y.min()}, but must start at 0: "
+            f"subtract {train.y.min()} from all labels"
+        )
+    classes = int(train.y.max()) + 1
+    if classes > max(len(train), _CLASSES_WITHOUT_DOUBT):
+        raise CoterieError(
+            f"{place}: the largest label in y_train is {classes - 1}, with only {len(train)} samples: "
+            "number the classes 0, 1, 2, ..."
+        )
+    test = _samples(arrays, "test", place) if "x_test" in arrays else None
+    if test is not None:
+        _check_alike(arrays, place)
+        if test.y.max() >= classes:
+            raise CoterieError(
+                f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
+                f"{classes - 1}: a model cannot learn a class that is only in the test part"
+            )
+    users = _users(arrays["user_train"], len(train), place) if "user_train" in arrays else None
+    return Dataset(name, train, test, classes, published(name, train.x), users)
+
+
+def _samples(arrays: Mapping[str, Array], part: str, place: str) -> Samples:
+    x_key, y_key = f"x_{part}", f"y_{part}"
+    x = _inputs(arrays[x_key], f"{place}: {x_key}")
+    y = _labels(arrays[y_key], f"{place}: {y_key}")
+    if len(x) != len(y):
+        raise CoterieError(f"{place}: {x_key} has {len(x)} samples, but {y_key} has {len(y)} labels: each needs one")
+    return Samples(x, y)
+
+
+def _inputs(raw: Array, where: str) -> Array:
+    """Return inputs as bytes or float32, images as (n, channels, height, width)."""
+    if raw.dtype.kind not in "buif":
+        raise CoterieError(f"{where} is of type {raw.dtype}: inputs must be numbers, such as uint8 or float32")
+    x = _channels_first(raw, where)
+    if x.size == 0:
+        raise CoterieError(f"{where} is empty, with shape {raw.shape}: it needs at least one sample")
+    if x.dtype != np.uint8:
+        with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is reported below
+            x = x.astype(np.float32)
+        wrong = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+        if len(wrong):
+            raise CoterieError(
+                f"{where} has {len(wrong)} of {len(x)} samples with NaN or infinite values, first in sample "
+                f"{wrong[0]}: replace these values or drop the samples"
+            )
+    return np.ascontiguousarray(x)
+
+
+def _channels_first(raw: Array, where: str) -> Array:
+    """Return inputs in the layout used inside; which layouts are understood is said above."""
+    match raw.ndim:
+        case 2:
+            return raw
+        case 3:
+            return raw[:, None]
+        case 4 if raw.shape[3] in _CHANNELS:
+            return raw.transpose(0, 3, 1, 2)
+        case 4 if raw.shape[1] in _CHANNELS:
+            return raw
+    raise CoterieError(
+        f"{where} has shape {raw.shape}: inputs must be (n, features), (n, height, width) or "
+        "(n, height, width, channels) with 1, 3 or 4 channels"
+    )
+
+
+def _labels(raw: Array, where: str) -> npt.NDArray[np.int64]:
+    if raw.ndim != 1:
+        raise CoterieError(f"{where} has shape {raw.shape}: labels must be (n,), one class number per sample")
+    if len(raw) == 0:
+        raise CoterieError(f"{where} is empty: it needs at least one label")
+    if raw.dtype.kind not in "iu":
+        raise CoterieError(
+            f"{where} is of type {raw.dtype}: labels must be integers 0, 1, 2, ... (such as y.astype(int))"
+        )
+    y = raw.astype(np.int64)
+    negative = np.flatnonzero(y < 0)
+    if len(negative):
+        raise CoterieError(
+            f"{where} has {len(negative)} negative labels, first {y[negative[0]]} in sample {negative[0]}: "
+            "labels must start at 0"
+        )
+    return y
+
+
+def _check_alike(arrays: Mapping[str, Array], place: str) -> None:
+    """Training and test inputs must have one shape, and be in the same units."""
+    train, test = arrays["x_train"], arrays["x_test"]
+    if train.shape[1:] != test.shape[1:]:
+        raise CoterieError(
+            f"{place}: inputs have the shape {train.shape[1:]} in x_train, but {test.shape[1:]} in x_test: "
+            "they must have the same shape"
+        )
+    if (train.dtype == np.uint8) != (test.dtype == np.uint8):
+        raise CoterieError(
+            f"{place}: x_train is of type {train.dtype}, but x_test of type {test.dtype}: uint8 means shades "
+            "0..255, so both parts or none must be uint8"
+        )
+
+
+def _users(raw: Array, samples: int, place: str) -> npt.NDArray[np.int64]:
+    if raw.shape != (samples,) or raw.dtype.kind not in "iu":
+        raise CoterieError(
+            f"{place}: user_train has shape {raw.shape} and type {raw.dtype}: it must hold one integer for each of "
+            f"the {samples} training samples"
+        )
+    return raw.astype(np.int64)

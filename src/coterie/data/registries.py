@@ -1,0 +1,86 @@
+"""The registries of data sets and partitions, and the decorators that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from coterie.data.federated import Dataset, FederatedData, Index
+from coterie.registry import Registry
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Who gets what: per client, positions in the labels that were divided."""
+
+    parts: Sequence[Index]
+    true_groups: Index | None = None
+    """Per client, where the partition plants groups."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of a data set before it is read."""
+
+    divided: bool = False
+    """True: it comes divided among clients, and takes no partition."""
+    clients: int = 100
+    """How many clients there are unless the user says otherwise."""
+    file: str | None = None
+    """The file which it needs in the folder of data sets."""
+
+
+DATASETS: Registry[Callable[..., Any]] = Registry("data set", "coterie.data.sources")
+PARTITIONS: Registry[Callable[..., Partition]] = Registry("partition", "coterie.data.partitions")
+
+_TRAITS: dict[Callable[..., Any], Traits] = {}
+
+PooledSource = TypeVar("PooledSource", bound=Callable[..., Dataset])
+DividedSource = TypeVar("DividedSource", bound=Callable[..., FederatedData])
+PartitionFunction = TypeVar("PartitionFunction", bound=Callable[..., Partition])
+
+
+def dataset(
+    name: str, *, clients: int = Traits.clients, file: str | None = None
+) -> Callable[[PooledSource], PooledSource]:
+    """Register a function ``(*, options) -> Dataset``: data that a partition divides among the clients.
+
+    `clients` is the usual number of clients; `file` a file of the folder of data sets that must be there.
+    """
+
+    def enter(source: PooledSource) -> PooledSource:
+        _TRAITS[source] = Traits(clients=clients, file=file)
+        DATASETS.register(name)(source)
+        return source
+
+    return enter
+
+
+def divided_dataset(name: str, *, clients: int = Traits.clients) -> Callable[[DividedSource], DividedSource]:
+    """Register a function ``(clients, seed, *, options) -> FederatedData``: data that come divided already."""
+
+    def enter(source: DividedSource) -> DividedSource:
+        _TRAITS[source] = Traits(divided=True, clients=clients)
+        DATASETS.register(name)(source)
+        return source
+
+    return enter
+
+
+def partition(name: str) -> Callable[[PartitionFunction], PartitionFunction]:
+    """Register a function ``(y, clients, rng, *, options) -> Partition`` of the labels y to be divided.
+
+    What it returns are positions in y; all its randomness comes from the generator `rng`.
+    """
+
+    def enter(function: PartitionFunction) -> PartitionFunction:
+        PARTITIONS.register(name)(function)
+        return function
+
+    return enter
+
+
+def traits(name: str) -> Traits:
+    """Return what is known of a registered data set before it is read."""
+    return _TRAITS.get(DATASETS[name], Traits())

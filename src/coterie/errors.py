@@ -1,0 +1,21 @@
+"""What Coterie says when something is wrong, and how it finds the nearest right name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CoterieError(Exception):
+    """A mistake that the user can mend; its text says what to write instead."""
+
+
+def suggestion(wrong: str, known: Iterable[str]) -> str:
+    """Say which known name was probably meant, or list them all.
+
+    >>> suggestion("fedavgg", ["fedavg", "solo"])
+    "did you mean 'fedavg'?"
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"

@@ -1,0 +1,332 @@
+"""The configuration of a run: one model for TOML files, command-line flags and Python keywords alike.
+
+This is the border where settings are validated. What passes is complete but for what only the data can tell
+(number of clients, network), which `coterie.experiment.run` fills in.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+
+from coterie.errors import CoterieError, suggestion
+
+
+class Section(BaseModel):
+    """One table of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+
+class Choice(Section):
+    """A section that names something registered; its other keys are that thing's options."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys that are not fields of the section."""
+        return dict(self.model_extra or {})
+
+
+def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> Any:
+    """Declare a key: its default, what it means, and its flag where that is not ``--key``."""
+    return Field(default, description=help, json_schema_extra={"flag": flag} if flag else None, **limits)
+
+
+class DataSection(Choice):
+    """Which data, and among how many clients."""
+
+    name: str = setting("digits", "data set: a name, or the path of a .npz file", "--dataset")
+    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
+
+
+class PartitionSection(Choice):
+    """How a pooled data set is divided among clients."""
+
+    name: str | None = setting(
+        None, "partition, for instance label-skew:rho=0.2; by default iid; divided data sets need none", "--partition"
+    )
+
+
+class ModelSection(Choice):
+    """Which network."""
+
+    name: str | None = setting(None, "network; by default chosen by the data", "--model")
+
+
+class TrainingSection(Section):
+    """How long, with whom, and how clients train."""
+
+    rounds: int = setting(50, "communication rounds", ge=1)
+    fraction: float = setting(0.1, "share of the clients that takes part in a round", gt=0, le=1)
+    epochs: int = setting(10, "local epochs per round", ge=1)
+    batch_size: int = setting(10, "samples per local step", ge=1)
+    lr: float = setting(0.01, "learning rate", gt=0)
+    lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power, the step counted anew in every round", ge=0)
+    lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
+    momentum: float = setting(0.5, "momentum of local SGD, from zero in every round", ge=0, lt=1)
+    weight_decay: float = setting(0.0, "weight decay of local SGD", ge=0)
+
+
+class AlgorithmSection(Choice):
+    """Which method."""
+
+    name: str = setting("fedavg", "method; 'coterie algorithms' lists them", "--algorithm")
+
+
+class EvaluationSection(Section):
+    """When accuracies are measured."""
+
+    every: int = setting(5, "evaluate every so many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
+    targets: list[str] = setting([], "accuracies to note the round and bytes of, for instance L=0.8", "--target")
+
+    @field_validator("targets")
+    @classmethod
+    def _targets(cls, targets: list[str]) -> list[str]:
+        for target in targets:
+            protocol, _, value = target.partition("=")
+            try:
+                right = protocol in ("L", "C", "G") and 0 < float(value) <= 1
+            except ValueError:
+                right = False
+            if not right:
+                raise ValueError(f"'{target}' should be a protocol (L, C or G) and a fraction, like L=0.8")
+        return targets
+
+
+class EngineSection(Section):
+    """Where clients run."""
+
+    name: Literal["embedded"] = setting("embedded", "where clients live", "--engine")
+    workers: int | None = setting(None, "clients worked on at a time; by default one per core", ge=1)
+    state: Literal["auto", "memory", "disk"] = setting(
+        "auto", "where clients' own models are kept while running; auto: on disk above 1 GiB"
+    )
+
+
+class FaultsSection(Section):
+    """Trouble to play, as probabilities per client and round."""
+
+    drop: float = setting(0.0, "a client never hears of the request", ge=0, le=1)
+    straggle: float = setting(0.0, "a client does the work, but its reply comes too late", ge=0, le=1)
+    hostile: float = setting(0.0, "a client answers nonsense", ge=0, le=1)
+
+
+class RunSection(Section):
+    """The run itself."""
+
+    seed: int = setting(0, "root of all randomness", ge=0)
+    out: str | None = setting(None, "run folder; by default a new one under runs/")
+    plugins: list[str] = setting(
+        [], "Python files or modules to import first, with methods, models, data sets or partitions", "--plugin"
+    )
+
+
+class Config(Section):
+    """All sections."""
+
+    data: DataSection = DataSection()
+    partition: PartitionSection = PartitionSection()
+    model: ModelSection = ModelSection()
+    training: TrainingSection = TrainingSection()
+    algorithm: AlgorithmSection = AlgorithmSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    engine: EngineSection = EngineSection()
+    faults: FaultsSection = FaultsSection()
+    run: RunSection = RunSection()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    name: info.annotation for name, info in Config.model_fields.items() if info.annotation is not None
+}
+CHOICES = [name for name, section in SECTIONS.items() if issubclass(section, Choice)]
+FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state")}
+"""Keys that do not change the numbers of a run."""
+
+
+class Key:
+    """One key of the configuration, as documentation and command line need it."""
+
+    def __init__(self, section: str, name: str, info: FieldInfo) -> None:
+        self.section, self.name, self.info = section, name, info
+
+    @property
+    def path(self) -> str:
+        """As in ``--set``: section.key."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def flag(self) -> str:
+        """As on the command line."""
+        extra = self.info.json_schema_extra
+        own = extra.get("flag") if isinstance(extra, dict) else None
+        return str(own or f"--{self.name.replace('_', '-')}")
+
+    @property
+    def keyword(self) -> str:
+        """As in Python."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the flag may be repeated."""
+        return isinstance(self.info.default, list)
+
+    @property
+    def help(self) -> str:
+        """What it means, in a line."""
+        choices = get_args(self.info.annotation) if "Literal" in str(self.info.annotation) else ()
+        return f"{self.info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
+
+
+def keys() -> Iterator[Key]:
+    """Go through all keys in the order of the file."""
+    for section, model in SECTIONS.items():
+        for name, info in model.model_fields.items():
+            yield Key(section, name, info)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a configuration file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CoterieError(f"there is no configuration file '{path}'") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoterieError(f"'{path}' is not a TOML file: {error}") from None
+    except OSError as error:
+        raise CoterieError(f"'{path}' can't be read: {error.strerror}") from None
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as written behind ``--set key=``: TOML where it is, else a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def parse_choice(text: str) -> dict[str, Any]:
+    """Read ``name:option=value,option=value``.
+
+    >>> parse_choice("label-skew:rho=0.2")
+    {'name': 'label-skew', 'rho': 0.2}
+    """
+    if text.endswith(".npz") or ":" not in text:
+        return {"name": text}
+    name, _, rest = text.partition(":")
+    chosen: dict[str, Any] = {"name": name}
+    for piece in rest.split(","):
+        key, equals, value = piece.partition("=")
+        if not equals:
+            raise CoterieError(f"'{text}' should read name:option=value,option=value")
+        chosen[key.strip().replace("-", "_")] = parse_value(value.strip())
+    return chosen
+
+
+def merge(base: dict[str, Any], path: str, value: Any) -> None:
+    """Set ``section.key`` in nested tables; a choice given as text replaces the whole section but fixed keys."""
+    section, dot, key = path.partition(".")
+    if not dot or not key:
+        raise CoterieError(f"'{path}' should be section.key, for instance training.lr")
+    if section not in SECTIONS:
+        raise CoterieError(f"there is no section [{section}]: {suggestion(section, SECTIONS)}")
+    table = base.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise CoterieError(f"'{section}' should be a table [{section}]")
+    if section in CHOICES and key == "name" and isinstance(value, str):
+        chosen = parse_choice(value)
+        if chosen["name"] != table.get("name"):  # options of another choice do not carry over
+            fixed = SECTIONS[section].model_fields
+            for stale in [k for k in table if k not in fixed]:
+                del table[stale]
+        table.update(chosen)
+    else:
+        table[key] = value
+
+
+def make_config(tables: Mapping[str, Any], source: str = "") -> Config:
+    """Validate nested tables; `source` is the file they came from, for messages."""
+    where = f" of {source}" if source else ""
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            raise CoterieError(f"there is no section [{section}]{where}: {suggestion(section, SECTIONS)}")
+        if not isinstance(table, Mapping):
+            raise CoterieError(f"'{section}'{where} should be a table: write [{section}] and its keys below")
+        fields = SECTIONS[section].model_fields
+        if section not in CHOICES:
+            for key in table:
+                if key not in fields:
+                    raise CoterieError(f"[{section}]{where} has no key '{key}': {suggestion(key, fields)}")
+    try:
+        config = Config.model_validate(dict(tables))
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        section, key, *_ = (*map(str, wrong["loc"]), "")
+        flag = next((k.flag for k in keys() if k.path == f"{section}.{key}"), "")
+        message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise CoterieError(
+            f"{section}.{key} = {wrong['input']!r} is not valid: {message} (set by {flag} or in [{section}]{where})"
+        ) from None
+    return check_names(config)
+
+
+def check_names(config: Config) -> Config:
+    """Check names and options against what is registered, before any data is read; fill in option defaults."""
+    from coterie import data
+    from coterie.algorithms import ALGORITHMS
+    from coterie.experiment.plugins import import_plugins
+    from coterie.models import MODELS
+
+    import_plugins(config.run.plugins)
+    chosen = config.model_dump()
+    chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
+    if config.model.name is not None:
+        chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
+    elif config.model.options:
+        raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
+    data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+    return Config.model_validate(chosen)
+
+
+def to_toml(config: Config, comments: bool = True) -> str:
+    """Write a configuration as TOML; keys without a value stand as comments."""
+    lines: list[str] = []
+    for section, model in SECTIONS.items():
+        table = getattr(config, section)
+        lines += [f"[{section}]" + (f"  # {model.__doc__}" if comments else "")]
+        for name, info in model.model_fields.items():
+            value = getattr(table, name)
+            note = f"  # {Key(section, name, info).help}" if comments else ""
+            lines.append(f"# {name} ={note}" if value is None else f"{name} = {toml_value(value)}{note}")
+        if isinstance(table, Choice):
+            for name, value in table.options.items():
+                lines.append(f"# {name} =" if value is None else f"{name} = {toml_value(value)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    """Write one value."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return f"{value:.1f}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def differences(a: Config, b: Config) -> list[str]:
+    """Say which keys differ between two configurations, of those that change a run's numbers."""
+    return [
+        f"{section}.{key} was {table.get(key)!r}, is {b.model_dump()[section].get(key)!r}"
+        for section, table in a.model_dump().items()
+        for key in table | b.model_dump()[section]
+        if (section, key) not in FREE and table.get(key) != b.model_dump()[section].get(key)
+    ]

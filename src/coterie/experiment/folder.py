@@ -1,0 +1,127 @@
+"""The run folder: what a run leaves behind, and goes on from."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config, make_config, read_toml, to_toml
+from coterie.federation.checkpoint import write_whole
+
+PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "accuracy.png", "lock")
+
+
+class RunFolder:
+    """``config.toml``, ``metrics.jsonl``, ``result.json``, the checkpoint and the clients' states."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file, self.metrics_file = path / "config.toml", path / "metrics.jsonl"
+        self.result_file, self.checkpoint = path / "result.json", path / "checkpoint.safetensors"
+        self.clients = path / "clients"
+
+    @classmethod
+    def create(cls, path: Path, config: Config, overwrite: bool = False) -> RunFolder:
+        """Make a new folder; refuse one that holds something, unless it is a run to overwrite."""
+        folder = cls(path)
+        if path.exists() and not path.is_dir():
+            raise CoterieError(f"'{path}' is a file: choose another --out")
+        if path.exists() and any(path.iterdir()):
+            if not folder.config_file.exists():
+                raise CoterieError(f"'{path}' exists and is not a run: choose another --out")
+            if not overwrite:
+                state = "a finished run" if folder.finished else "an unfinished run"
+                raise CoterieError(
+                    f"'{path}' holds {state}: go on with 'coterie resume {path}', choose another --out, or --overwrite"
+                )
+            folder.clear()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CoterieError(f"the run folder '{path}' can't be made: {error.strerror}") from None
+        folder.write_config(config)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open the folder of a run that was started."""
+        folder = cls(path)
+        if not folder.config_file.is_file():
+            raise CoterieError(f"'{path}' is not a run folder: it has no config.toml")
+        return folder
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.result_file.exists()
+
+    def clear(self) -> None:
+        """Remove what a run wrote, and nothing else."""
+        for name in PARTS:
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.clients, ignore_errors=True)
+
+    def clear_traces(self) -> None:
+        """Remove what an attempt left that was killed before its first checkpoint."""
+        self.metrics_file.unlink(missing_ok=True)
+        shutil.rmtree(self.clients, ignore_errors=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process out; the lock ends with this one, however that happens."""
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CoterieError(f"another process is working on '{self.path}'") from None
+            yield
+
+    def write_config(self, config: Config) -> None:
+        """Write the complete configuration; it reruns the run."""
+        write_whole(self.config_file, to_toml(config).encode())
+
+    def read_config(self) -> Config:
+        """Read the configuration back."""
+        return make_config(read_toml(self.config_file), str(self.config_file))
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Add the row of an evaluated round."""
+        with self.metrics_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of all evaluated rounds; one that a kill cut short is left out."""
+        rows = []
+        if self.metrics_file.exists():
+            for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
+                try:
+                    rows.append(json.loads(line))
+                except json.JSONDecodeError:
+                    break
+        return rows
+
+    def cut_metrics(self, last: int) -> list[dict[str, Any]]:
+        """Drop the rows of rounds after `last`, which will be run again."""
+        rows = [row for row in self.read_metrics() if row["round"] <= last]
+        write_whole(self.metrics_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        return rows
+
+    def write_result(self, fields: Mapping[str, Any]) -> None:
+        """Write the result; with it the run is finished."""
+        write_whole(self.result_file, (json.dumps(fields, indent=1) + "\n").encode())
+
+
+def new_path(algorithm: str, dataset: str, seed: int) -> Path:
+    """Choose a run folder that is not there yet."""
+    stem = f"{algorithm}-{Path(dataset).stem}-seed{seed}"
+    path, number = Path("runs") / stem, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{stem}-{number}"
+    return path

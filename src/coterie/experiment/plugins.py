@@ -1,0 +1,40 @@
+"""A user's own methods, models, data sets and partitions, imported by name or by file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from coterie.errors import CoterieError
+
+
+def import_plugins(plugins: Iterable[str]) -> None:
+    """Import Python files (``my_method.py``) or modules (``my_package.methods``), each once."""
+    for plugin in plugins:
+        try:
+            if plugin.endswith(".py"):
+                _import_file(Path(plugin).resolve())
+            else:
+                importlib.import_module(plugin)
+        except CoterieError:
+            raise
+        except FileNotFoundError:
+            raise CoterieError(f"there is no plugin file '{plugin}'") from None
+        except Exception as error:
+            raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
+
+
+def _import_file(path: Path) -> None:
+    known = [module for module in sys.modules.values() if getattr(module, "__coterie_plugin__", None) == str(path)]
+    if known:
+        return
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(path)
+    module = importlib.util.module_from_spec(spec)
+    module.__coterie_plugin__ = str(path)  # type: ignore[attr-defined]
+    spec.loader.exec_module(module)
+    sys.modules.setdefault(path.stem, module)

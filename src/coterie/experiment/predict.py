@@ -1,0 +1,69 @@
+"""Using what a run has trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.algorithms import ALGORITHMS
+from coterie.client import DiskStore
+from coterie.data import Normalisation, read_inputs
+from coterie.errors import CoterieError
+from coterie.experiment.folder import RunFolder
+from coterie.federation.checkpoint import load_checkpoint
+from coterie.messages import ModelSpec
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Labels for inputs, and a sentence on where they came from."""
+
+    labels: npt.NDArray[np.int64]
+    summary: str
+
+
+def predict(run: Path, images: Path, client: int | None = None, out: Path | None = None) -> Prediction:
+    """Predict labels for the inputs of a .npz file.
+
+    With a client, its own model is used if it has trained, else the one that it would receive; without, the
+    model that all clients share, if there is one.
+    """
+    from coterie.training.torch_trainer import TorchTrainer, one_thread
+
+    folder = RunFolder.open(run)
+    config = folder.read_config()
+    if not folder.checkpoint.exists():
+        raise CoterieError(f"'{run}' has no checkpoint yet: run it first with 'coterie resume {run}'")
+    state = load_checkpoint(folder.checkpoint)
+    clients = int(config.data.clients or 0)
+    if client is not None and not 0 <= client < clients:
+        raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
+    algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+    algorithm.load(state["algorithm"])
+    own = {} if client is None else DiskStore(folder.clients).load(client, before=config.training.rounds + 1)
+    if "model" in own:
+        params, whose = own["model"], f"client {client}'s own model"
+    else:
+        received = [algorithm.model_for(i) for i in (range(clients) if client is None else [client])]
+        if any(model is None for model in received):
+            raise CoterieError("this method keeps no model at the server: name a client that has trained, --client 0")
+        if any(model is not received[0] for model in received):
+            raise CoterieError("this run has several models: name a client, for instance --client 0")
+        params = received[0]  # type: ignore[assignment]
+        whose = "the model of all clients" if client is None else f"the model that client {client} would receive"
+
+    spec: ModelSpec = state["spec"]
+    x, y = read_inputs(images, spec.shape)
+    with one_thread():
+        outputs = TorchTrainer().logits(spec, params, Normalisation(**state["normalise"])(x))
+    labels = outputs.argmax(axis=1)
+    summary = f"{len(labels)} predictions by {whose}, after round {state['round']}"
+    if y is not None:
+        summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
+    if out is not None:
+        np.savez(out, y=labels)
+        summary += f"; written to {out}"
+    return Prediction(labels, summary)

@@ -1,0 +1,334 @@
+"""Running an experiment from its configuration: start, go on after a kill, and the result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie import data as sources
+from coterie.algorithms import ALGORITHMS
+from coterie.client import CachedStore, DiskStore, MemoryStore, Store
+from coterie.clustering import adjusted_rand_index
+from coterie.data import FederatedData
+from coterie.engine import EmbeddedEngine, Faults
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config, differences
+from coterie.experiment.folder import RunFolder, new_path
+from coterie.experiment.progress import Progress, Silent
+from coterie.experiment.result import Result
+from coterie.federation import Algorithm, Federation
+from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
+from coterie.federation.evaluation import Evaluation, Evaluator, accuracies
+from coterie.federation.federation import ServerData
+from coterie.federation.loop import rounds
+from coterie.messages import ModelSpec, Plan, Schedule
+from coterie.models import MODELS, default_model, initial, parameters
+from coterie.report.costs import paper_megabits
+from coterie.training import CommonTest, Trainer
+
+MEMORY_FOR_STATES = 2**30
+"""Bytes of client states up to which they stay in memory while running."""
+
+
+def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
+    """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
+    progress = progress or Silent()
+    progress.phase(f"reading {config.data.name}")
+    data = load_data(config)
+    config = completed(config, data)
+    if not write:
+        return _run(config, data, None, None, progress)
+    path = Path(config.run.out) if config.run.out else new_path(config.algorithm.name, config.data.name, config.run.seed)
+    config.run.out = str(path)
+    folder = RunFolder.create(path, config, overwrite)
+    with folder.locked():
+        return _run(config, data, folder, None, progress)
+
+
+def resume(path: Path, progress: Progress | None = None) -> Result:
+    """Go on with a run after any kill; of a finished one, return the result."""
+    progress = progress or Silent()
+    folder = RunFolder.open(path)
+    with folder.locked():
+        if folder.finished:
+            return Result.load(path)
+        config = folder.read_config()
+        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+        if state is not None:
+            changed = differences(Config.model_validate(state["config"]), config)
+            if changed:
+                raise CoterieError(
+                    f"'{folder.config_file}' was changed since the run began ({'; '.join(changed)}): "
+                    "put it back, or start a new run"
+                )
+        progress.phase(f"reading {config.data.name}")
+        return _run(config, load_data(config), folder, state, progress)
+
+
+def load_data(config: Config) -> FederatedData:
+    """Read the data of a configuration and divide them among clients."""
+    clients = config.data.clients or sources.default_clients(config.data.name)
+    return sources.load(
+        config.data.name,
+        config.data.options,
+        (config.partition.name, config.partition.options) if config.partition.name else None,
+        clients,
+        config.run.seed,
+    )
+
+
+def completed(config: Config, data: FederatedData) -> Config:
+    """Fill in what only the data tell, and make paths absolute, so that the configuration can be run anywhere."""
+    chosen = config.model_dump()
+    chosen["data"]["clients"] = data.clients
+    if config.data.name.endswith(".npz"):
+        chosen["data"]["name"] = os.path.abspath(config.data.name)
+    chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
+    if config.model.name is None:
+        name = default_model(data.shape)
+        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
+    return Config.model_validate(chosen)
+
+
+def make_plan(config: Config) -> Plan:
+    """Return how clients train where the method has no other wish."""
+    training = config.training
+    return Plan(
+        lr=Schedule(training.lr, training.lr_decay, training.lr_power),
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+    )
+
+
+@dataclass
+class Session:
+    """A federation set up for a method."""
+
+    fed: Federation
+    algorithm: Algorithm
+    evaluator: Evaluator
+
+
+@contextmanager
+def session(config: Config, data: FederatedData, store: Store, trainer: Trainer) -> Iterator[Session]:
+    """Set up engine, federation and method; the engine ends with the block."""
+    seed, faults = config.run.seed, config.faults
+    spec = ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+    test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
+    engine = EmbeddedEngine(
+        data,
+        store,
+        trainer,
+        workers=config.engine.workers or os.cpu_count() or 1,
+        faults=Faults(faults.drop, faults.straggle, faults.hostile),
+        seed=seed,
+        common_test=test,
+    )
+    with engine:
+        fed = Federation(
+            engine=engine,
+            trainer=trainer,
+            spec=spec,
+            seed=seed,
+            plan=make_plan(config),
+            rounds=config.training.rounds,
+            fraction=config.training.fraction,
+            server_data=ServerData(data.normalise(data.server.x), data.server.y),
+            test=test,
+        )
+        algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+        yield Session(fed, algorithm, Evaluator(fed, algorithm))
+
+
+def _run(
+    config: Config, data: FederatedData, folder: RunFolder | None, state: dict[str, Any] | None, progress: Progress
+) -> Result:
+    from coterie.training.torch_trainer import TorchTrainer, one_thread
+
+    with ExitStack() as stack:
+        stack.enter_context(one_thread())
+        store = stack.enter_context(_store(config, data, folder))
+        run = stack.enter_context(session(config, data, store, TorchTrainer()))
+        fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
+        began, spent, done, history = time.monotonic(), 0.0, None, list[dict[str, Any]]()
+        if state is not None and folder is not None:
+            done, spent = state["round"], state["seconds"]
+            algorithm.load(state["algorithm"])
+            evaluator.load(state["evaluator"])
+            fed.ledger.load(state["ledger"])
+            fed.events.load(state["events"])
+            history = folder.cut_metrics(done)
+        elif folder is not None:
+            folder.clear_traces()
+        title = f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}"
+        progress.begin(title, fed.rounds, done or 0)
+        fed.on_reply = progress.clients
+        stack.callback(progress.end)
+
+        for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
+            row = None
+            seconds = spent + time.monotonic() - began
+            if evaluation is not None:
+                row = _row(t, evaluation, run, seconds)
+                history.append(row)
+                if folder is not None:
+                    folder.append_metrics(row)
+            if folder is not None:
+                save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
+            progress.round(t, row)
+
+        progress.phase("fine-tuning the final model on every client (protocol +)")
+        plus = evaluator.fine_tuned()
+        result = _result(config, data, run, history, plus, spent + time.monotonic() - began, folder)
+        if folder is not None:
+            folder.write_result(result.to_json())
+        return result
+
+
+@contextmanager
+def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[Store]:
+    """Choose where client states live; in a run folder they are always written too, since a kill may come."""
+    spec = ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+    needed = 2 * data.clients * sum(array.nbytes for array in initial(spec, config.run.seed).values())
+    on_disk = config.engine.state == "disk" or (config.engine.state == "auto" and needed > MEMORY_FOR_STATES)
+    if folder is None and not on_disk:
+        yield MemoryStore()
+        return
+    with ExitStack() as stack:
+        path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
+        free = shutil.disk_usage(path.parent).free
+        if needed > free:
+            raise CoterieError(
+                f"the clients' states may take {needed / 1e9:.1f} GB, but {path.parent} has {free / 1e9:.1f} GB free: "
+                "free some space, or choose another --out"
+            )
+        disk = DiskStore(path)
+        yield disk if on_disk else CachedStore(disk)
+
+
+def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> dict[str, Any]:
+    fed, groups = run.fed, run.algorithm.groups()
+    return {
+        "round": round,
+        "L": evaluation.L,
+        "C": evaluation.C,
+        "G": evaluation.G,
+        "W": evaluation.W,
+        "loss": fed.training.mean_loss,
+        "discrepancy": fed.training.mean_discrepancy,
+        "groups": None if groups is None else len(set(groups.values())),
+        "up_bytes": fed.ledger.total("up"),
+        "down_bytes": fed.ledger.total("down"),
+        "seconds": seconds,
+    }
+
+
+def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
+    normalise = data.normalise
+    return {
+        "config": config.model_dump(),
+        "round": round,
+        "seconds": seconds,
+        "algorithm": run.algorithm.save(),
+        "evaluator": run.evaluator.save(),
+        "ledger": run.fed.ledger.save(),
+        "events": run.fed.events.save(),
+        "spec": run.fed.spec,
+        "normalise": {"scale": normalise.scale, "mean": normalise.mean, "std": normalise.std},
+    }
+
+
+def _result(
+    config: Config,
+    data: FederatedData,
+    run: Session,
+    history: list[dict[str, Any]],
+    plus: float | None,
+    seconds: float,
+    folder: RunFolder | None,
+) -> Result:
+    import numpy
+    import torch
+
+    import coterie
+
+    fed, last = run.fed, history[-1]
+    groups = run.algorithm.groups()
+    labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
+    truth = None if data.true_groups is None else [int(group) for group in data.true_groups]
+    grouped = [] if labels is None or truth is None else [(g, t) for g, t in zip(labels, truth, strict=True) if g is not None]
+    transfers = getattr(run.algorithm, "transfers", None)
+    megabits = None
+    if transfers is not None:
+        megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))
+    return Result(
+        algorithm=config.algorithm.name,
+        data=config.data.name,
+        partition=_text(config.partition.name, config.partition.options),
+        model=str(config.model.name),
+        seed=config.run.seed,
+        rounds=fed.rounds,
+        accuracy={
+            "L": last["L"],
+            "C": last["C"],
+            "G": last["G"],
+            "plus": plus,
+            "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
+        },
+        per_client={
+            "L": accuracies(run.evaluator.own, data.clients),
+            "C": accuracies(run.evaluator.received, data.clients),
+        },
+        groups=labels,
+        true_groups=truth,
+        ari=adjusted_rand_index(*zip(*grouped, strict=True)) if grouped else None,
+        grouping=None,
+        newcomers=None,
+        traffic={
+            "up_bytes": fed.ledger.total("up"),
+            "down_bytes": fed.ledger.total("down"),
+            "by_kind": fed.ledger.by_kind,
+            "paper_megabits": megabits,
+        },
+        targets=[_reached(target, history) for target in config.evaluation.targets],
+        seconds=seconds,
+        events=fed.events.save(),
+        trainer=fed.trainer.name,
+        engine=fed.engine.name,
+        versions={
+            "coterie": coterie.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+        },
+        history=history,
+        folder=None if folder is None else folder.path,
+    )
+
+
+def _reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
+    """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
+    protocol, _, text = target.partition("=")
+    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
+    return {
+        "protocol": protocol,
+        "value": float(text),
+        "round": None if row is None else row["round"],
+        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
+    }
+
+
+def _text(name: str | None, options: dict[str, Any]) -> str | None:
+    if name is None or not options:
+        return name
+    return f"{name}:{','.join(f'{key}={value}' for key, value in options.items())}"

@@ -1,0 +1,8 @@
+"""The server's side: its only view of the clients, the round loop, evaluation and checkpoints."""
+
+from coterie.federation.algorithm import Algorithm
+from coterie.federation.engine import Engine
+from coterie.federation.federation import Federation
+from coterie.federation.ledger import Ledger
+
+__all__ = ["Algorithm", "Engine", "Federation", "Ledger"]

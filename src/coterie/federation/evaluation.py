@@ -1,0 +1,143 @@
+"""Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coterie.federation.algorithm import Algorithm
+from coterie.federation.federation import Federation
+from coterie.federation.ledger import EVALUATION
+from coterie.messages import ClientId, Evaluate, Evaluated, Params, Request, Train, Verb
+from coterie.training import digest
+
+Score = tuple[int, int]
+"""Right answers and samples."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracies at one moment, as fractions; None where a protocol is not defined."""
+
+    L: float | None
+    C: float | None
+    G: float | None
+    W: float | None
+    """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
+
+
+class Evaluator:
+    """Follows the clients' scores through a run."""
+
+    def __init__(self, fed: Federation, algorithm: Algorithm) -> None:
+        self.fed, self.algorithm = fed, algorithm
+        self.own: dict[ClientId, Score] = {}
+        self.received: dict[ClientId, Score] = {}
+        self._seen: dict[ClientId, str] = {}
+        """Digest of the model that the score in `received` belongs to."""
+
+    def evaluate(self) -> Evaluation:
+        """Bring all scores up to date."""
+        fed = self.fed
+        models = {client: self.algorithm.model_for(client) for client in fed.clients}
+        names = _digests(models)
+        requests: dict[ClientId, Request] = {}
+        for client in fed.clients:
+            verbs: list[Verb] = []
+            sent: dict[str, Params] = {}
+            if client in fed.touched or client not in self.own:
+                verbs.append(Evaluate("own"))
+            model = models[client]
+            if model is None:
+                self.received.pop(client, None)
+                self._seen.pop(client, None)
+            elif names[client] != self._seen.get(client):
+                verbs.append(Evaluate("model"))
+                sent = {"model": model}
+            if verbs:
+                requests[client] = fed.request(*verbs, kind=EVALUATION, **sent)
+        for client, reply in fed.ask(requests).items():
+            for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
+                if isinstance(verb, Evaluate) and isinstance(answer, Evaluated):
+                    score = (answer.correct, answer.samples)
+                    if verb.model == "own":
+                        self.own[client] = score
+                        fed.touched.discard(client)
+                    else:
+                        self.received[client] = score
+                        self._seen[client] = names[client]
+        return Evaluation(_mean(self.own), _mean(self.received), self._global(models, names), self._pooled())
+
+    def fine_tuned(self) -> float | None:
+        """Protocol +: every client trains the server's final model once, and is scored with the result."""
+        verbs = (
+            Train(self.fed.plan, keep=False, send=False, purpose="fine-tune"),
+            Evaluate("trained"),
+        )
+        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
+        requests = {c: self.fed.request(*verbs, model=model) for c, model in models.items() if model is not None}
+        replies = self.fed.ask(requests)
+        scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
+        return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
+
+    def untested(self) -> int:
+        """Count the clients without test samples, which no mean includes."""
+        return sum(samples == 0 for _, samples in self.own.values())
+
+    def save(self) -> dict[str, Any]:
+        """Return the scores as plain data."""
+        return {
+            "own": {str(client): list(score) for client, score in self.own.items()},
+            "received": {str(client): list(score) for client, score in self.received.items()},
+            "seen": {str(client): name for client, name in self._seen.items()},
+            "touched": sorted(self.fed.touched),
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Take over the scores that `save` returned."""
+        self.own = {int(client): (score[0], score[1]) for client, score in saved["own"].items()}
+        self.received = {int(client): (score[0], score[1]) for client, score in saved["received"].items()}
+        self._seen = {int(client): name for client, name in saved["seen"].items()}
+        self.fed.touched = set(saved["touched"])
+
+    def _global(self, models: Mapping[ClientId, Params | None], names: Mapping[ClientId, str]) -> float | None:
+        """G, where there is one model for all: on the common test set, else on all clients' parts together."""
+        if len(set(names.values())) != 1 or len(names) != len(models):
+            return None
+        if self.fed.test is None:
+            return self._pooled()
+        model = next(model for model in models.values() if model is not None)
+        score = self.fed.test.evaluate(self.fed.trainer, self.fed.spec, model)
+        return score.correct / score.samples if score.samples else None
+
+    def _pooled(self) -> float | None:
+        if len(self.received) < len(self.fed.clients):
+            return None
+        samples = sum(score[1] for score in self.received.values())
+        return sum(score[0] for score in self.received.values()) / samples if samples else None
+
+
+def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | None]:
+    """Return accuracies by client, None for those without a score or without test samples."""
+    known = {client: correct / samples for client, (correct, samples) in scores.items() if samples}
+    return [known.get(client) for client in range(clients)]
+
+
+def _mean(scores: Mapping[ClientId, Score]) -> float | None:
+    tested = [correct / samples for _, (correct, samples) in sorted(scores.items()) if samples]
+    return float(np.mean(tested)) if tested else None
+
+
+def _digests(models: Mapping[ClientId, Params | None]) -> dict[ClientId, str]:
+    """Name each client's model by content; models shared by identity are read once."""
+    by_identity: dict[int, str] = {}
+    names: dict[ClientId, str] = {}
+    for client, model in models.items():
+        if model is not None:
+            if id(model) not in by_identity:
+                by_identity[id(model)] = digest(model)
+            names[client] = by_identity[id(model)]
+    return names

@@ -1,0 +1,179 @@
+"""Federation: the server's only view of the world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.federation.engine import Engine
+from coterie.federation.events import Events
+from coterie.federation.ledger import EVALUATION, Ledger
+from coterie.federation.validation import fault
+from coterie.messages import (
+    Array,
+    ClientId,
+    Evaluate,
+    Failure,
+    ModelSpec,
+    Params,
+    Plan,
+    Reply,
+    Request,
+    Train,
+    Trained,
+    Verb,
+    distance,
+    wire,
+)
+from coterie.models import initial
+from coterie.streams import stream
+from coterie.training import CommonTest, Trainer
+
+
+@dataclass(frozen=True)
+class ServerData:
+    """The samples that the server owns, normalised."""
+
+    x: npt.NDArray[np.float32]
+    y: npt.NDArray[np.int64]
+
+
+@dataclass
+class Training:
+    """What a round of local training looked like from the server."""
+
+    replies: int = 0
+    loss: float = 0.0
+    """Sum of the clients' mean losses."""
+    compared: int = 0
+    discrepancy: float = 0.0
+    """Sum of ‖w_i − w‖ between what clients sent back and what they had received (FedGroup, Eq. 4)."""
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Mean over clients, or None where nobody trained."""
+        return self.loss / self.replies if self.replies else None
+
+    @property
+    def mean_discrepancy(self) -> float | None:
+        """Mean over clients, or None where no model came back."""
+        return self.discrepancy / self.compared if self.compared else None
+
+
+@dataclass
+class Federation:
+    """Asks clients, validates what they say, counts bytes, and notes who is missing."""
+
+    engine: Engine
+    trainer: Trainer
+    spec: ModelSpec
+    seed: int
+    plan: Plan
+    """How clients train where the method has no other wish."""
+    rounds: int
+    fraction: float
+    server_data: ServerData
+    test: CommonTest | None = None
+    """A test set for all, where there is one (protocol G)."""
+    deadline: float | None = None
+
+    now: int = 0
+    """The round of the moment; 0 before the first."""
+    ledger: Ledger = field(default_factory=Ledger)
+    events: Events = field(default_factory=Events)
+    training: Training = field(default_factory=Training)
+    """Of the round of the moment."""
+    touched: set[ClientId] = field(default_factory=set)
+    """Clients whose own model may have changed since they were last evaluated."""
+    on_reply: Callable[[int, int], None] = lambda done, total: None
+    """Told after each reply how many of how many have come."""
+
+    @property
+    def clients(self) -> list[ClientId]:
+        """All clients that are here, in order."""
+        return sorted(self.engine.present())
+
+    @property
+    def trainable(self) -> list[ClientId]:
+        """The clients that are here and have something to train on, in order."""
+        return sorted(client for client, samples in self.engine.present().items() if samples > 0)
+
+    def cohort(self, round: int) -> list[ClientId]:
+        """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
+        eligible = self.trainable
+        size = min(max(math.floor(self.fraction * len(eligible) + 1e-9), 1), len(eligible))
+        drawn = stream(self.seed, "cohort", round).choice(len(eligible), size, replace=False) if eligible else []
+        return sorted(eligible[int(i)] for i in drawn)
+
+    def initial(self, which: int = 0) -> dict[str, Array]:
+        """Return the common start θ⁰, or others for methods that start several models."""
+        return initial(self.spec, self.seed, which)
+
+    def request(self, *verbs: Verb, kind: str | None = None, **models: Params) -> Request:
+        """Put verbs, and the models that they name, into a request of this round.
+
+        `kind` is the heading under which the bytes are counted, by default that of the verbs.
+        """
+        return Request(self.now, self.seed, self.spec, verbs, models, kind or _kind(verbs))
+
+    def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
+        """Send requests and return the valid replies in order of clients; the others are noted as events."""
+        sizes: dict[int, int] = {}
+        for client, request in requests.items():
+            if id(request) not in sizes:  # one request for many clients is measured once
+                sizes[id(request)] = wire.size(request)
+            self.ledger.count(request.kind, client, self.now, down=sizes[id(request)])
+            if any(isinstance(verb, Train) and verb.keep for verb in request.verbs):
+                self.touched.add(client)
+        replies: dict[ClientId, Reply] = {}
+        failures: list[Failure] = []
+        for done, answer in enumerate(self.engine.exchange(requests, self.deadline), start=1):
+            self.on_reply(done, len(requests))
+            if isinstance(answer, Failure):
+                failures.append(answer)
+                continue
+            request = requests[answer.client]
+            self.ledger.count(request.kind, answer.client, self.now, up=wire.size(answer))
+            wrong = fault(request, answer, self._template)
+            if wrong:
+                failures.append(Failure(answer.client, self.now, "invalid", wrong))
+            else:
+                replies[answer.client] = answer
+        for failure in sorted(failures, key=lambda f: f.client):
+            self.events.note(failure)
+        ordered = {client: replies[client] for client in sorted(replies)}
+        for client, reply in ordered.items():
+            if requests[client].kind != EVALUATION:
+                self._observe(requests[client], reply)
+        return ordered
+
+    def logits(self, params: Params, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Run a model on samples that the server owns."""
+        return self.trainer.logits(self.spec, params, x)
+
+    @property
+    def _template(self) -> Params:
+        return initial(self.spec, self.seed)
+
+    def _observe(self, request: Request, reply: Reply) -> None:
+        """Note mean loss and discrepancy of a training reply."""
+        for verb, answer in zip(request.verbs, reply.answers, strict=True):
+            if isinstance(verb, Train) and isinstance(answer, Trained):
+                self.training.replies += 1
+                self.training.loss += answer.loss
+                if verb.start == ("model",) and verb.send is True:
+                    self.training.compared += 1
+                    self.training.discrepancy += distance(answer.params, request.models["model"])
+
+
+def _kind(verbs: tuple[Verb, ...]) -> str:
+    """Name a request by its weightiest verb."""
+    if any(isinstance(verb, Train) for verb in verbs):
+        return "train"
+    if all(isinstance(verb, Evaluate) for verb in verbs):
+        return EVALUATION
+    return next(type(verb).__name__.lower() for verb in verbs if not isinstance(verb, Evaluate))

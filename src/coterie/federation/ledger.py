@@ -1,0 +1,47 @@
+"""Exact traffic, counted where it passes: bytes up and down by kind of message, client and round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.messages import ClientId
+
+EVALUATION = "evaluate"
+"""The kind of messages that only measure; they are counted apart from the totals."""
+
+
+class Ledger:
+    """Bytes by kind of message, and of each kind by client and by round."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[str, dict[str, int]] = {}
+        self.by_client: dict[ClientId, dict[str, int]] = {}
+        self.by_round: dict[int, dict[str, int]] = {}
+
+    def count(self, kind: str, client: ClientId, round: int, *, down: int = 0, up: int = 0) -> None:
+        """Enter one message."""
+        for book, key in ((self.by_kind, kind), (self.by_client, client), (self.by_round, round)):
+            if book is not self.by_kind and kind == EVALUATION:
+                continue
+            entry = book.setdefault(key, {"up": 0, "down": 0})  # type: ignore[index]
+            entry["up"] += up
+            entry["down"] += down
+
+    def total(self, way: str) -> int:
+        """Return all bytes ``"up"`` or ``"down"``, evaluation not included."""
+        return sum(entry[way] for kind, entry in self.by_kind.items() if kind != EVALUATION)
+
+    def save(self) -> dict[str, Any]:
+        """Return the entries as plain data."""
+        return {
+            "by_kind": self.by_kind,
+            "by_client": {str(client): entry for client, entry in self.by_client.items()},
+            "by_round": {str(round): entry for round, entry in self.by_round.items()},
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Take over the entries that `save` returned."""
+        self.by_kind = {kind: dict(entry) for kind, entry in saved["by_kind"].items()}
+        self.by_client = {int(client): dict(entry) for client, entry in saved["by_client"].items()}
+        self.by_round = {int(round): dict(entry) for round, entry in saved["by_round"].items()}

@@ -1,0 +1,29 @@
+"""The round loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coterie.federation.algorithm import Algorithm
+from coterie.federation.evaluation import Evaluation, Evaluator
+from coterie.federation.federation import Federation, Training
+
+
+def rounds(
+    fed: Federation, algorithm: Algorithm, evaluator: Evaluator, every: int, done: int | None = None
+) -> Iterator[tuple[int, Evaluation | None]]:
+    """Run a method, and yield after each round, with the accuracies where they are due.
+
+    Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that goes on names the
+    last round that was `done`; the method, the federation and the evaluator then hold their state already.
+    """
+    fed.now = done or 0
+    if done is None:
+        algorithm.begin(fed)
+        yield 0, None
+    for t in range(fed.now + 1, fed.rounds + 1):
+        fed.now = t
+        fed.training = Training()
+        algorithm.round(fed, fed.cohort(t))
+        due = t == fed.rounds or (every > 0 and t % every == 0)
+        yield t, evaluator.evaluate() if due else None

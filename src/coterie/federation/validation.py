@@ -1,0 +1,90 @@
+"""The one border where replies are checked; behind it they are trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from coterie.messages import (
+    ANSWERS,
+    Answer,
+    Array,
+    Compared,
+    Counted,
+    Evaluated,
+    Losses,
+    Params,
+    Reply,
+    Request,
+    Signature,
+    Signed,
+    Train,
+    Trained,
+    Verb,
+)
+
+
+def fault(request: Request, reply: Reply, template: Params) -> str | None:
+    """Say what is wrong with a reply, or None; `template` has the shapes of the model's parameters."""
+    if reply.round != request.round:
+        return f"answers round {reply.round}, asked was {request.round}"
+    if [type(answer) for answer in reply.answers] != [ANSWERS[type(verb)] for verb in request.verbs]:
+        return "does not answer what was asked"
+    for verb, answer in zip(request.verbs, reply.answers, strict=True):
+        wrong = _wrong(verb, answer, request, template)
+        if wrong:
+            return f"{type(verb).__name__.lower()}: {wrong}"
+    return None
+
+
+def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> str | None:
+    match verb, answer:
+        case Train(), Trained():
+            if answer.samples < 0 or answer.steps < 0 or not math.isfinite(answer.loss):
+                return "impossible numbers"
+            names = _expected(verb.send, template)
+            controls = list(request.models[verb.plan.correction]) if verb.plan.correction and answer.steps else []
+            return _unlike(answer.params, names, template) or _unlike(answer.control, controls, template)
+        case _, Evaluated():
+            if not 0 <= answer.correct <= answer.samples or not math.isfinite(answer.loss):
+                return "impossible numbers"
+        case Losses(), Compared():
+            if not len(answer.losses) == len(answer.wins) == len(verb.models):
+                return f"{len(answer.losses)} losses for {len(verb.models)} models"
+            if not all(math.isfinite(loss) for loss in answer.losses) or sum(answer.wins) != answer.samples:
+                return "impossible numbers"
+        case Signature(), Signed():
+            features = math.prod(request.spec.shape)
+            most = verb.p * (request.spec.classes if verb.per_label else 1)
+            if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
+                return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
+            if not np.isfinite(answer.vectors).all():
+                return "a number is not finite"
+        case _, Counted():
+            if answer.counts.shape != (request.spec.classes,) or not _counts(answer.counts):
+                return f"counts of shape {answer.counts.shape} for {request.spec.classes} classes"
+    return None
+
+
+def _counts(counts: Array) -> bool:
+    return bool(np.issubdtype(counts.dtype, np.integer) and (counts >= 0).all())
+
+
+def _expected(send: bool | tuple[str, ...], template: Params) -> Sequence[str]:
+    if isinstance(send, bool):
+        return list(template) if send else []
+    return [name for name in template if name.startswith(send)]
+
+
+def _unlike(params: Params, names: Sequence[str], template: Params) -> str | None:
+    if set(params) != set(names):
+        odd = sorted(set(params) ^ set(names))
+        return f"parameters missing or unasked for: {', '.join(odd[:3])}"
+    for name, value in params.items():
+        if value.shape != template[name].shape or value.dtype != template[name].dtype:
+            return f"'{name}' is {value.dtype} {value.shape}, expected {template[name].dtype} {template[name].shape}"
+        if not np.isfinite(value).all():
+            return f"'{name}' holds a NaN or an infinity"
+    return None

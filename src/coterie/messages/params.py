@@ -1,0 +1,50 @@
+"""A model's parameters by name, and the little arithmetic that servers do on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Params: TypeAlias = Mapping[str, Array]
+
+
+def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[str, Array]:
+    """Return Σ wᵢ θᵢ / Σ wᵢ, tensor by tensor (WAvg of ALGORITHMS 0.1), summed in float64.
+
+    Integer tensors (BatchNorm's counters) are not averaged: the largest is taken.
+
+    >>> weighted_mean([{"w": np.float32([1, 2])}, {"w": np.float32([5, 2])}], [3, 1])
+    {'w': array([2., 2.], dtype=float32)}
+    """
+    if not models:
+        raise ValueError("there is nothing to average")
+    shares = np.asarray(weights, dtype=np.float64) / float(np.sum(weights))
+    mean: dict[str, Array] = {}
+    for name, first in models[0].items():
+        if np.issubdtype(first.dtype, np.floating):
+            total = np.zeros(first.shape, np.float64)
+            for share, model in zip(shares, models, strict=True):
+                total += share * model[name]
+            mean[name] = total.astype(first.dtype)
+        else:
+            mean[name] = np.maximum.reduce([model[name] for model in models])
+    return mean
+
+
+def distance(a: Params, b: Params) -> float:
+    """Return the Euclidean distance of two models over their floating-point tensors."""
+    squares = 0.0
+    for name, value in a.items():
+        if np.issubdtype(value.dtype, np.floating):
+            difference = (value - b[name]).ravel()
+            squares += float(np.dot(difference, difference))
+    return float(np.sqrt(squares))
+
+
+def is_finite(params: Params) -> bool:
+    """Say whether no tensor holds a NaN or an infinity."""
+    return all(bool(np.isfinite(value).all()) for value in params.values())

@@ -1,0 +1,85 @@
+"""A local training plan: data, not code.
+
+A plan can be sent over a wire and executed by any trainer. Where it needs parameters (anchors, the server's
+control, a mask) it names them; the arrays travel in the request beside it, or lie in the client's state.
+
+One step of a plan, for a mini-batch b:
+
+    g ← ∇f(w; b) + Σ_k μ_k (w − a_k) + λ w       anchors and weight decay
+    v ← ρ v + g                                  momentum
+    w ← w − η v
+    w ← w − η c                                  correction, outside the momentum
+    w ← m ⊙ w                                    mask
+
+With a meta-step α the gradient is taken at w − α ∇f(w; b₁) on a second batch b₂ (Per-FedAvg).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
+Order = Literal["curriculum", "anti", "random"]
+Score = Literal["G", "L", "LG", "G-pred", "L-pred", "LG-pred"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of local step s = 0, 1, …: ``rate · (1 + decay · s) ** −power``."""
+
+    rate: float
+    decay: float = 0.0
+    power: float = 0.75
+
+    def at(self, step: int) -> float:
+        """Return the learning rate of a step.
+
+        >>> Schedule(0.1).at(1000), round(Schedule(0.1, decay=0.001).at(1000), 6)
+        (0.1, 0.05946)
+        """
+        return self.rate * (1.0 + self.decay * step) ** -self.power if self.decay else self.rate
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A proximal term ``strength/2 · ‖w − a‖²``, with `a` the named model."""
+
+    model: str
+    strength: float
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Which samples step t may use: the first g(t) in order of a score (ALGORITHMS 6)."""
+
+    score: Score = "G"
+    pacing: Pacing = "linear"
+    a: float = 0.8
+    b: float = 0.2
+    order: Order = "curriculum"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a client does with its training data."""
+
+    lr: Schedule
+    epochs: int = 1
+    steps: int | None = None
+    """If given, this many steps instead of `epochs` passes."""
+    batch_size: int = 10
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    anchors: tuple[Anchor, ...] = ()
+    correction: str | None = None
+    """Name of the server's control; the client subtracts its own and updates it (SCAFFOLD)."""
+    mask: str | None = None
+    """Name of a model of zeros and ones, or ``"own"`` for the client's; masked weights stay exactly 0."""
+    curriculum: Curriculum | None = None
+    meta_step: float | None = None
+    """Per-FedAvg's α; the plan's own rate is then β."""
+    snapshots: tuple[int, ...] = ()
+    """Epochs after which the parameters are noted on the way."""
+    holdout: float = 0.0
+    """Share of the client's training samples that is kept out of training, always the same ones."""

@@ -1,0 +1,23 @@
+"""Which network: enough to build it anywhere, and nothing of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A network by name, for inputs of one shape and a number of classes."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Of one input: (channels, height, width) for images, (features,) for vectors."""
+    classes: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Something hashable that names this network."""
+        return (self.name, self.shape, self.classes, repr(sorted(self.options.items())))

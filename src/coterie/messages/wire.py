@@ -1,0 +1,157 @@
+"""The wire format: one safetensors blob per message, no pickle.
+
+The JSON tree of a message lies in the blob's metadata; wherever it holds an array, the tree names a tensor of
+the blob. Only the classes listed here can be made by decoding.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from coterie.messages import envelope, plan, spec, verbs
+from coterie.messages.envelope import Failure, Reply, Request
+from coterie.messages.params import Array
+
+Message = Request | Reply | Failure
+
+CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for module, names in {
+        envelope: ("Request", "Reply", "Failure"),
+        spec: ("ModelSpec",),
+        plan: ("Plan", "Schedule", "Anchor", "Curriculum"),
+        verbs: ("Train", "Evaluate", "Losses", "Signature", "ClassCounts"),
+    }.items()
+    for cls in (getattr(module, name) for name in names)
+} | {cls.__name__: cls for cls in verbs.ANSWERS.values()}
+
+_HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in CLASSES.items()}
+
+
+class WireError(ValueError):
+    """Bytes that are not a message."""
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as bytes."""
+    return pack(message)
+
+
+def decode(blob: bytes) -> Message:
+    """Return the message that `encode` made; raise WireError for anything else."""
+    message = unpack(blob)
+    if not isinstance(message, Request | Reply | Failure):
+        raise WireError(f"not a message: {type(message).__name__}")
+    return message
+
+
+def pack(value: Any) -> bytes:
+    """Return as bytes: arrays, numbers, texts, lists and text-keyed dictionaries of these, parts of messages."""
+    from safetensors.numpy import save
+
+    tree, arrays = _take_apart(value)
+    return bytes(save(arrays, metadata={"tree": tree}))
+
+
+def unpack(blob: bytes) -> Any:
+    """Return what `pack` was given, with tuples for lists; raise WireError for anything else."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        length = int.from_bytes(blob[:8], "little")
+        header = json.loads(blob[8 : 8 + length])
+        tree = json.loads(header["__metadata__"]["tree"])
+        return _build(tree, load(blob))
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise WireError(f"not readable: {error}") from None
+
+
+def size(message: Message) -> int:
+    """Return the exact number of bytes of `encode(message)`, without copying its arrays."""
+    tree, arrays = _take_apart(message)
+    offset, header = 0, dict[str, Any](__metadata__={"tree": tree})
+    # safetensors lays tensors out by falling alignment, then by name
+    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
+        header[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return 8 + -(-len(text) // 8) * 8 + offset
+
+
+_DTYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
+    "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+
+
+def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
+    arrays: dict[str, Array] = {}
+
+    def tree(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            name = str(len(arrays))
+            arrays[name] = np.ascontiguousarray(value)
+            return {"$array": name}
+        if is_dataclass(value) and not isinstance(value, type):
+            return {"$": type(value).__name__} | {f.name: tree(getattr(value, f.name)) for f in fields(value)}
+        if isinstance(value, Mapping):
+            return {"$map": {key: tree(item) for key, item in value.items()}}
+        if isinstance(value, tuple | list):
+            return [tree(item) for item in value]
+        if isinstance(value, np.generic):
+            return value.item()
+        return value
+
+    return json.dumps(tree(value), separators=(",", ":")), arrays
+
+
+def _build(tree: Any, arrays: Mapping[str, Array]) -> Any:
+    if isinstance(tree, list):
+        return tuple(_build(item, arrays) for item in tree)
+    if not isinstance(tree, dict):
+        return tree
+    if "$array" in tree:
+        return arrays[tree["$array"]]
+    if "$map" in tree:
+        return {key: _build(item, arrays) for key, item in tree["$map"].items()}
+    name = tree.pop("$")
+    values = {key: _build(item, arrays) for key, item in tree.items()}
+    for key, hint in _HINTS[name].items():
+        if key in values and not _fits(values[key], hint):
+            raise WireError(f"{name}.{key} is a {type(values[key]).__name__}, not {hint}")
+    return CLASSES[name](**values)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Say whether a decoded value has the declared type, as deeply as these messages go."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, option) for option in args)
+    if origin is Literal:
+        return value in args
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        return all(_fits(item, args[0]) for item in value) if args[-1] is ... else len(value) == len(args)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray)
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(_fits(item, args[1]) for item in value.values())
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)

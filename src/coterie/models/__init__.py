@@ -1,0 +1,72 @@
+"""Networks by name: ours, and a user's own after ``@coterie.model("name")``.
+
+A model is a function ``(shape, classes, *, options) -> torch.nn.Module``. PyTorch is imported inside these
+functions, so that listing models costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from coterie.messages import Array, ModelSpec
+from coterie.registry import Registry
+from coterie.streams import derived_seed
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MODELS: Registry[Callable[..., "nn.Module"]] = Registry("model", "coterie.models")
+model = MODELS.register
+
+# PyTorch initialises networks from one global generator, so only one thread may build at a time.
+_BUILDING = threading.Lock()
+
+
+def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
+    """Build a network; its parameters depend on the seed only."""
+    import torch
+
+    builder = MODELS[spec.name]
+    with _BUILDING, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return builder(tuple(spec.shape), spec.classes, **spec.options)
+
+
+def initial(spec: ModelSpec, seed: int, which: int = 0) -> dict[str, Array]:
+    """Return the common start θ⁰ of a run; `which` > 0 gives others, for methods that start several models."""
+    return dict(_initial(_Hashed(spec), seed, which))
+
+
+def parameters(spec: ModelSpec) -> int:
+    """Count the trainable parameters of a network."""
+    return sum(p.numel() for p in build(spec).parameters())
+
+
+def default_model(shape: tuple[int, ...]) -> str:
+    """Choose a network by the inputs: LeNet-5 for images that it can take as they are, else an MLP."""
+    return "lenet5" if len(shape) == 3 and min(shape[1:]) >= 16 else "mlp"
+
+
+class _Hashed:
+    """A specification as a key of a cache."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return hash(self.spec.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self.spec.key == other.spec.key
+
+
+@lru_cache(maxsize=32)
+def _initial(hashed: _Hashed, seed: int, which: int) -> dict[str, Array]:
+    state: dict[str, Any] = build(hashed.spec, derived_seed(seed, "init", which)).state_dict()
+    arrays = {name: tensor.numpy().copy() for name, tensor in state.items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays

@@ -1,0 +1,123 @@
+"""Names to things: methods, models, data sets, partitions, of ours and of users.
+
+A registry is filled by a decorator. Built-in entries live in one package, whose modules are imported at
+the first look-up, so that adding a file adds an entry; entries of other installed packages are found
+through the entry-point group of the same name (``coterie.algorithms``, ``coterie.models``, ...).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+
+from coterie.errors import CoterieError, suggestion
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Option:
+    """One option of a registered thing: its name, type and default."""
+
+    def __init__(self, name: str, annotation: Any, default: Any) -> None:
+        self.name, self.annotation, self.default = name, annotation, default
+
+    @property
+    def help(self) -> str:
+        """The sentence given in ``Annotated[type, "sentence"]``, or nothing."""
+        if get_origin(self.annotation) is Annotated:
+            return next((a for a in get_args(self.annotation)[1:] if isinstance(a, str)), "")
+        return ""
+
+
+class Registry(Generic[T]):
+    """The things of one kind, by name."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self.package = kind, package
+        self._items: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that enters a class or function under `name`."""
+
+        def enter(item: T) -> T:
+            known = self._items.get(name)
+            if known is not None and (known.__module__, known.__qualname__) != (item.__module__, item.__qualname__):
+                raise CoterieError(f"{self.kind} '{name}' is registered already, by {known.__module__}")
+            self._items[name] = item
+            return item
+
+        return enter
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        if name not in self._items:
+            raise CoterieError(f"unknown {self.kind} '{name}': {suggestion(name, self._items)}")
+        return self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(sorted(self._items))
+
+    def summary(self, name: str) -> str:
+        """Return the first line of the entry's docstring."""
+        return (inspect.getdoc(self[name]) or "").partition("\n")[0]
+
+    def options(self, name: str) -> dict[str, Option]:
+        """Return what a user may set: the keyword-only parameters of the class or function."""
+        item = self[name]
+        return {
+            parameter.name: Option(parameter.name, _evaluated(parameter.annotation, item), parameter.default)
+            for parameter in inspect.signature(item).parameters.values()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+    def validate(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the options given for an entry; return them all, defaults included."""
+        from pydantic import TypeAdapter, ValidationError
+
+        options = self.options(name)
+        for key in given:
+            if key not in options:
+                hint = suggestion(key, options) if options else "it has no options"
+                raise CoterieError(f"{self.kind} '{name}' has no option '{key}': {hint}")
+        values: dict[str, Any] = {}
+        for option in options.values():
+            if option.name not in given and option.default is inspect.Parameter.empty:
+                raise CoterieError(f"{self.kind} '{name}' needs the option '{option.name}'")
+            value = given.get(option.name, option.default)
+            try:
+                values[option.name] = TypeAdapter(option.annotation).validate_python(value)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                raise CoterieError(
+                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong['msg'].lower()}"
+                ) from None
+        return values
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+        for entry in metadata.entry_points(group=self.package):
+            if entry.name not in self._items:
+                self.register(entry.name)(entry.load())
+
+
+def _evaluated(annotation: Any, item: Callable[..., Any]) -> Any:
+    """Return an annotation as an object; only this one, as others may name modules imported for type checking."""
+    if annotation is inspect.Parameter.empty:
+        return Any
+    return eval(annotation, vars(sys.modules[item.__module__])) if isinstance(annotation, str) else annotation

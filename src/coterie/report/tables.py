@@ -1,0 +1,52 @@
+"""Results as a table on the terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LEGEND = (
+    "Accuracy in %, mean over clients. L: each client's own model after its last training; C: the model it would "
+    "receive now; G: the server's model on the whole test set; +: the final model fine-tuned once by every client; "
+    "–: not defined for this method. Clients are tested on their own test parts (L, C, +). MB: megabytes sent to "
+    "and by clients in training, evaluation not counted."
+)
+
+
+def result_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return a row per result, each accuracy under its protocol."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method")
+    for heading in ("L", "C", "G", "+", "groups", "ARI", "MB down", "MB up", "missed", "seconds"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        accuracy, traffic, groups = result["accuracy"], result["traffic"], result["groups"]
+        table.add_row(
+            result["algorithm"],
+            *(_percent(accuracy[protocol]) for protocol in ("L", "C", "G", "plus")),
+            "–" if groups is None else str(len({group for group in groups if group is not None})),
+            "–" if result["ari"] is None else f"{result['ari']:.2f}",
+            *(f"{traffic[way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
+            str(sum(event["count"] for event in result["events"])),
+            f"{result['seconds']:.1f}",
+        )
+    text = io.StringIO()
+    console = Console(file=text, width=100, highlight=False)
+    first = results[0]
+    console.print(
+        f"{first['data']}, {len(first['per_client']['L'])} clients"
+        + (f", {first['partition']}" if first["partition"] else "")
+        + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
+    )
+    console.print(table)
+    console.print(LEGEND)
+    return text.getvalue()
+
+
+def _percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.2f}"

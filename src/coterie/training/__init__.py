@@ -1,0 +1,20 @@
+"""Running networks: plans executed, models scored."""
+
+from coterie.training.batches import pool_size, steps, steps_per_epoch, total_steps
+from coterie.training.evaluation import CommonTest, digest, evaluate, losses
+from coterie.training.job import Diverged, Job, Outcome, Trainer
+
+__all__ = [
+    "CommonTest",
+    "Diverged",
+    "Job",
+    "Outcome",
+    "Trainer",
+    "digest",
+    "evaluate",
+    "losses",
+    "pool_size",
+    "steps",
+    "steps_per_epoch",
+    "total_steps",
+]

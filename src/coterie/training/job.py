@@ -1,0 +1,64 @@
+"""A plan with everything filled in, and what a trainer makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.messages import Array, ModelSpec, Params, Plan
+
+Floats = npt.NDArray[np.float32]
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One local training: the plan, and the arrays and the random stream that it is executed with."""
+
+    spec: ModelSpec
+    plan: Plan
+    start: Params
+    x: Floats
+    y: Index
+    rng: np.random.Generator
+    anchors: tuple[tuple[Params, float], ...] = ()
+    correction: Params | None = None
+    mask: Params | None = None
+    """Zeros and ones; parameters that it does not name are not masked."""
+    order: Index | None = None
+    """Samples from first to last of the curriculum; needed where the plan has one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What local training led to."""
+
+    params: dict[str, Array]
+    loss: float
+    steps: int
+    snapshots: tuple[dict[str, Array], ...] = ()
+
+
+class Diverged(Exception):
+    """The loss or a parameter became NaN or infinite."""
+
+    def __init__(self, step: int, what: str = "loss") -> None:
+        super().__init__(f"{what} is not finite at step {step}")
+        self.step = step
+
+
+class Trainer(Protocol):
+    """What can execute jobs and run networks; safe to use from several threads."""
+
+    name: str
+
+    def train(self, job: Job) -> Outcome:
+        """Execute a job; raise Diverged where the numbers end."""
+        ...
+
+    def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
+        """Return the outputs of a network, (samples, classes)."""
+        ...

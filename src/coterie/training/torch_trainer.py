@@ -1,0 +1,162 @@
+"""Plans executed by PyTorch: any network, one thread per client."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from coterie.messages import Array, ModelSpec, Params
+from coterie.models import build
+from coterie.training.batches import steps, steps_per_epoch
+from coterie.training.job import Diverged, Floats, Job, Outcome
+
+CHUNK = 250
+"""Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
+
+# Dropout draws from PyTorch's one global generator: networks that have it train one at a time.
+_GLOBAL_GENERATOR = threading.Lock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread per operation: clients run side by side instead, which is faster and repeatable."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class TorchTrainer:
+    """Executes jobs with PyTorch; each thread keeps a network of its own."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def train(self, job: Job) -> Outcome:
+        """Execute a job; raise Diverged where the numbers end."""
+        network = self._network(job.spec)
+        if not network.is_random:
+            return _train(network, job)
+        with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(job.rng.integers(2**63)))
+            return _train(network, job)
+
+    def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
+        """Return the outputs of a network, (samples, classes)."""
+        network = self._network(spec)
+        network.load(params)
+        network.module.eval()
+        outputs = np.empty((len(x), spec.classes), np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(x), CHUNK):
+                part = slice(start, start + CHUNK)
+                outputs[part] = network.module(torch.from_numpy(x[part])).numpy()
+        return outputs
+
+    def _network(self, spec: ModelSpec) -> _Network:
+        networks: dict[object, _Network] = self._local.__dict__.setdefault("networks", {})
+        if spec.key not in networks:
+            networks[spec.key] = _Network(build(spec))
+        return networks[spec.key]
+
+
+class _Network:
+    """A module whose parameters are views of one vector, so that an optimiser step is a few operations in all."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.parameters = list(module.parameters())
+        self.is_random = any(isinstance(m, nn.modules.dropout._DropoutNd) for m in module.modules())
+        self.vector = torch.empty(sum(p.numel() for p in self.parameters))
+        position = 0
+        for parameter in self.parameters:
+            view = self.vector[position : position + parameter.numel()].view_as(parameter)
+            parameter.data = view
+            position += parameter.numel()
+        self.state = module.state_dict()
+        self.names = [name for name, _ in module.named_parameters()]
+
+    def load(self, params: Params) -> None:
+        for name, tensor in self.state.items():
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(_writable(params[name]))))
+
+    def copy(self) -> dict[str, Array]:
+        return {name: tensor.numpy().copy() for name, tensor in self.state.items()}
+
+    def flatten(self, params: Params, default: float = 0.0) -> torch.Tensor:
+        """Return parameters in the vector's order; those that are not named get the default."""
+        pieces = []
+        for name, parameter in zip(self.names, self.parameters, strict=True):
+            if name in params:
+                pieces.append(torch.from_numpy(np.array(params[name], np.float32)).reshape(-1))
+            else:
+                pieces.append(torch.full((parameter.numel(),), default))
+        return torch.cat(pieces)
+
+    def gradient(self, x: torch.Tensor, y: torch.Tensor) -> tuple[float, torch.Tensor]:
+        loss = cross_entropy(self.module(x), y)
+        pieces = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
+
+
+def _writable(array: Array) -> Array:
+    """PyTorch warns about read-only arrays even when it only reads them."""
+    return array if array.flags.writeable else array.copy()
+
+
+def _train(network: _Network, job: Job) -> Outcome:
+    plan = job.plan
+    network.load(job.start)
+    network.module.train()
+    w = network.vector
+    x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
+    anchors = [(network.flatten(model), strength) for model, strength in job.anchors]
+    correction = None if job.correction is None else network.flatten(job.correction)
+    mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
+    velocity = torch.zeros_like(w) if plan.momentum else None
+    snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
+    snapshots, losses = [], []
+    if mask is not None:
+        w.mul_(mask)
+
+    for step, batches in enumerate(steps(len(y), plan, job.rng, job.order)):
+        rate = plan.lr.at(step)
+        batch = torch.from_numpy(batches[0])
+        loss, gradient = network.gradient(x[batch], y[batch])
+        if plan.meta_step is not None:
+            before = w.clone()
+            w.sub_(gradient if mask is None else gradient * mask, alpha=plan.meta_step)
+            batch = torch.from_numpy(batches[1])
+            loss, gradient = network.gradient(x[batch], y[batch])
+            w.copy_(before)
+        if not math.isfinite(loss):
+            raise Diverged(step)
+        for anchor, strength in anchors:
+            gradient.add_(w - anchor, alpha=strength)
+        if plan.weight_decay:
+            gradient.add_(w, alpha=plan.weight_decay)
+        if velocity is not None:
+            gradient = velocity.mul_(plan.momentum).add_(gradient)
+        w.sub_(gradient, alpha=rate)
+        if correction is not None:
+            w.sub_(correction, alpha=rate)
+        if mask is not None:
+            w.mul_(mask)
+        losses.append(loss)
+        if step + 1 in snapshot_steps:
+            snapshots.append(network.copy())
+
+    if not torch.isfinite(w).all():
+        raise Diverged(len(losses), "a parameter")
+    return Outcome(network.copy(), float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots))

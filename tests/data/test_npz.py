@@ -1,0 +1,181 @@
+"""Reading .npz files: layouts, units, and every mistake with its message."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from coterie.data import Normalisation, read_npz
+from coterie.errors import CoterieError
+
+SaveNpz = Callable[..., Path]
+
+COLOURED = np.random.default_rng(1).integers(0, 256, (60, 4, 5, 3), dtype=np.uint8)
+NO_TEST: dict[str, Any] = {"x_test": None, "y_test": None}
+
+
+def test_grey_images_get_a_channel_axis(save: SaveNpz, small: dict[str, Any]) -> None:
+    data = read_npz(save())
+    assert (data.name, data.classes, data.shape) == ("own", 3, (1, 4, 5))
+    assert np.array_equal(data.train.x[:, 0], small["x_train"])
+    assert data.train.y.dtype == np.int64
+    assert np.array_equal(data.train.y, small["y_train"])
+    assert data.test is not None
+    assert np.array_equal(data.test.x[:, 0], small["x_test"])
+    assert data.users is None
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_channels_come_last_in_files_and_first_inside(save: SaveNpz, channels: int) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (60, 4, 5, channels), dtype=np.uint8)
+    inside = read_npz(save(x_train=x, **NO_TEST)).train.x
+    assert inside.shape == (60, channels, 4, 5)
+    assert inside.flags.c_contiguous
+    for sample, row, column, channel in [(0, 0, 0, 0), (7, 3, 1, channels - 1), (59, 2, 4, channels // 2)]:
+        assert inside[sample, channel, row, column] == x[sample, row, column, channel]
+
+
+def test_channels_may_come_first_where_the_last_axis_cannot_be_channels(save: SaveNpz) -> None:
+    x = COLOURED.transpose(0, 3, 1, 2)
+    assert np.array_equal(read_npz(save(x_train=x, **NO_TEST)).train.x, x)
+
+
+def test_an_ambiguous_layout_is_read_as_channels_last(save: SaveNpz) -> None:
+    x = np.zeros((60, 3, 8, 3), np.uint8)
+    assert read_npz(save(x_train=x, **NO_TEST)).shape == (3, 3, 8)
+
+
+def test_vectors_stay_vectors_and_users_are_kept(save: SaveNpz) -> None:
+    x, users = np.random.default_rng(0).normal(size=(60, 6)), np.arange(60) // 7
+    data = read_npz(save(x_train=x, user_train=users, **NO_TEST))
+    assert data.train.x.dtype == np.float32
+    assert np.array_equal(data.train.x, x.astype(np.float32))
+    assert data.users is not None
+    assert np.array_equal(data.users, users)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "expected"),
+    [
+        ("fashion_mnist.npz", COLOURED[..., :1], Normalisation(255.0, (0.1307,), (0.3081,))),
+        ("cifar10.npz", COLOURED, Normalisation(255.0, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))),
+        ("own.npz", COLOURED, None),
+        ("cifar10.npz", COLOURED[..., 0], None),  # not what the constants were made for
+        ("cifar10.npz", COLOURED / 255, None),
+    ],
+)
+def test_published_normalisation_goes_by_the_name_of_the_file(
+    save: SaveNpz, name: str, x: np.ndarray, expected: Normalisation | None
+) -> None:
+    assert read_npz(save(name, x_train=x, **NO_TEST)).normalisation == expected
+
+
+def with_values(values: dict[tuple[int, ...], float]) -> np.ndarray:
+    x = np.zeros((60, 4, 5))
+    for place, value in values.items():
+        x[place] = value
+    return x
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"x_train": None}, r"has no 'x_train', only x_test, y_test, y_train: it must hold x_train and y_train"),
+    ({"y_train": None}, r"has no 'y_train'"),
+    ({"y_test": None}, r"has no 'y_test'"),
+    ({"x_test": None}, r"has no 'x_test'"),
+    ({"x_train": None, "x_train_webp": np.zeros(9, np.uint8)}, r"holds packed images .*unpack it first"),
+    ({"y_train": np.arange(59) % 3}, r"x_train has 60 samples, but y_train has 59 labels"),
+    ({"y_test": np.arange(13) % 3}, r"x_test has 12 samples, but y_test has 13 labels"),
+    ({"x_test": np.zeros((12, 5, 4), np.uint8)}, r"shape \(4, 5\) in x_train, but \(5, 4\) in x_test"),
+    ({"x_test": np.zeros((12, 4, 5))}, r"x_train is of type uint8, but x_test of type float64"),
+    ({"y_train": np.arange(60) % 3 + 0.0}, r"y_train is of type float64: labels must be integers"),
+    ({"y_train": np.array(["cat"] * 60)}, r"y_train is of type <U3: labels must be integers"),
+    ({"y_train": np.eye(60, dtype=int)}, r"y_train has shape \(60, 60\): labels must be \(n,\)"),
+    ({"y_train": np.arange(60) % 3 + 1}, r"y_train start at 1, but must start at 0: subtract 1 from all labels"),
+    ({"y_train": np.arange(60) % 3 - 1}, r"y_train has 20 negative labels, first -1 in sample 0"),
+    ({"y_test": np.arange(12) - 1}, r"y_test has 1 negative labels, first -1 in sample 0"),
+    ({"y_train": np.arange(60) * 10**9}, r"largest label in y_train is 59000000000, with only 60 samples"),
+    ({"y_test": np.arange(12) % 4}, r"y_test holds the label 3, but the labels in y_train go from 0 to 2"),
+    (
+        {"x_train": with_values({(7, 1, 1): np.nan, (7, 2, 2): np.inf, (40, 0, 0): -np.inf}), **NO_TEST},
+        r"x_train has 2 of 60 samples with NaN or infinite values, first in sample 7",
+    ),
+    ({"x_train": with_values({(3, 0, 0): 1e300}), **NO_TEST}, r"1 of 60 samples with NaN or infinite values"),
+    ({"x_train": np.zeros((0, 4, 5)), "y_train": np.zeros(0, int)}, r"x_train is empty, with shape \(0, 4, 5\)"),
+    ({"x_train": np.zeros((60, 0, 5))}, r"x_train is empty, with shape \(60, 0, 5\)"),
+    ({"x_test": np.zeros((0, 4, 5), np.uint8), "y_test": np.zeros(0, int)}, r"x_test is empty"),
+    ({"y_train": np.zeros(0, int)}, r"y_train is empty"),
+    ({"x_train": np.zeros(60)}, r"x_train has shape \(60,\): inputs must be \(n, features\)"),
+    ({"x_train": np.zeros((60, 8, 8, 2))}, r"x_train has shape \(60, 8, 8, 2\).*1, 3 or 4 channels"),
+    ({"x_train": np.array(["a"] * 60)[:, None]}, r"x_train is of type <U1: inputs must be numbers"),
+    ({"x_train": np.zeros((60, 4), complex)}, r"x_train is of type complex128: inputs must be numbers"),
+    ({"x_train": np.array([[None]] * 60)}, r"'x_train' is an array of Python objects, which are not loaded"),
+    ({"y_train": np.array([{}] * 60)}, r"'y_train' is an array of Python objects"),
+    ({"user_train": np.arange(59)}, r"user_train has shape \(59,\) .* each of the 60 training samples"),
+    ({"user_train": np.array(["me"] * 60)}, r"user_train .* type <U2: it must hold one integer"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
+def test_a_mistake_is_named_with_its_file(save: SaveNpz, changes: dict[str, Any], message: str) -> None:
+    path = save(**changes)
+    with pytest.raises(CoterieError, match=message) as raised:
+        read_npz(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_class_may_be_missing_from_training(save: SaveNpz) -> None:
+    data = read_npz(save(y_train=np.repeat([0, 2], 30), y_test=np.arange(12) % 3))
+    assert data.classes == 3
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, -1), (0, 300), (100, None)])
+def test_a_file_that_is_cut_short_is_named(save: SaveNpz, start: int, stop: int | None) -> None:
+    path = save("cut.npz")
+    path.write_bytes(path.read_bytes()[start:stop])
+    with pytest.raises(CoterieError, match=r"cut\.npz cannot be read as an \.npz file .*cut short or damaged"):
+        read_npz(path)
+
+
+def test_a_text_is_not_a_data_set(tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("no archive at all")
+    with pytest.raises(CoterieError, match=r"text\.npz cannot be read as an \.npz file"):
+        read_npz(tmp_path / "text.npz")
+
+
+def test_a_single_array_is_not_a_data_set(tmp_path: Path) -> None:
+    with (tmp_path / "single.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(CoterieError, match=r"single\.npz cannot be read as an \.npz file"):
+        read_npz(tmp_path / "single.npz")
+
+
+def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("x_train.npy", b"text")
+        archive.writestr("y_train.npy", b"")
+    with pytest.raises(CoterieError, match=r"text\.npz cannot be read"):
+        read_npz(tmp_path / "text.npz")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
+@example(where=0.0, value=0)
+def test_a_garbled_byte_is_either_harmless_or_reported(
+    save: SaveNpz, small: dict[str, Any], where: float, value: int
+) -> None:
+    path = save()
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content))] = value
+    path.write_bytes(content)
+    try:
+        data = read_npz(path)
+    except CoterieError as error:
+        assert str(path) in str(error)
+    else:
+        assert np.array_equal(data.train.x[:, 0], small["x_train"])
+        assert np.array_equal(data.train.y, small["y_train"])
