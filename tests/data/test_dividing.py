@@ -136,6 +136,15 @@ def test_one_seed_gives_the_same_division_and_another_a_different_one(test_sizes
     assert positions(first.train) != positions(other.train)
 
 
+def test_who_has_which_labels_follows_the_seed() -> None:
+    def label_sets(seed: int) -> list[set[int]]:
+        data = divide(numbered([60] * 10), "label-skew", {"rho": 0.4}, 10, seed)
+        return [set(data.train.y[part].tolist()) for part in data.train_parts]
+
+    assert label_sets(0) == label_sets(0)
+    assert label_sets(0) != label_sets(1)
+
+
 @pytest.mark.parametrize("clients", [0, -3, 96])
 def test_a_number_of_clients_that_samples_cannot_serve_is_refused(clients: int) -> None:
     with pytest.raises(CoterieError, match=rf"{clients} clients cannot share data set 'numbered'.*use 1 to 95 clients"):

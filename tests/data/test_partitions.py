@@ -116,6 +116,13 @@ def test_label_skew_leaves_few_clients_empty_handed_when_samples_are_scarce() ->
     assert sum(sizes) == 1700
 
 
+def test_label_skew_shuffles_the_samples_of_a_label_before_they_are_shared() -> None:
+    y = np.zeros(1000, np.int64)
+    for part in parts_of("label-skew", y, 4):
+        # Positions of a random quarter have the mean 499.5, with a standard deviation of 16.
+        assert part.mean() == pytest.approx(499.5, abs=80)
+
+
 def test_label_skew_ignores_labels_that_do_not_occur() -> None:
     y = np.repeat([0, 3, 9], 40)
     counts = owners_by_label(y, parts_of("label-skew", y, 6, rho=1 / 3))

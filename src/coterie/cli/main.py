@@ -39,7 +39,7 @@ def resume(
     from coterie.cli.progress import make_progress
     from coterie.cli.running import show
     from coterie.experiment.folder import RunFolder
-    from coterie.experiment.run import resume as go_on
+    from coterie.experiment.runner import resume as go_on
 
     finished = RunFolder.open(folder).finished
     result = go_on(folder, make_progress(quiet))

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 def run(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
     set: Annotated[
-        list[str] | None, typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE")
+        list[str] | None,
+        typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE"),
     ] = None,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Write the full configuration; run nothing.")] = False,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Write the full configuration; run nothing.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, with an estimate of time, memory and megabytes.")
     ] = False,
@@ -39,7 +42,7 @@ def run(
         typer.echo(estimate(checked).text())
         return
     from coterie.cli.progress import make_progress
-    from coterie.experiment.run import start
+    from coterie.experiment.runner import start
 
     result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
     if not quiet:
@@ -83,9 +86,8 @@ def add_run_command(app: typer.Typer) -> None:
 
 
 def _flag(key: Key) -> inspect.Parameter:
-    kinds = {int: int, int | None: int, float: float}
-    kind: Any = kinds.get(key.info.annotation, str)  # type: ignore[call-overload]
-    kind = list[str] if key.is_list else kind
+    kinds: dict[Any, Any] = {int: int, int | None: int, float: float, list[str]: list[str]}
+    kind = kinds.get(key.info.annotation, str)
     default = key.info.default
     shown = f"{key.help} [{default}]" if default not in (None, []) else key.help
     option = typer.Option(key.flag, help=shown, metavar=_metavar(key), show_default=False)

@@ -32,7 +32,6 @@ from coterie.similarity import signature
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, evaluate, losses
 
-
 HOPELESS = 1e30
 """Stands for a loss that is not finite, so that means and messages stay finite."""
 

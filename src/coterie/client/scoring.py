@@ -42,6 +42,6 @@ def _easiness(
     if by_prediction:
         predictions = [output.argmax(axis=1) for output in outputs]
         truth = predictions[1] if len(predictions) > 1 else y
-        return (predictions[0] == truth).astype(np.float64)
-    loss = np.mean([losses(output, y) for output in outputs], axis=0)
-    return 1.0 / np.nan_to_num(np.maximum(loss, SMALLEST_LOSS), nan=np.inf)
+        return np.asarray(predictions[0] == truth, np.float64)
+    loss = np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
+    return np.asarray(1.0 / np.nan_to_num(loss, nan=np.inf))

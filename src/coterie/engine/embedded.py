@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,9 +45,7 @@ class EmbeddedEngine:
         seed: int = 0,
         common_test: CommonTest | None = None,
     ) -> None:
-        self._clients = [
-            Client(id, _local(data, id, common_test), store, trainer) for id in range(data.clients)
-        ]
+        self._clients = [Client(id, _local(data, id, common_test), store, trainer) for id in range(data.clients)]
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._faults, self._seed = faults or Faults(), seed
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")

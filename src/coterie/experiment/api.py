@@ -30,7 +30,7 @@ def run(
     >>> result.accuracy["C"] is None
     True
     """
-    from coterie.experiment.run import start
+    from coterie.experiment.runner import start
 
     checked = settings_to_config(config, settings)
     return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=progress)
@@ -38,7 +38,7 @@ def run(
 
 def resume(folder: str | Path, progress: Progress | None = None) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result."""
-    from coterie.experiment.run import resume as go_on
+    from coterie.experiment.runner import resume as go_on
 
     return go_on(Path(folder), progress)
 

@@ -1,7 +1,7 @@
 """The configuration of a run: one model for TOML files, command-line flags and Python keywords alike.
 
 This is the border where settings are validated. What passes is complete but for what only the data can tell
-(number of clients, network), which `coterie.experiment.run` fills in.
+(number of clients, network), which `coterie.experiment.runner` fills in.
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ class Config(Section):
     run: RunSection = RunSection()
 
 
-SECTIONS: dict[str, type[Section]] = {
-    name: info.annotation for name, info in Config.model_fields.items() if info.annotation is not None
-}
+SECTIONS: dict[str, type[Section]] = {name: type(section) for name, section in Config()}
 CHOICES = [name for name, section in SECTIONS.items() if issubclass(section, Choice)]
 FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state")}
 """Keys that do not change the numbers of a run."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from coterie.client import MemoryStore
 from coterie.experiment.config import Config
-from coterie.experiment.run import completed, load_data, make_plan, session
+from coterie.experiment.runner import completed, load_data, make_plan, session
 from coterie.federation.loop import rounds
 from coterie.messages import ModelSpec, Plan
 from coterie.models import initial, parameters

@@ -73,19 +73,20 @@ class Evaluator:
 
     def fine_tuned(self) -> float | None:
         """Protocol +: every client trains the server's final model once, and is scored with the result."""
-        verbs = (
-            Train(self.fed.plan, keep=False, send=False, purpose="fine-tune"),
-            Evaluate("trained"),
-        )
+        verbs = Train(self.fed.plan, keep=False, send=False, purpose="fine-tune"), Evaluate("trained")
         models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
-        requests = {c: self.fed.request(*verbs, model=model) for c, model in models.items() if model is not None}
+        requests = {
+            client: self.fed.request(*verbs, kind=EVALUATION, model=model)
+            for client, model in models.items()
+            if model is not None
+        }
         replies = self.fed.ask(requests)
         scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
         return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
 
-    def untested(self) -> int:
-        """Count the clients without test samples, which no mean includes."""
-        return sum(samples == 0 for _, samples in self.own.values())
+    def untested(self) -> list[ClientId]:
+        """Return the clients without test samples, which no mean includes."""
+        return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
 
     def save(self) -> dict[str, Any]:
         """Return the scores as plain data."""

@@ -106,8 +106,8 @@ class Federation:
         """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
         eligible = self.trainable
         size = min(max(math.floor(self.fraction * len(eligible) + 1e-9), 1), len(eligible))
-        drawn = stream(self.seed, "cohort", round).choice(len(eligible), size, replace=False) if eligible else []
-        return sorted(eligible[int(i)] for i in drawn)
+        drawn = stream(self.seed, "cohort", round).permutation(len(eligible))[:size]
+        return sorted(eligible[i] for i in drawn)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common start θ⁰, or others for methods that start several models."""

@@ -12,7 +12,7 @@ EVALUATION = "evaluate"
 
 
 class Ledger:
-    """Bytes by kind of message, and of each kind by client and by round."""
+    """Bytes by kind of message; and by client and by round, evaluation not included."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, dict[str, int]] = {}
@@ -21,10 +21,11 @@ class Ledger:
 
     def count(self, kind: str, client: ClientId, round: int, *, down: int = 0, up: int = 0) -> None:
         """Enter one message."""
-        for book, key in ((self.by_kind, kind), (self.by_client, client), (self.by_round, round)):
-            if book is not self.by_kind and kind == EVALUATION:
-                continue
-            entry = book.setdefault(key, {"up": 0, "down": 0})  # type: ignore[index]
+        entries = [self.by_kind.setdefault(kind, {"up": 0, "down": 0})]
+        if kind != EVALUATION:
+            entries.append(self.by_client.setdefault(client, {"up": 0, "down": 0}))
+            entries.append(self.by_round.setdefault(round, {"up": 0, "down": 0}))
+        for entry in entries:
             entry["up"] += up
             entry["down"] += down
 

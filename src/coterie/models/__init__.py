@@ -18,7 +18,7 @@ from coterie.streams import derived_seed
 if TYPE_CHECKING:
     from torch import nn
 
-MODELS: Registry[Callable[..., "nn.Module"]] = Registry("model", "coterie.models")
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model", "coterie.models")
 model = MODELS.register
 
 # PyTorch initialises networks from one global generator, so only one thread may build at a time.

@@ -65,7 +65,12 @@ class TorchTrainer:
         return outputs
 
     def _network(self, spec: ModelSpec) -> _Network:
-        networks: dict[object, _Network] = self._local.__dict__.setdefault("networks", {})
+        networks: dict[object, _Network] | None = getattr(self._local, "networks", None)
+        if networks is None:
+            # OpenMP counts threads per thread: without this the first matrix product in a new one may be split,
+            # and rounds differently.
+            torch.set_num_threads(1)
+            networks = self._local.networks = {}
         if spec.key not in networks:
             networks[spec.key] = _Network(build(spec))
         return networks[spec.key]

@@ -29,7 +29,7 @@ from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator, accuracies
 from coterie.federation.federation import ServerData
 from coterie.federation.loop import rounds
-from coterie.messages import ModelSpec, Plan, Schedule
+from coterie.messages import Failure, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial, parameters
 from coterie.report.costs import paper_megabits
 from coterie.training import CommonTest, Trainer
@@ -46,7 +46,9 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     config = completed(config, data)
     if not write:
         return _run(config, data, None, None, progress)
-    path = Path(config.run.out) if config.run.out else new_path(config.algorithm.name, config.data.name, config.run.seed)
+    path = (
+        Path(config.run.out) if config.run.out else new_path(config.algorithm.name, config.data.name, config.run.seed)
+    )
     config.run.out = str(path)
     folder = RunFolder.create(path, config, overwrite)
     with folder.locked():
@@ -170,6 +172,9 @@ def _run(
             history = folder.cut_metrics(done)
         elif folder is not None:
             folder.clear_traces()
+        if state is None:
+            for client in sorted(set(fed.clients) - set(fed.trainable)):
+                fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}"
         progress.begin(title, fed.rounds, done or 0)
         fed.on_reply = progress.clients
@@ -189,6 +194,8 @@ def _run(
 
         progress.phase("fine-tuning the final model on every client (protocol +)")
         plus = evaluator.fine_tuned()
+        for client in evaluator.untested():
+            fed.events.note(Failure(client, fed.now, "untested", "no test samples: no mean includes it"))
         result = _result(config, data, run, history, plus, spent + time.monotonic() - began, folder)
         if folder is not None:
             folder.write_result(result.to_json())
@@ -266,7 +273,9 @@ def _result(
     groups = run.algorithm.groups()
     labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
     truth = None if data.true_groups is None else [int(group) for group in data.true_groups]
-    grouped = [] if labels is None or truth is None else [(g, t) for g, t in zip(labels, truth, strict=True) if g is not None]
+    grouped = (
+        [] if labels is None or truth is None else [(g, t) for g, t in zip(labels, truth, strict=True) if g is not None]
+    )
     transfers = getattr(run.algorithm, "transfers", None)
     megabits = None
     if transfers is not None:

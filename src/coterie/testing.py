@@ -1,0 +1,209 @@
+"""The battery: what every federated method must pass, ours and a user's own.
+
+Registering a method enrols it in Coterie's tests; for a method of your own:
+
+    import pytest
+    from coterie.testing import BATTERY
+
+    @pytest.mark.parametrize("check", BATTERY)
+    def test_my_method(check, tmp_path):
+        check("my-method", tmp_path)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coterie
+from coterie.client import MemoryStore
+from coterie.experiment.api import settings_to_config
+from coterie.experiment.progress import Silent
+from coterie.experiment.result import Result
+from coterie.experiment.runner import completed, load_data, session
+from coterie.federation import Engine
+from coterie.federation.ledger import EVALUATION
+from coterie.federation.loop import rounds
+from coterie.messages import ClientId, Failure, Reply, Request, wire
+from coterie.training.torch_trainer import TorchTrainer
+
+SMALL: dict[str, Any] = {
+    "dataset": "digits-rotated",
+    "clients": 6,
+    "fraction": 0.5,
+    "rounds": 4,
+    "epochs": 1,
+    "eval_every": 2,
+    "model": "mlp",
+    "model_options": {"hidden": 16},
+    "lr": 0.05,
+}
+
+
+def small_run(method: str, **settings: Any) -> Result:
+    """Run a method on a federation of a few clients."""
+    return coterie.run(algorithm=method, **{**SMALL, **settings})
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """Return everything of a result but its times."""
+    fields = result.to_json() | {"history": result.history}
+    return _without_times(json.loads(json.dumps(fields)))  # type: ignore[no-any-return]
+
+
+def repeats_itself(method: str, folder: Path) -> None:
+    """The same seed gives the same result; another seed another one."""
+    first = outcome(small_run(method))
+    assert first == outcome(small_run(method))
+    assert first["per_client"] != outcome(small_run(method, seed=1))["per_client"]
+
+
+def does_not_depend_on_workers(method: str, folder: Path) -> None:
+    """One worker and three give the same result."""
+    assert outcome(small_run(method, workers=1)) == outcome(small_run(method, workers=3))
+
+
+def learns(method: str, folder: Path) -> None:
+    """After some rounds accuracy is far above chance, by the protocol that the method has."""
+    accuracy = small_run(method, rounds=15, fraction=1.0, epochs=4, dataset="digits").accuracy
+    assert max(value for value in accuracy.values() if value is not None) > 0.5
+
+
+def goes_on_after_an_interruption(method: str, folder: Path) -> None:
+    """Broken off in the middle of any round and resumed, a run ends as if nothing had happened."""
+    whole = outcome(small_run(method, out=str(folder / "whole")))
+    for answers in (0, 4, 9):
+        path = folder / f"broken-{answers}"
+        try:
+            small_run(method, out=str(path), progress=_BreaksOff(answers))
+        except _BrokenOff:
+            coterie.resume(path)
+        resumed = Result.load(path)
+        assert outcome(resumed) == whole, f"broken off after {answers} answers"
+
+
+def state_on_disk_changes_nothing(method: str, folder: Path) -> None:
+    """Client states kept on disk only, in memory and on disk, or in memory only: the same result."""
+    in_memory = outcome(small_run(method))
+    assert outcome(small_run(method, state="disk")) == in_memory
+    assert outcome(small_run(method, out=str(folder / "both"))) == in_memory
+
+
+def bears_silence(method: str, folder: Path) -> None:
+    """If nobody ever answers, the run ends with the models it began with."""
+    result = small_run(method, drop=1.0)
+    assert {event["kind"] for event in result.events} == {"dropped"}
+    assert result.traffic["up_bytes"] == 0
+    first, last = result.history[0], result.history[-1]
+    assert [first[p] for p in "LCG"] == [last[p] for p in "LCG"]
+
+
+def bears_nonsense(method: str, folder: Path) -> None:
+    """Clients that answer nonsense are counted and ignored; no model takes harm."""
+    result = small_run(method, hostile=0.6)
+    assert sum(event["count"] for event in result.events if event["kind"] == "invalid") > 0
+    _assert_sound(result)
+
+
+def bears_missing_clients(method: str, folder: Path) -> None:
+    """Clients that are absent or late are counted, and the rest go on."""
+    result = small_run(method, drop=0.3, straggle=0.3, rounds=6)
+    assert {event["kind"] for event in result.events} == {"dropped", "late"}
+    _assert_sound(result)
+
+
+def takes_one_client(method: str, folder: Path) -> None:
+    """A federation of one is a federation."""
+    _assert_sound(small_run(method, clients=1, dataset="digits"))
+
+
+def needs_nothing_but_messages(method: str, folder: Path) -> None:
+    """With every message turned into bytes and back the result is the same, and the ledger has counted each byte."""
+    config = settings_to_config(None, {"algorithm": method, **SMALL})
+    data = load_data(config)
+    outcomes = []
+    for wrap in (lambda engine: engine, OnTheWire):
+        with session(completed(config, data), data, MemoryStore(), TorchTrainer()) as run:
+            engine = run.fed.engine = wrap(run.fed.engine)
+            history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
+            outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(engine, OnTheWire)
+    assert engine.bytes == {way: run.fed.ledger.total(way) for way in ("down", "up")}
+
+
+BATTERY: list[Callable[[str, Path], None]] = [
+    repeats_itself,
+    does_not_depend_on_workers,
+    learns,
+    goes_on_after_an_interruption,
+    state_on_disk_changes_nothing,
+    bears_silence,
+    bears_nonsense,
+    bears_missing_clients,
+    takes_one_client,
+    needs_nothing_but_messages,
+]
+
+
+class OnTheWire:
+    """An engine around another, through which only bytes pass; it counts them."""
+
+    def __init__(self, inner: Engine) -> None:
+        self.inner, self.name = inner, inner.name
+        self.bytes = {"down": 0, "up": 0}
+
+    def present(self) -> Mapping[ClientId, int]:
+        """Return who is there."""
+        return self.inner.present()
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        """Encode and decode what passes, both ways."""
+        arrived = {}
+        for client, request in requests.items():
+            blob = wire.encode(request)
+            self._count("down", request, blob)
+            arrived[client] = wire.decode(blob)
+        for answer in self.inner.exchange(arrived, deadline):  # type: ignore[arg-type]
+            blob = wire.encode(answer)
+            if isinstance(answer, Reply):
+                self._count("up", requests[answer.client], blob)
+            yield wire.decode(blob)  # type: ignore[misc]
+
+    def _count(self, way: str, request: Request, blob: bytes) -> None:
+        if request.kind != EVALUATION:
+            self.bytes[way] += len(blob)
+
+
+class _BrokenOff(Exception):
+    pass
+
+
+class _BreaksOff(Silent):
+    """Ends a run when so many clients have answered."""
+
+    def __init__(self, answers: int) -> None:
+        self.answers = answers
+
+    def clients(self, done: int, total: int) -> None:
+        """Count down."""
+        if self.answers == 0:
+            raise _BrokenOff
+        self.answers -= 1
+
+
+def _assert_sound(result: Result) -> None:
+    accuracies = [value for value in result.accuracy.values() if value is not None]
+    assert accuracies
+    assert all(0 <= value <= 1 for value in accuracies)
+    assert all(row["loss"] is None or np.isfinite(row["loss"]) for row in result.history)
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_times(item) for key, item in value.items() if key != "seconds"}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value

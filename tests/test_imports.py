@@ -1,0 +1,64 @@
+"""Who may import whom (docs/architecture.md): the directions that keep engines, methods and data apart."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "coterie"
+
+BASE = {"errors", "registry", "streams"}
+ALLOWED: dict[str, set[str]] = {
+    "messages": set(),
+    "similarity": set(),
+    "clustering": set(),
+    "models": {"messages"},
+    "data": {"similarity", "clustering"},
+    "training": {"messages", "models"},
+    "client": {"messages", "models", "similarity", "training"},
+    "federation": {"messages", "models", "training"},
+    "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
+    "engine": {"messages", "federation", "client", "data", "training"},
+    "report": {"messages", "clustering"},
+    "experiment": {"messages", "similarity", "clustering", "models", "data", "training", "client", "federation"}
+    | {"algorithms", "engine", "report"},
+}
+
+
+def imports(file: Path) -> set[str]:
+    """The packages of coterie that a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{file}: relative import"
+            names = [node.module] if node.module != "coterie" else [f"coterie.{alias.name}" for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("coterie.")}
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_directions(package: str) -> None:
+    files = list((SOURCE / package).rglob("*.py"))
+    assert files
+    for file in files:
+        forbidden = imports(file) - ALLOWED[package] - BASE - {package}
+        assert not forbidden, f"{file.relative_to(SOURCE)} imports {sorted(forbidden)}"
+
+
+def test_every_package_has_its_directions() -> None:
+    packages = {folder.name for folder in SOURCE.iterdir() if (folder / "__init__.py").exists()}
+    assert packages - {"cli"} == set(ALLOWED)
+
+
+def test_only_the_torch_trainer_and_models_need_torch_at_import() -> None:
+    """So that the command line answers at once."""
+    for file in SOURCE.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
+        heavy = {name for name in names if name.split(".")[0] in ("torch", "sklearn", "scipy", "matplotlib")}
+        assert not heavy or file.name == "torch_trainer.py", f"{file} imports {heavy} at once"
