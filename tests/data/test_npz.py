@@ -173,9 +173,10 @@ def test_a_garbled_byte_is_either_harmless_or_reported(
     content[int(where * len(content))] = value
     path.write_bytes(content)
     try:
-        data = read_npz(path)
+        train = read_npz(path).train
     except CoterieError as error:
-        assert str(path) in str(error)
+        reported, harmless = str(path) in str(error), False
     else:
-        assert np.array_equal(data.train.x[:, 0], small["x_train"])
-        assert np.array_equal(data.train.y, small["y_train"])
+        reported = False
+        harmless = np.array_equal(train.x[:, 0], small["x_train"]) and np.array_equal(train.y, small["y_train"])
+    assert harmless or reported

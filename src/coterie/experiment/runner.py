@@ -112,6 +112,13 @@ def make_plan(config: Config) -> Plan:
     )
 
 
+def make_trainer() -> Trainer:
+    """Return what executes plans."""
+    from coterie.training.torch_trainer import TorchTrainer
+
+    return TorchTrainer()
+
+
 @dataclass
 class Session:
     """A federation set up for a method."""
@@ -155,12 +162,12 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
 def _run(
     config: Config, data: FederatedData, folder: RunFolder | None, state: dict[str, Any] | None, progress: Progress
 ) -> Result:
-    from coterie.training.torch_trainer import TorchTrainer, one_thread
+    from coterie.training.torch_trainer import one_thread
 
     with ExitStack() as stack:
         stack.enter_context(one_thread())
         store = stack.enter_context(_store(config, data, folder))
-        run = stack.enter_context(session(config, data, store, TorchTrainer()))
+        run = stack.enter_context(session(config, data, store, make_trainer()))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
         began, spent, done, history = time.monotonic(), 0.0, None, list[dict[str, Any]]()
         if state is not None and folder is not None:

@@ -45,20 +45,18 @@ class Evaluator:
         models = {client: self.algorithm.model_for(client) for client in fed.clients}
         names = _digests(models)
         requests: dict[ClientId, Request] = {}
-        for client in fed.clients:
-            verbs: list[Verb] = []
-            sent: dict[str, Params] = {}
-            if client in fed.touched or client not in self.own:
-                verbs.append(Evaluate("own"))
-            model = models[client]
+        alike: dict[tuple[bool, str | None], Request] = {}
+        for client, model in models.items():
+            own_changed = client in fed.touched or client not in self.own
             if model is None:
                 self.received.pop(client, None)
                 self._seen.pop(client, None)
-            elif names[client] != self._seen.get(client):
-                verbs.append(Evaluate("model"))
-                sent = {"model": model}
-            if verbs:
-                requests[client] = fed.request(*verbs, kind=EVALUATION, **sent)
+            changed = model if model is not None and names[client] != self._seen.get(client) else None
+            if own_changed or changed is not None:
+                kind = own_changed, None if changed is None else names[client]
+                if kind not in alike:
+                    alike[kind] = self._request(own_changed, changed)
+                requests[client] = alike[kind]
         for client, reply in fed.ask(requests).items():
             for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
                 if isinstance(verb, Evaluate) and isinstance(answer, Evaluated):
@@ -70,6 +68,12 @@ class Evaluator:
                         self.received[client] = score
                         self._seen[client] = names[client]
         return Evaluation(_mean(self.own), _mean(self.received), self._global(models, names), self._pooled())
+
+    def _request(self, own: bool, model: Params | None) -> Request:
+        verbs: list[Verb] = [Evaluate("own")] if own else []
+        if model is None:
+            return self.fed.request(*verbs, kind=EVALUATION)
+        return self.fed.request(*verbs, Evaluate("model"), kind=EVALUATION, model=model)
 
     def fine_tuned(self) -> float | None:
         """Protocol +: every client trains the server's final model once, and is scored with the result."""

@@ -80,7 +80,7 @@ def size(message: Message) -> int:
     # safetensors lays tensors out by falling alignment, then by name
     for name, array in sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
         header[name] = {
-            "dtype": _DTYPES[array.dtype.name],
+            "dtype": _DTYPES[array.dtype],
             "shape": list(array.shape),
             "data_offsets": [offset, offset + array.nbytes],
         }
@@ -90,8 +90,11 @@ def size(message: Message) -> int:
 
 
 _DTYPES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
-    "int8": "I8", "uint8": "U8", "bool": "BOOL",
+    np.dtype(name): short
+    for name, short in {
+        "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
+        "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+    }.items()
 }  # fmt: skip
 
 

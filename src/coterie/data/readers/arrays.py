@@ -55,14 +55,14 @@ def dataset_from_arrays(name: str, arrays: Mapping[str, Array], place: str) -> D
 
 def _samples(arrays: Mapping[str, Array], part: str, place: str) -> Samples:
     x_key, y_key = f"x_{part}", f"y_{part}"
-    x = _inputs(arrays[x_key], f"{place}: {x_key}")
+    x = checked_inputs(arrays[x_key], f"{place}: {x_key}")
     y = _labels(arrays[y_key], f"{place}: {y_key}")
     if len(x) != len(y):
         raise CoterieError(f"{place}: {x_key} has {len(x)} samples, but {y_key} has {len(y)} labels: each needs one")
     return Samples(x, y)
 
 
-def _inputs(raw: Array, where: str) -> Array:
+def checked_inputs(raw: Array, where: str) -> Array:
     """Return inputs as bytes or float32, images as (n, channels, height, width)."""
     if raw.dtype.kind not in "buif":
         raise CoterieError(f"{where} is of type {raw.dtype}: inputs must be numbers, such as uint8 or float32")

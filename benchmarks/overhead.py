@@ -1,0 +1,93 @@
+"""What a round costs beside training and evaluation, and what a second worker gives.
+
+    python benchmarks/overhead.py
+
+100 clients with LeNet-5, 10 per round, on generated images; every part of a run is on, the run folder included.
+Overhead is the share of a one-worker run that is not spent answering `train` and `evaluate`: messages, ledger,
+validation, aggregation, client states, checkpoints, the hand-over between threads. Both workers' rates come from the
+same process, alternating, since the machine is noisy.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import coterie
+from coterie.client.client import _Turn
+from coterie.experiment.progress import Silent
+from coterie.messages import Answer, Trained, Verb
+
+
+class Work:
+    """Seconds and steps spent answering verbs: local training and evaluation, samples prepared included."""
+
+    seconds = 0.0
+    steps = 0
+
+
+def time_the_verbs() -> None:
+    plain = _Turn.do
+
+    def timed(self: _Turn, verb: Verb) -> Answer:
+        began = time.perf_counter()
+        answer = plain(self, verb)
+        Work.seconds += time.perf_counter() - began
+        Work.steps += answer.steps if isinstance(answer, Trained) else 0
+        return answer
+
+    _Turn.do = timed  # type: ignore[method-assign]
+
+
+class RoundClock(Silent):
+    """Times the rounds alone: from the first to the last, without set-up and protocol +."""
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        self.began = time.perf_counter()
+        Work.seconds, Work.steps = 0.0, 0
+
+    def round(self, round: int, row: object) -> None:
+        self.seconds = time.perf_counter() - self.began
+        self.inside, self.steps = Work.seconds, Work.steps
+
+
+def images(path: Path, shape: tuple[int, ...]) -> str:
+    rng = np.random.default_rng(0)
+    y = np.arange(10_000) % 10
+    x = rng.integers(0, 256, (10_000, *shape), dtype=np.uint8)
+    np.savez(path, x_train=x, y_train=y, x_test=x[:2000], y_test=y[:2000])
+    return str(path)
+
+
+def measure(dataset: str, folder: Path, workers: int) -> RoundClock:
+    clock = RoundClock()
+    coterie.run(
+        dataset=dataset, partition="label-skew:rho=0.2", model="lenet5", clients=100, rounds=6, epochs=2,
+        eval_every=3, workers=workers, out=str(folder), overwrite=True, progress=clock,
+    )  # fmt: skip
+    return clock
+
+
+def main() -> None:
+    time_the_verbs()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for label, shape in (("1x28x28", (28, 28)), ("3x32x32", (32, 32, 3))):
+            dataset = images(folder / f"images-{label}.npz", shape)
+            one, two = [], []
+            for repeat in range(3):
+                one.append(measure(dataset, folder / f"{label}-1-{repeat}", 1))
+                two.append(measure(dataset, folder / f"{label}-2-{repeat}", 2))
+            overhead = np.median([1 - clock.inside / clock.seconds for clock in one])
+            rates = [np.median([clock.steps / clock.seconds for clock in clocks]) for clocks in (one, two)]
+            print(
+                f"LeNet-5 {label}: overhead {100 * overhead:.1f} % of a round (goal < 5 %); "
+                f"steps/s {rates[0]:.0f} with 1 worker, {rates[1]:.0f} with 2: {rates[1] / rates[0]:.2f} times (goal 1.5)"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,3 +1,0 @@
-"""Inputs to predict labels for."""
-
-from __future__ import annotations
