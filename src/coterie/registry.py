@@ -107,13 +107,17 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
-        for entry in metadata.entry_points(group=self.package):
-            if entry.name not in self._items:
-                self.register(entry.name)(entry.load())
+        self._loaded = True  # before the imports, which may look things up themselves
+        try:
+            package = importlib.import_module(self.package)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{self.package}.{module.name}")
+            for entry in metadata.entry_points(group=self.package):
+                if entry.name not in self._items:
+                    self.register(entry.name)(entry.load())
+        except BaseException:
+            self._loaded = False
+            raise
 
 
 def _evaluated(annotation: Any, item: Callable[..., Any]) -> Any:

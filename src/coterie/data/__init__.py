@@ -4,7 +4,7 @@ from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData, Normalisation, Samples
 from coterie.data.folder import stored_names
 from coterie.data.loading import check, default_clients, load
-from coterie.data.readers.npz import read_npz
+from coterie.data.readers.npz import read_inputs, read_npz
 from coterie.data.registries import (
     DATASETS,
     PARTITIONS,
@@ -32,6 +32,7 @@ __all__ = [
     "divided_dataset",
     "load",
     "partition",
+    "read_inputs",
     "read_npz",
     "stored_names",
     "traits",

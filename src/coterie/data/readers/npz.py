@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.arrays import checked_inputs, dataset_from_arrays
 from coterie.errors import CoterieError
 
 _KEYS = "x_train and y_train, and optionally x_test and y_test"
@@ -21,16 +23,40 @@ _DAMAGE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.Bad
 
 def read_npz(path: Path) -> Dataset:
     """Read a pooled data set, named after its file; pickled objects are never loaded."""
+    with _opened(path) as (archive, found):
+        arrays = {key: _array(archive, key, path) for key in _wanted(found, path)}
+    return dataset_from_arrays(path.stem, arrays, str(path))
+
+
+def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None]:
+    """Read inputs to predict labels for, ``x`` or ``x_test``, and their labels ``y`` or ``y_test`` if there are any."""
+    if not path.is_file():
+        raise CoterieError(f"there is no file '{path}'")
+    with _opened(path) as (archive, found):
+        key = next((key for key in ("x", "x_test") if key in found), None)
+        if key is None:
+            raise CoterieError(f"{path} has no 'x', only {', '.join(sorted(found)) or 'nothing'}")
+        x = checked_inputs(_array(archive, key, path), f"{path}: {key}")
+        labels = key.replace("x", "y")
+        y = _array(archive, labels, path) if labels in found else None
+    if x.shape[1:] != shape:
+        raise CoterieError(f"{path}: inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
+    if y is not None and y.shape != (len(x),):
+        raise CoterieError(f"{path}: {len(x)} inputs, but labels of shape {y.shape}")
+    return x, y
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, set[str]]]:
+    """Open a file and list its arrays; whatever shows that it is damaged ends in one kind of error."""
     try:
         with zipfile.ZipFile(path) as archive:
-            found = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
-            arrays = {key: _array(archive, key, path) for key in _wanted(found, path)}
+            yield archive, {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
     except _DAMAGE as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise CoterieError(
             f"{path} cannot be read as an .npz file ({reason}): it may be cut short or damaged; make or fetch it again"
         ) from error
-    return dataset_from_arrays(path.stem, arrays, str(path))
 
 
 def _wanted(found: set[str], path: Path) -> list[str]:
