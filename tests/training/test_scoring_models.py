@@ -176,6 +176,14 @@ def test_equal_content_is_the_same_model_whoever_made_it() -> None:
     assert len(trainer.runs) == 3
 
 
+def test_a_model_that_was_changed_in_place_is_another_model() -> None:
+    test, x, y = common()
+    params = {name: value.copy() for name, value in model(0).items()}
+    check(test.evaluate(TorchTrainer(), SPEC, params), brute_force(params, x, y))
+    params["fc.weight"] -= 1.5 * params["fc.weight"]
+    check(test.evaluate(TorchTrainer(), SPEC, params), brute_force(params, x, y))
+
+
 arrays = npst.arrays(
     st.sampled_from([np.float32, np.float64, np.int64, np.int8, np.uint8, np.bool_]),
     npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=2),

@@ -32,9 +32,6 @@ from coterie.similarity import signature
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, evaluate, losses
 
-HOPELESS = 1e30
-"""Stands for a loss that is not finite, so that means and messages stay finite."""
-
 
 class Client:
     """Answers requests from its own data and state."""
@@ -163,10 +160,9 @@ class _Turn:
         table = np.stack(
             [losses(self.trainer.logits(self.request.spec, self.model(name), x), y) for name in verb.models]
         )
-        # A model whose loss is not a number loses; ties go to the first.
-        table = np.nan_to_num(table, nan=HOPELESS, posinf=HOPELESS)
         means = table.mean(axis=1) if len(y) else np.zeros(len(table))
         wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
+        # ties go to the first
         self.made["best"] = self.model(verb.models[int(means.argmin())])
         return Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()))
 

@@ -36,7 +36,7 @@ def curriculum_order(
 def _easiness(
     curriculum: Curriculum, logits: Callable[[Params], Floats], y: Index, received: Params, own: Params
 ) -> npt.NDArray[np.float64]:
-    """Return a score per sample, higher for easier ones; a loss that is not a number counts as hardest."""
+    """Return a score per sample, higher for easier ones."""
     judges, _, by_prediction = curriculum.score.partition("-")
     outputs = [logits(model) for judge, model in (("G", received), ("L", own)) if judge in judges]
     if by_prediction:
@@ -44,4 +44,4 @@ def _easiness(
         truth = predictions[1] if len(predictions) > 1 else y
         return np.asarray(predictions[0] == truth, np.float64)
     loss = np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
-    return np.asarray(1.0 / np.nan_to_num(loss, nan=np.inf))
+    return np.asarray(1.0 / loss)

@@ -14,7 +14,7 @@ from coterie.errors import CoterieError
 from coterie.experiment.config import Config, make_config, read_toml, to_toml
 from coterie.federation.checkpoint import write_whole
 
-PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "accuracy.png", "lock")
+PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "accuracy.png")
 
 
 class RunFolder:
@@ -26,27 +26,26 @@ class RunFolder:
         self.result_file, self.checkpoint = path / "result.json", path / "checkpoint.safetensors"
         self.clients = path / "clients"
 
-    @classmethod
-    def create(cls, path: Path, config: Config, overwrite: bool = False) -> RunFolder:
-        """Make a new folder; refuse one that holds something, unless it is a run to overwrite."""
-        folder = cls(path)
+    def check_free(self, overwrite: bool) -> None:
+        """Refuse a path that holds something, unless it is a run to overwrite."""
+        path = self.path
         if path.exists() and not path.is_dir():
             raise CoterieError(f"'{path}' is a file: choose another --out")
         if path.exists() and any(path.iterdir()):
-            if not folder.config_file.exists():
+            if not self.config_file.exists():
                 raise CoterieError(f"'{path}' exists and is not a run: choose another --out")
             if not overwrite:
-                state = "a finished run" if folder.finished else "an unfinished run"
+                state = "a finished run" if self.finished else "an unfinished run"
                 raise CoterieError(
                     f"'{path}' holds {state}: go on with 'coterie resume {path}', choose another --out, or --overwrite"
                 )
-            folder.clear()
+
+    def make(self) -> None:
+        """Make the folder, if it is not there."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CoterieError(f"the run folder '{path}' can't be made: {error.strerror}") from None
-        folder.write_config(config)
-        return folder
+            raise CoterieError(f"the run folder '{self.path}' can't be made: {error.strerror}") from None
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -41,17 +41,20 @@ MEMORY_FOR_STATES = 2**30
 def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
     """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
     progress = progress or Silent()
+    path = Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed))
+    folder = RunFolder(path) if write else None
+    if folder is not None:
+        folder.check_free(overwrite)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     config = completed(config, data)
-    if not write:
+    if folder is None:
         return _run(config, data, None, None, progress)
-    path = (
-        Path(config.run.out) if config.run.out else new_path(config.algorithm.name, config.data.name, config.run.seed)
-    )
     config.run.out = str(path)
-    folder = RunFolder.create(path, config, overwrite)
+    folder.make()
     with folder.locked():
+        folder.clear()
+        folder.write_config(config)
         return _run(config, data, folder, None, progress)
 
 

@@ -40,7 +40,7 @@ def distance(a: Params, b: Params) -> float:
     squares = 0.0
     for name, value in a.items():
         if np.issubdtype(value.dtype, np.floating):
-            difference = (value - b[name]).ravel()
+            difference = (value.astype(np.float64) - b[name]).ravel()
             squares += float(np.dot(difference, difference))
     return float(np.sqrt(squares))
 

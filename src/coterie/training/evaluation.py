@@ -14,13 +14,17 @@ import numpy.typing as npt
 from coterie.messages import Array, Evaluated, ModelSpec, Params
 from coterie.training.job import Floats, Index, Trainer
 
+HOPELESS = 1e30
+"""Stands for a loss that is not finite, so that means and messages stay finite."""
+
 
 def losses(logits: Floats, y: Index) -> npt.NDArray[np.float64]:
     """Return the cross-entropy of each sample, (samples,)."""
     z = logits.astype(np.float64)
     top = z.max(axis=1, keepdims=True)
-    per_sample: npt.NDArray[np.float64] = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0] - z[np.arange(len(y)), y]
-    return per_sample
+    with np.errstate(invalid="ignore"):
+        loss = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0] - z[np.arange(len(y)), y]
+    return np.asarray(np.nan_to_num(loss, nan=HOPELESS, posinf=HOPELESS))
 
 
 def digest(params: Params) -> str:

@@ -1,0 +1,119 @@
+"""The embedded engine: faults as told, errors that say where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coterie
+from coterie.client import MemoryStore
+from coterie.data import load
+from coterie.engine import EmbeddedEngine, Faults
+from coterie.messages import Evaluate, Failure, ModelSpec, Plan, Reply, Request, Schedule, Train, Trained
+from coterie.models import MODELS, model
+from coterie.testing import SMALL
+from coterie.training.torch_trainer import TorchTrainer
+
+SPEC = ModelSpec("mclr", (1, 8, 8), 10)
+CLIENTS = 40
+
+
+def exchange(faults: Faults, round: int = 1, store: MemoryStore | None = None, kind: str = "train") -> dict:
+    data = load("digits", clients=CLIENTS)
+    verb = Train(Plan(Schedule(0.1)), start=("initial",)) if kind == "train" else Evaluate("initial")
+    request = Request(round, 0, SPEC, (verb,), kind=kind)
+    with EmbeddedEngine(data, store or MemoryStore(), TorchTrainer(), workers=2, faults=faults) as engine:
+        answers = list(engine.exchange(dict.fromkeys(range(CLIENTS), request), None))
+    assert sorted(answer.client for answer in answers) == list(range(CLIENTS))
+    return {answer.client: answer for answer in answers}
+
+
+def test_without_faults_everyone_answers() -> None:
+    assert all(isinstance(answer, Reply) for answer in exchange(Faults()).values())
+
+
+def test_drop_and_straggle_are_seeded_and_of_about_the_wanted_share() -> None:
+    kinds = []
+    for round in range(6):
+        answers = exchange(Faults(drop=0.3, straggle=0.2), round)
+        again = exchange(Faults(drop=0.3, straggle=0.2), round)
+        missing = {c: a.kind for c, a in answers.items() if isinstance(a, Failure)}
+        assert missing == {c: a.kind for c, a in again.items() if isinstance(a, Failure)}
+        kinds += list(missing.values())
+    total = 6 * CLIENTS
+    assert 0.2 < kinds.count("dropped") / total < 0.4
+    assert 0.08 < kinds.count("late") / total < 0.22  # 0.7 · 0.2 of all
+
+
+def test_a_late_client_has_trained_a_dropped_one_has_not() -> None:
+    store = MemoryStore()
+    answers = exchange(Faults(drop=0.4, straggle=0.4), store=store)
+    for client, answer in answers.items():
+        kind = answer.kind if isinstance(answer, Failure) else "answered"
+        assert bool(store.load(client, before=2)) == (kind in ("late", "answered"))
+
+
+def test_requests_that_measure_are_spared() -> None:
+    answers = exchange(Faults(drop=1.0, hostile=1.0), kind="evaluate")
+    assert all(isinstance(answer, Reply) for answer in answers.values())
+
+
+def test_hostile_replies_are_wrong_in_several_ways() -> None:
+    replies = [a for a in exchange(Faults(hostile=1.0)).values() if isinstance(a, Reply)]
+    spoilt = [reply.answer(Trained) for reply in replies if isinstance(reply.answers[0], Trained)]
+    shapes = {next(iter(t.params.values())).shape for t in spoilt}
+    assert len(replies) == CLIENTS
+    assert len(shapes) == 2
+    assert any(np.isnan(next(iter(t.params.values()))).all() for t in spoilt)
+    assert any(not isinstance(reply.answers[0], Trained) for reply in replies)
+
+
+def test_an_error_in_a_client_names_client_round_and_verb() -> None:
+    @model("breaks")
+    def breaks(shape: tuple[int, ...], classes: int):  # type: ignore[no-untyped-def]
+        """Fail in the forward pass."""
+        import torch
+        from torch import nn
+
+        class Breaks(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(1))
+
+            def forward(self, x):  # type: ignore[no-untyped-def]
+                raise IndexError("no such thing")
+
+        return Breaks()
+
+    try:
+        with pytest.raises(RuntimeError, match=r"client \d, round 1 \(train\): no such thing"):
+            coterie.run(**SMALL | {"model": "breaks", "model_options": {}})
+    finally:
+        del MODELS._items["breaks"]
+
+
+def test_a_diverging_client_is_counted_and_the_run_goes_on() -> None:
+    result = coterie.run(**SMALL | {"lr": 1e6, "momentum": 0.9})
+    diverged = next(event for event in result.events if event["kind"] == "diverged")
+    assert diverged["count"] > 0
+    assert "not finite at step" in diverged["example"]
+    assert result.accuracy["C"] is not None
+
+
+def test_clients_with_nothing_to_train_on_are_reported(tmp_path: Path) -> None:
+    from coterie.data import PARTITIONS, Partition, partition
+
+    @partition("one-goes-empty")
+    def one_goes_empty(y, clients, rng):  # type: ignore[no-untyped-def]
+        """Give everything to all but the last client."""
+        parts = np.array_split(rng.permutation(len(y)), clients - 1)
+        return Partition([*parts, np.zeros(0, np.int64)])
+
+    try:
+        result = coterie.run(dataset="digits", partition="one-goes-empty", clients=4, rounds=3, epochs=1, fraction=1.0)
+    finally:
+        del PARTITIONS._items["one-goes-empty"]
+    assert {event["kind"]: event["count"] for event in result.events} == {"empty": 1, "untested": 1}
+    assert result.per_client["L"][3] is None

@@ -1,0 +1,119 @@
+"""Messages of every kind, made up by Hypothesis, and what it means that two are the same."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from coterie.messages import (
+    Anchor,
+    ClassCounts,
+    Compared,
+    Counted,
+    Curriculum,
+    Evaluate,
+    Evaluated,
+    Failure,
+    Losses,
+    ModelSpec,
+    Plan,
+    Reply,
+    Request,
+    Schedule,
+    Signature,
+    Signed,
+    Train,
+    Trained,
+)
+
+DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "?"]
+
+texts = st.text(max_size=8)  # any Unicode, quotes and control characters included
+integers = st.integers(-(2**70), 2**70)
+floats = st.floats()  # NaN and infinities included
+arrays = npst.arrays(
+    st.sampled_from(DTYPES), npst.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3), fill=st.nothing()
+)
+params = st.dictionaries(texts, arrays, max_size=3)
+several = {"max_size": 3}
+
+schedules = st.builds(Schedule, floats, floats, floats)
+anchors = st.builds(Anchor, texts, floats)
+curricula = st.builds(
+    Curriculum,
+    st.sampled_from(["G", "L", "LG", "G-pred", "L-pred", "LG-pred"]),
+    st.sampled_from(["exponential", "step", "root", "linear", "quadratic"]),
+    floats,
+    floats,
+    st.sampled_from(["curriculum", "anti", "random"]),
+)
+plans = st.builds(
+    Plan,
+    lr=schedules,
+    epochs=integers,
+    steps=st.none() | integers,
+    batch_size=integers,
+    momentum=floats,
+    weight_decay=floats,
+    anchors=st.lists(anchors, **several).map(tuple),
+    correction=st.none() | texts,
+    mask=st.none() | texts,
+    curriculum=st.none() | curricula,
+    meta_step=st.none() | floats,
+    snapshots=st.lists(integers, **several).map(tuple),
+    holdout=floats,
+)
+names = st.lists(texts, **several).map(tuple)
+plain = st.recursive(
+    st.none() | st.booleans() | integers | floats | texts,
+    lambda inner: st.lists(inner, **several).map(tuple) | st.dictionaries(texts, inner, **several),
+    max_leaves=5,
+)
+specs = st.builds(
+    ModelSpec,
+    texts,
+    st.lists(st.integers(1, 99), **several).map(tuple),
+    integers,
+    st.dictionaries(texts, plain, **several),
+)
+parts = st.sampled_from(["train", "holdout", "test"])
+verbs = st.one_of(
+    st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
+    st.builds(Evaluate, texts, parts, floats),
+    st.builds(Losses, names, parts, floats),
+    st.builds(Signature, integers, st.booleans()),
+    st.builds(ClassCounts),
+)
+answers = st.one_of(
+    st.builds(Trained, integers, integers, floats, params, params),
+    st.builds(Evaluated, integers, integers, floats),
+    st.builds(Compared, integers, st.lists(floats, **several).map(tuple), st.lists(integers, **several).map(tuple)),
+    st.builds(Signed, arrays),
+    st.builds(Counted, arrays),
+)
+requests = st.builds(
+    Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),
+    st.dictionaries(texts, params, max_size=2), texts,
+)  # fmt: skip
+replies = st.builds(Reply, integers, integers, st.lists(answers, **several).map(tuple))
+failures = st.builds(Failure, integers, integers, texts, texts)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Say whether two values are of the same types with the same content, to the bit."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if dataclasses.is_dataclass(a):
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float):
+        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    return bool(a == b)

@@ -1,0 +1,335 @@
+"""What is not a message is refused, whatever it is; and nothing is executed."""
+
+import dataclasses
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from coterie.messages import (
+    Anchor,
+    ClassCounts,
+    Compared,
+    Counted,
+    Curriculum,
+    Evaluate,
+    Evaluated,
+    Failure,
+    Losses,
+    ModelSpec,
+    Plan,
+    Reply,
+    Request,
+    Schedule,
+    Signature,
+    Signed,
+    Train,
+    Trained,
+    wire,
+)
+
+PLAN = Plan(
+    Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
+    meta_step=0.1, snapshots=(1,),
+)  # fmt: skip
+WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
+REQUEST = Request(
+    3,
+    0,
+    ModelSpec("mclr", (4,), 3, {"hidden": 5}),
+    (Train(PLAN, send=("fc",)), Evaluate(), Losses(("a", "b")), Signature(), ClassCounts()),
+    {"model": WEIGHTS},
+)
+REPLY = Reply(
+    1,
+    3,
+    (
+        Trained(5, 6, 0.5, WEIGHTS, WEIGHTS),
+        Evaluated(9, 4, 0.1),
+        Compared(3, (0.1, 0.2), (1, 2)),
+        Signed(np.eye(3)),
+        Counted(np.arange(4)),
+    ),
+)
+MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
+
+
+def tree_of(message: wire.Message) -> Any:
+    blob = wire.encode(message)
+    length = int.from_bytes(blob[:8], "little")
+    return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
+
+
+def forged(tree: Any, tensors: int = 6) -> bytes:
+    """A blob with any tree in it, and a few tensors that it may name."""
+    text = tree if isinstance(tree, str) else json.dumps(tree)
+    return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
+
+
+def objects(tree: Any) -> list[dict[str, Any]]:
+    """All parts of a tree that stand for an object of a class."""
+    if isinstance(tree, list):
+        return [found for item in tree for found in objects(item)]
+    if not isinstance(tree, dict):
+        return []
+    inside = [found for item in tree.values() for found in objects(item)]
+    return [tree, *inside] if "$" in tree else inside
+
+
+def refused(blob: bytes) -> bool:
+    try:
+        wire.decode(blob)
+    except wire.WireError:
+        return True
+    return False
+
+
+def test_these_messages_are_good_and_hold_every_class() -> None:
+    """Else the tests below could not fail."""
+    for message in MESSAGES:
+        assert not refused(wire.encode(message))
+        assert not refused(forged(tree_of(message)))
+    assert {o["$"] for message in MESSAGES for o in objects(tree_of(message))} == set(wire.CLASSES)
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=200, deadline=None, derandomize=True)
+@example(b"")
+@example(b"\xff" * 40)
+@example((5).to_bytes(8, "little") + b"[1,2]")
+@example((2).to_bytes(8, "little") + b"{}")
+@example((18).to_bytes(8, "little") + b'{"__metadata__":1}')
+@example((21).to_bytes(8, "little") + b'{"__metadata__":null}')
+def test_random_bytes_are_refused(blob: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(blob)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_truncated_and_prolonged_messages_are_refused(message: wire.Message) -> None:
+    blob = wire.encode(message)
+    accepted = [length for length in range(len(blob)) if not refused(blob[:length])]
+    assert accepted == []
+    assert refused(blob + b"\0")
+    assert refused(b"\0" + blob)
+
+
+@given(st.sampled_from(MESSAGES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_damaged_messages_are_refused_or_still_messages(message: Any, damage: list[tuple[float, int]]) -> None:
+    blob = bytearray(wire.encode(message))
+    for place, byte in damage:
+        blob[int(place * (len(blob) - 1))] = byte
+    try:
+        decoded = wire.decode(bytes(blob))
+    except wire.WireError:
+        return
+    assert isinstance(decoded, Request | Reply | Failure)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Nothing",
+        "",
+        "dict",
+        "object",
+        "WireError",
+        "Generator",
+        "os.system",
+        "__import__",
+        "request",
+        None,
+        1,
+        ["Plan"],
+    ],
+    ids=repr,
+)
+def test_unknown_classes_are_refused(name: Any) -> None:
+    assert refused(forged({"$": name}))
+    assert refused(forged({"$": name, "command": "true"}))
+    tree = tree_of(REQUEST)
+    tree["spec"]["options"]["$map"]["hidden"] = {"$": name}
+    assert refused(forged(tree))
+
+
+@pytest.mark.parametrize("value", [None, 1, "Request", [], {}, [{"$": "Failure"}], {"$map": {}}], ids=repr)
+def test_what_is_no_message_is_refused(value: Any) -> None:
+    assert refused(forged(value))
+
+
+def test_parts_of_messages_and_states_are_no_messages() -> None:
+    for part in (PLAN, REQUEST.spec, *REQUEST.verbs, *REPLY.answers, (REQUEST,), {"a": REQUEST}, None, 3, np.ones(2)):
+        assert refused(wire.pack(part))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_fields_too_many_are_refused(message: wire.Message) -> None:
+    for which in range(len(objects(tree_of(message)))):
+        for extra in ("extra", "__class__", "self", "__dict__"):
+            tree = tree_of(message)
+            objects(tree)[which][extra] = 1
+            assert refused(forged(tree)), (objects(tree)[which], extra)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_fields_too_few_are_refused(message: wire.Message) -> None:
+    """Those with a default may be missing: an older sender does not know them."""
+    for which, found in enumerate(objects(tree_of(message))):
+        for field in dataclasses.fields(wire.CLASSES[found["$"]]):
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            tree = tree_of(message)
+            del objects(tree)[which][field.name]
+            assert refused(forged(tree)) == required, (found["$"], field.name)
+
+
+VALUES: dict[str, Any] = {
+    "nothing": None,
+    "truth": True,
+    "integer": 1,
+    "float": 1.5,
+    "text": "text",
+    "train": "train",
+    "empty": [],
+    "integers": [1, 2],
+    "floats": [1.5],
+    "texts": ["a"],
+    "nothings": [None],
+    "truths": [True],
+    "map": {"$map": {}},
+    "map of numbers": {"$map": {"a": 1}},
+    "map of arrays": {"$map": {"a": {"$array": "0"}}},
+    "map of models": {"$map": {"a": {"$map": {"b": {"$array": "0"}}}}},
+    "array": {"$array": "0"},
+    "missing array": {"$array": "77"},
+    "verb": {"$": "ClassCounts"},
+    "verbs": [{"$": "ClassCounts"}],
+    "answer": {"$": "Evaluated", "samples": 1, "correct": 1, "loss": 0.0},
+    "answers": [{"$": "Evaluated", "samples": 1, "correct": 1, "loss": 0.0}],
+    "schedule": {"$": "Schedule", "rate": 0.1},
+    "anchors": [{"$": "Anchor", "model": "a", "strength": 0.1}],
+    "curriculum": {"$": "Curriculum"},
+    "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
+    "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
+}
+MAPS = {"map", "map of numbers", "map of arrays", "map of models"}
+ACCEPTED: dict[str, set[str]] = {
+    "int": {"integer"},
+    "ClientId": {"integer"},
+    "int | None": {"integer", "nothing"},
+    "float": {"integer", "float"},
+    "float | None": {"integer", "float", "nothing"},
+    "bool": {"truth"},
+    "str": {"text", "train"},
+    "str | None": {"text", "train", "nothing"},
+    "Part": {"train"},
+    "Score": set(),
+    "Pacing": set(),
+    "Order": set(),
+    "tuple[int, ...]": {"empty", "integers"},
+    "tuple[float, ...]": {"empty", "integers", "floats"},
+    "tuple[str, ...]": {"empty", "texts"},
+    "bool | tuple[str, ...]": {"truth", "empty", "texts"},
+    "tuple[Anchor, ...]": {"empty", "anchors"},
+    "tuple[Verb, ...]": {"empty", "verbs"},
+    "tuple[Answer, ...]": {"empty", "answers"},
+    "Schedule": {"schedule"},
+    "Curriculum | None": {"curriculum", "nothing"},
+    "Plan": {"plan"},
+    "ModelSpec": {"spec"},
+    "Array": {"array"},
+    "Params": {"map", "map of arrays"},
+    "Mapping[str, Params]": {"map", "map of models"},
+    "Mapping[str, Any]": MAPS,
+}
+"""Which of the values above fit a declared type; all others must be refused."""
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_values_of_the_wrong_type_are_refused_in_every_field(message: wire.Message) -> None:
+    wrong = []
+    for which, found in enumerate(objects(tree_of(message))):
+        for field in dataclasses.fields(wire.CLASSES[found["$"]]):
+            for name, value in VALUES.items():
+                tree = tree_of(message)
+                objects(tree)[which][field.name] = value
+                if refused(forged(tree)) != (name not in ACCEPTED[str(field.type)]):
+                    wrong.append((found["$"], field.name, name))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("depth", [1_000, 200_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"$map":{"a":', "}}"), ('{"a":', "}")])
+def test_deep_nesting_is_refused(depth: int, opening: str, closing: str) -> None:
+    deep = opening * depth + "1" + closing * depth
+    assert refused(forged(deep))
+    head = f'{{"__metadata__":{{"tree":{deep}}}}}'.encode()
+    assert refused(len(head).to_bytes(8, "little") + head)
+    head = f'{{"__metadata__":{{"tree":"1"}},"x":{deep}}}'.encode()
+    assert refused(len(head).to_bytes(8, "little") + head)
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F8_E5M2", "C64", "F4", "X", 3])
+def test_tensors_that_numpy_does_not_have_are_refused_or_arrays(kind: Any) -> None:
+    tree = json.dumps({"$": "Reply", "client": 1, "round": 1, "answers": [{"$": "Signed", "vectors": {"$array": "0"}}]})
+    head = json.dumps(
+        {"__metadata__": {"tree": tree}, "0": {"dtype": kind, "shape": [1], "data_offsets": [0, 8]}}
+    ).encode()
+    blob = len(head).to_bytes(8, "little") + head + bytes(8)
+    assert refused(blob) or isinstance(wire.decode(blob).answers[0].vectors, np.ndarray)  # type: ignore[union-attr]
+
+
+def test_impossible_tensors_are_refused() -> None:
+    tree = json.dumps({"$": "Reply", "client": 1, "round": 1, "answers": [{"$": "Signed", "vectors": {"$array": "0"}}]})
+    for shape, offsets in (
+        ([2], [0, 4]),
+        ([1], [0, 2**60]),
+        ([2**62, 4], [0, 4]),
+        ([-1], [0, 4]),
+        ([1], [4, 0]),
+        ([1], [4, 8]),
+        ("1", [0, 4]),
+    ):
+        head = json.dumps(
+            {"__metadata__": {"tree": tree}, "0": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}
+        ).encode()
+        assert refused(len(head).to_bytes(8, "little") + head + bytes(4)), (shape, offsets)
+
+
+class Malice:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_is_refused_and_never_executed(tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "executed"
+    blob = pickle.dumps(Malice(path), protocol)
+    head = blob.hex().encode()
+    for attempt in (
+        blob,
+        len(blob).to_bytes(8, "little") + blob,
+        forged(blob.decode("latin-1")),
+        forged({"$": "Failure", "client": 1, "round": 1, "kind": {"$pickle": head.decode()}}),
+        save({"0": np.frombuffer(blob, np.uint8)}),
+    ):
+        assert refused(attempt)
+    assert not path.exists()
+    pickle.loads(blob)  # it would have worked
+    assert path.exists()
+
+
+def test_an_array_of_objects_can_not_be_sent() -> None:
+    with pytest.raises(Exception, match="object"):
+        wire.encode(Reply(1, 1, (Signed(np.array([object()])),)))
