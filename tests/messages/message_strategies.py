@@ -80,26 +80,33 @@ specs = st.builds(
     st.dictionaries(texts, plain, **several),
 )
 parts = st.sampled_from(["train", "holdout", "test"])
-verbs = st.one_of(
-    st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
-    st.builds(Evaluate, texts, parts, floats),
-    st.builds(Losses, names, parts, floats),
-    st.builds(Signature, integers, st.booleans()),
-    st.builds(ClassCounts),
-)
-answers = st.one_of(
-    st.builds(Trained, integers, integers, floats, params, params),
-    st.builds(Evaluated, integers, integers, floats),
-    st.builds(Compared, integers, st.lists(floats, **several).map(tuple), st.lists(integers, **several).map(tuple)),
-    st.builds(Signed, arrays),
-    st.builds(Counted, arrays),
-)
-requests = st.builds(
+KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
+    "Evaluate": st.builds(Evaluate, texts, parts, floats),
+    "Losses": st.builds(Losses, names, parts, floats),
+    "Signature": st.builds(Signature, integers, st.booleans()),
+    "ClassCounts": st.builds(ClassCounts),
+    "Trained": st.builds(Trained, integers, integers, floats, params, params),
+    "Evaluated": st.builds(Evaluated, integers, integers, floats),
+    "Compared": st.builds(
+        Compared, integers, st.lists(floats, **several).map(tuple), st.lists(integers, **several).map(tuple)
+    ),
+    "Signed": st.builds(Signed, arrays),
+    "Counted": st.builds(Counted, arrays),
+    "Schedule": schedules,
+    "Anchor": anchors,
+    "Curriculum": curricula,
+    "Plan": plans,
+    "ModelSpec": specs,
+}
+verbs = st.one_of([KINDS[name] for name in ("Train", "Evaluate", "Losses", "Signature", "ClassCounts")])
+answers = st.one_of([KINDS[name] for name in ("Trained", "Evaluated", "Compared", "Signed", "Counted")])
+KINDS["Request"] = requests = st.builds(
     Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),
     st.dictionaries(texts, params, max_size=2), texts,
 )  # fmt: skip
-replies = st.builds(Reply, integers, integers, st.lists(answers, **several).map(tuple))
-failures = st.builds(Failure, integers, integers, texts, texts)
+KINDS["Reply"] = replies = st.builds(Reply, integers, integers, st.lists(answers, **several).map(tuple))
+KINDS["Failure"] = failures = st.builds(Failure, integers, integers, texts, texts)
 
 
 def same(a: Any, b: Any) -> bool:

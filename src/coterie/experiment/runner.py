@@ -202,7 +202,8 @@ def _run(
                 save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
             progress.round(t, row)
 
-        progress.phase("fine-tuning the final model on every client (protocol +)")
+        if any(algorithm.model_for(client) is not None for client in fed.clients):
+            progress.phase("fine-tuning the final model on every client (protocol +)")
         plus = evaluator.fine_tuned()
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.now, "untested", "no test samples: no mean includes it"))
