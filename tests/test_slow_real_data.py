@@ -16,10 +16,33 @@ import coterie
 from coterie.testing import outcome
 
 pytestmark = pytest.mark.slow
-FLAGS = (
-    "--algorithm fedavg --dataset fashion_mnist --partition label-skew:rho=0.2 --model lenet5 --clients 100 "
-    "--fraction 0.1 --rounds 10 --epochs 2 --batch-size 10 --lr 0.01 --momentum 0.5 --eval-every 5 --quiet"
-).split()
+FLAGS = [
+    "--algorithm",
+    "fedavg",
+    "--dataset",
+    "fashion_mnist",
+    "--partition",
+    "label-skew:rho=0.2",
+    "--model",
+    "lenet5",
+    "--clients",
+    "100",
+    "--fraction",
+    "0.1",
+    "--rounds",
+    "10",
+    "--epochs",
+    "2",
+    "--batch-size",
+    "10",
+    "--lr",
+    "0.01",
+    "--momentum",
+    "0.5",
+    "--eval-every",
+    "5",
+    "--quiet",
+]
 
 
 @pytest.fixture

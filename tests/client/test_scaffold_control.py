@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from client_world import ID, SEED, SPEC, World, equal, losses, model, normalise, scores
+from client_world import ID, SEED, World, equal, losses, model, normalise, scores
 
 from coterie.messages import Plan, Schedule, Train, Trained
 from coterie.streams import stream
