@@ -11,6 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
@@ -41,6 +42,7 @@ class Registry(Generic[T]):
         self.kind, self.package = kind, package
         self._items: dict[str, T] = {}
         self._loaded = False
+        self._loading = threading.RLock()
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that enters a class or function under `name`."""
@@ -105,19 +107,20 @@ class Registry(Generic[T]):
         return values
 
     def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True  # before the imports, which may look things up themselves
-        try:
-            package = importlib.import_module(self.package)
-            for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"{self.package}.{module.name}")
-            for entry in metadata.entry_points(group=self.package):
-                if entry.name not in self._items:
-                    self.register(entry.name)(entry.load())
-        except BaseException:
-            self._loaded = False
-            raise
+        with self._loading:  # other threads wait; the imports themselves may look things up
+            if self._loaded:
+                return
+            self._loaded = True
+            try:
+                package = importlib.import_module(self.package)
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(f"{self.package}.{module.name}")
+                for entry in metadata.entry_points(group=self.package):
+                    if entry.name not in self._items:
+                        self.register(entry.name)(entry.load())
+            except BaseException:
+                self._loaded = False
+                raise
 
 
 def _evaluated(annotation: Any, item: Callable[..., Any]) -> Any:

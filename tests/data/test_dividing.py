@@ -156,8 +156,8 @@ def test_a_number_of_clients_that_samples_cannot_serve_is_refused(clients: int) 
 def test_a_client_without_samples_is_allowed(
     register: Callable[[Callable[..., Partition]], str], test_sizes: list[int] | None
 ) -> None:
-    def unfair(y: np.ndarray, clients: int, rng: np.random.Generator) -> Partition:
-        return Partition([np.array([]), np.arange(len(y))], np.array([0, 1]))
+    def unfair(data: Dataset, clients: int, rng: np.random.Generator) -> Partition:
+        return Partition([np.array([]), np.arange(len(data.train))], np.array([0, 1]))
 
     data = divide(numbered([50, 50], test_sizes), register(unfair), {}, 2, 0)
     assert [len(part) for part in data.train_parts] == [0, 76 if test_sizes is None else 95]
@@ -179,7 +179,7 @@ def test_a_client_without_samples_is_allowed(
 def test_a_wrong_partition_is_found_out(
     register: Callable[[Callable[..., Partition]], str], parts: list[list[float]], message: str
 ) -> None:
-    def wrong(y: np.ndarray, clients: int, rng: np.random.Generator) -> Partition:
+    def wrong(data: Dataset, clients: int, rng: np.random.Generator) -> Partition:
         return Partition([np.array(part) for part in parts])
 
     with pytest.raises(CoterieError, match=message):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from coterie.data import PARTITIONS
+from coterie.data import PARTITIONS, Dataset, Samples
 from coterie.errors import CoterieError
 from coterie.streams import stream
 
@@ -18,7 +18,8 @@ Labels = npt.NDArray[np.int64]
 
 def parts_of(name: str, y: Labels, clients: int, seed: int = 0, **options: Any) -> list[Labels]:
     values = PARTITIONS.validate(name, options)
-    return list(PARTITIONS[name](y, clients, stream(seed, "partition"), **values).parts)
+    data = Dataset("labels", Samples(np.zeros((len(y), 1), np.float32), y), None, int(y.max()) + 1)
+    return list(PARTITIONS[name](data, clients, stream(seed, "partition"), **values).parts)
 
 
 def owners_by_label(y: Labels, parts: list[Labels]) -> npt.NDArray[np.int64]:

@@ -106,9 +106,9 @@ def test_clients_with_nothing_to_train_on_are_reported(tmp_path: Path) -> None:
     from coterie.data import PARTITIONS, Partition, partition
 
     @partition("one-goes-empty")
-    def one_goes_empty(y, clients, rng):  # type: ignore[no-untyped-def]
+    def one_goes_empty(data, clients, rng):  # type: ignore[no-untyped-def]
         """Give everything to all but the last client."""
-        parts = np.array_split(rng.permutation(len(y)), clients - 1)
+        parts = np.array_split(rng.permutation(len(data.train)), clients - 1)
         return Partition([*parts, np.zeros(0, np.int64)])
 
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from coterie.client.data import Index, LocalData
@@ -36,13 +38,23 @@ from coterie.training import Diverged, Job, Trainer, evaluate, losses
 class Client:
     """Answers requests from its own data and state."""
 
-    def __init__(self, id: ClientId, data: LocalData, store: Store, trainer: Trainer) -> None:
+    def __init__(
+        self,
+        id: ClientId,
+        data: LocalData,
+        store: Store,
+        trainer: Trainer,
+        later: Mapping[int, LocalData] | None = None,
+    ) -> None:
+        """`later` holds what replaces the data from some rounds on (concept drift)."""
         self.id = id
-        self._data, self._store, self._trainer = data, store, trainer
+        self._data = {0: data, **(later or {})}
+        self._store, self._trainer = store, trainer
 
     def answer(self, request: Request) -> Reply | Failure:
         """Answer all verbs of a request, or none; only then is a new state kept."""
-        turn = _Turn(self.id, self._data, self._trainer, request, self._remembered(request))
+        data = self._data[max(start for start in self._data if start <= request.round)]
+        turn = _Turn(self.id, data, self._trainer, request, self._remembered(request))
         try:
             answers = tuple(turn.do(verb) for verb in request.verbs)
         except Diverged as event:

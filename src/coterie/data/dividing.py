@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from coterie.data.concepts import with_concept
 from coterie.data.federated import Dataset, FederatedData, Index, Samples
 from coterie.data.normalisation import measured
 from coterie.data.registries import PARTITIONS, Partition
@@ -32,30 +34,35 @@ def divide(dataset: Dataset, partition_name: str, options: Mapping[str, Any], cl
             f"{clients} clients cannot share data set '{dataset.name}', which has {len(rest)} training samples "
             f"besides the server's {len(server)}: use 1 to {len(rest)} clients"
         )
-    y = dataset.train.y[rest]
-    division = PARTITIONS[partition_name](y, clients, stream(seed, "partition"), **values)
-    parts = [rest[part] for part in _checked(division, partition_name, len(y), clients)]
+    users = None if dataset.users is None else dataset.users[rest]
+    pool = replace(dataset, train=dataset.train[rest], users=users)
+    division = PARTITIONS[partition_name](pool, clients, stream(seed, "partition"), **values)
+    parts = _checked(division, partition_name, len(rest), clients)
     if dataset.test is None:
         halves = [_held_out(part, stream(seed, "test part", client)) for client, part in enumerate(parts)]
         parts = [training for training, _ in halves]
-        test, test_parts = _side_by_side(dataset.train, [testing for _, testing in halves])
+        test, test_parts = _side_by_side(pool.train, [testing for _, testing in halves])
+    elif division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
+        shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), clients)
+        test, test_parts = _side_by_side(dataset.test, shares)
     else:
         test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
-        test_parts = _parts_of_own_labels(test.y, [dataset.train.y[part] for part in parts])
-    train, train_parts = _side_by_side(dataset.train, parts)
+        test_parts = _parts_of_own_labels(test.y, [pool.train.y[part] for part in parts])
+    train, train_parts = _side_by_side(pool.train, parts)
     reserved = dataset.train[server]
-    return FederatedData(
+    data = FederatedData(
         name=dataset.name,
         classes=dataset.classes,
         train=train,
         test=test,
         train_parts=train_parts,
         test_parts=test_parts,
-        common_test=dataset.test is not None,
+        common_test=dataset.test is not None and division.concept is None,
         server=reserved,
         normalise=dataset.normalisation or measured(reserved.x),
         true_groups=division.true_groups,
     )
+    return data if division.concept is None else with_concept(data, division)
 
 
 def _reserve(y: Index, rng: np.random.Generator) -> tuple[Index, Index]:

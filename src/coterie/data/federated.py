@@ -67,6 +67,16 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """From a round on the clients hold other samples: concept drift."""
+
+    start: int
+    train_parts: Sequence[Index]
+    test_parts: Sequence[Index]
+    true_groups: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
 class FederatedData:
     """A data set divided among clients."""
 
@@ -84,11 +94,18 @@ class FederatedData:
     """Reserved before the clients got theirs, in every run alike."""
     normalise: Normalisation
     true_groups: npt.NDArray[np.int64] | None = None
+    drift: Sequence[Phase] = ()
+    """What changes later, in order of rounds."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one input: (channels, height, width) or (features,)."""
         return tuple(self.train.x.shape[1:])
+
+    @property
+    def final_groups(self) -> npt.NDArray[np.int64] | None:
+        """The true groups at the end."""
+        return self.drift[-1].true_groups if self.drift else self.true_groups
 
     @property
     def clients(self) -> int:

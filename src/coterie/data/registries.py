@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from coterie.data.federated import Dataset, FederatedData, Index
+from coterie.data.federated import Dataset, FederatedData, Index, Samples
 from coterie.registry import Registry
+
+
+class Concept(Protocol):
+    """How groups of clients see the same samples in their own ways."""
+
+    @property
+    def on_server(self) -> bool:
+        """Whether the server's set shows all ways in turn."""
+        ...
+
+    def __call__(self, samples: Samples, group: Index) -> Samples:
+        """Return the samples as the group given for each one sees them."""
+        ...
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Who gets what: per client, positions in the labels that were divided."""
+    """Who gets what: per client, positions in the training samples that were divided."""
 
     parts: Sequence[Index]
     true_groups: Index | None = None
     """Per client, where the partition plants groups."""
+    concept: Concept | None = None
+    """How each group sees its samples, where that differs."""
+    drift_at: int | None = None
+    """From this round on each group sees its samples as the next group did."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +86,9 @@ def divided_dataset(name: str, *, clients: int = Traits.clients) -> Callable[[Di
 
 
 def partition(name: str) -> Callable[[PartitionFunction], PartitionFunction]:
-    """Register a function ``(y, clients, rng, *, options) -> Partition`` of the labels y to be divided.
+    """Register a function ``(data, clients, rng, *, options) -> Partition`` of a pooled data set to be divided.
 
-    What it returns are positions in y; all its randomness comes from the generator `rng`.
+    What it returns are positions in ``data.train``; all its randomness comes from the generator `rng`.
     """
 
     def enter(function: PartitionFunction) -> PartitionFunction:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from coterie.client import Client, LocalData, Store
 from coterie.data import FederatedData
@@ -15,6 +16,8 @@ from coterie.errors import CoterieError
 from coterie.messages import Answer, ClientId, Evaluated, Failure, Reply, Request, Trained
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer
+
+Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,11 @@ class EmbeddedEngine:
         seed: int = 0,
         common_test: CommonTest | None = None,
     ) -> None:
-        self._clients = [Client(id, _local(data, id, common_test), store, trainer) for id in range(data.clients)]
+        self._clients = []
+        for id in range(data.clients):
+            first, *rest = (_local(data, train[id], test[id], common_test) for train, test in _phases(data))
+            later = {phase.start: local for phase, local in zip(data.drift, rest, strict=True)}
+            self._clients.append(Client(id, first, store, trainer, later))
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._faults, self._seed = faults or Faults(), seed
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
@@ -108,15 +115,13 @@ def corrupted(reply: Reply, rng: np.random.Generator) -> Reply:
     return replace(reply, answers=tuple(spoil(answer) for answer in reply.answers))
 
 
-def _local(data: FederatedData, id: ClientId, common_test: CommonTest | None) -> LocalData:
+def _phases(data: FederatedData) -> list[tuple[Sequence[Index], Sequence[Index]]]:
+    """Return the parts of all clients, at first and after each drift."""
+    first = data.train_parts, data.test_parts
+    return [first, *((phase.train_parts, phase.test_parts) for phase in data.drift)]
+
+
+def _local(data: FederatedData, train: Index, test: Index, common_test: CommonTest | None) -> LocalData:
     return LocalData(
-        data.train.x,
-        data.train.y,
-        data.train_parts[id],
-        data.test.x,
-        data.test.y,
-        data.test_parts[id],
-        data.classes,
-        data.normalise,
-        common_test,
+        data.train.x, data.train.y, train, data.test.x, data.test.y, test, data.classes, data.normalise, common_test
     )

@@ -157,6 +157,7 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
+            drifts=frozenset(phase.start for phase in data.drift),
         )
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         yield Session(fed, algorithm, Evaluator(fed, algorithm))
@@ -283,7 +284,7 @@ def _result(
     fed, last = run.fed, history[-1]
     groups = run.algorithm.groups()
     labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
-    truth = None if data.true_groups is None else [int(group) for group in data.true_groups]
+    truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     grouped = (
         [] if labels is None or truth is None else [(g, t) for g, t in zip(labels, truth, strict=True) if g is not None]
     )

@@ -88,6 +88,12 @@ class Evaluator:
         scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
         return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
 
+    def forget(self) -> None:
+        """Measure everything anew next time."""
+        self.own.clear()
+        self.received.clear()
+        self._seen.clear()
+
     def untested(self) -> list[ClientId]:
         """Return the clients without test samples, which no mean includes."""
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)

@@ -80,6 +80,8 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    drifts: frozenset[int] = frozenset()
+    """Rounds from which clients have other data, where that is simulated: what was measured before is out of date."""
 
     now: int = 0
     """The round of the moment; 0 before the first."""

@@ -24,6 +24,8 @@ def rounds(
     for t in range(fed.now + 1, fed.rounds + 1):
         fed.now = t
         fed.training = Training()
+        if t in fed.drifts:
+            evaluator.forget()
         algorithm.round(fed, fed.cohort(t))
         due = t == fed.rounds or (every > 0 and t % every == 0)
         yield t, evaluator.evaluate() if due else None

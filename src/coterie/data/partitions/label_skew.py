@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Gt, Le
 
-from coterie.data.federated import Index
+from coterie.data.federated import Dataset, Index
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
@@ -21,13 +21,14 @@ Owned = npt.NDArray[np.bool_]
 
 @partition("label-skew")
 def label_skew(
-    y: Index,
+    data: Dataset,
     clients: int,
     rng: np.random.Generator,
     *,
     rho: Annotated[float, Gt(0), Le(1), "Fraction of the labels that each client has."] = 0.2,
 ) -> Partition:
     """Every client has a fraction rho of the labels; the samples of a label are shared evenly by its owners."""
+    y = data.train.y
     labels = np.unique(y)
     each = max(1, round(rho * len(labels)))
     if each * clients < len(labels):

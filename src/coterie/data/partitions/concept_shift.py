@@ -1,0 +1,54 @@
+"""Groups of clients that see the same kind of samples in their own ways (ALGORITHMS 8.12).
+
+Client i belongs to group ``i % groups``, so no group is empty if there are as many clients as groups. The
+samples are dealt out evenly at random. With `drift_at`, each group sees its samples as the next group did
+from that round on.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from coterie.data.concepts import Renamed, Turned
+from coterie.data.federated import Dataset
+from coterie.data.partitions.iid import iid
+from coterie.data.registries import Partition, partition
+from coterie.errors import CoterieError
+
+Drift = Annotated[int | None, Ge(1), "Round from which each group sees its samples as the next group did; none: never."]
+
+
+@partition("rotated")
+def rotated(
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    groups: Annotated[
+        int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."
+    ] = 4,
+    drift_at: Drift = None,
+) -> Partition:
+    """Up to four true groups of clients, each seeing the images turned by another right angle."""
+    if len(data.shape) != 3 or data.shape[1] != data.shape[2]:
+        raise CoterieError(f"partition 'rotated' needs square images, but the inputs have the shape {data.shape}")
+    return Partition(iid(data, clients, rng).parts, np.arange(clients) % groups, Turned(), drift_at)
+
+
+@partition("permuted")
+def permuted(
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    groups: Annotated[int, Ge(1), "Groups of clients; each but the first has its own permutation of the labels."] = 4,
+    drift_at: Drift = None,
+) -> Partition:
+    """True groups of clients, each naming the classes in another order."""
+    parts = iid(data, clients, rng).parts
+    others = [rng.permutation(data.classes) for _ in range(1, groups)]
+    names = np.stack([np.arange(data.classes), *others])
+    return Partition(parts, np.arange(clients) % groups, Renamed(names), drift_at)
