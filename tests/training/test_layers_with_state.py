@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from coterie.messages import ModelSpec, Plan, Schedule, weighted_mean
 from coterie.models import build, initial
-from coterie.training import Job, Outcome, Trainer, steps
+from coterie.training import Diverged, Job, Outcome, Trainer, steps
 from coterie.training.torch_trainer import TorchTrainer
 
 Register = Callable[..., ModelSpec]
@@ -91,6 +92,15 @@ def test_evaluation_does_not_drop(network: Register) -> None:
     with torch.no_grad():
         expected = module(torch.tensor(x)).numpy()
     np.testing.assert_allclose(trainer.logits(spec, params, x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [with_dropout, with_batchnorm])
+def test_training_after_an_evaluation_is_training_again(network: Register, make: Callable[..., nn.Module]) -> None:
+    spec = network(make)
+    trainer = TorchTrainer()
+    first = trainer.train(job(spec, 0))
+    trainer.logits(spec, first.params, job(spec, 0).x)  # leaves the network in evaluation mode
+    assert identical(trainer.train(job(spec, 0)), first)
 
 
 def test_dropout_from_two_threads_gives_the_numbers_of_one(network: Register) -> None:
@@ -203,3 +213,35 @@ def test_models_with_batchnorm_can_be_averaged_and_trained_again(network: Regist
     np.testing.assert_allclose(
         mean["2.running_mean"], (ends[0]["2.running_mean"] + 3 * ends[1]["2.running_mean"]) / 4, rtol=1e-5, atol=1e-6
     )
+
+
+def test_statistics_that_overflow_are_divergence(network: Register) -> None:
+    """Normalised outputs stay finite, and so does the loss; but the model is of no use, and no server would take it."""
+    task = job(network(with_batchnorm), 3)
+    with pytest.raises(Diverged):
+        TorchTrainer().train(replace(task, x=task.x * np.float32(1e25)))
+
+
+def with_frozen_layer(features: int, classes: int) -> nn.Module:
+    layers = nn.Sequential(nn.Flatten(), nn.Linear(features, 8), nn.ReLU(), nn.Linear(8, classes))
+    layers[1].requires_grad_(False)
+    return layers
+
+
+def test_frozen_layers_stay_as_they_are(network: Register) -> None:
+    """As the word vectors of the LSTM do, under momentum and weight decay alike; the others are trained."""
+    spec = network(with_frozen_layer)
+    plan = Plan(Schedule(0.1), epochs=2, batch_size=6, momentum=0.5, weight_decay=0.1)
+    task = job(spec, 3, plan)
+    outcome = TorchTrainer().train(task)
+    module = build(spec)
+    module.load_state_dict({name: torch.tensor(value) for name, value in task.start.items()})
+    trained = [p for p in module.parameters() if p.requires_grad]
+    optimiser = torch.optim.SGD(trained, lr=0.1, momentum=0.5, weight_decay=0.1)
+    for (batch,) in steps(24, plan, np.random.default_rng(3)):
+        optimiser.zero_grad()
+        cross_entropy(module(torch.tensor(task.x[batch])), torch.tensor(task.y[batch])).backward()
+        optimiser.step()
+    for name, tensor in module.state_dict().items():
+        np.testing.assert_allclose(outcome.params[name], tensor.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
+    assert np.array_equal(outcome.params["1.weight"], task.start["1.weight"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.algorithms import algorithm
-from coterie.messages import ClientId, Params, Train, Trained, weighted_mean
+from coterie.messages import Array, ClientId, Params, Plan, Train, Trained, weighted_mean
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -27,11 +27,23 @@ class FedAvg:
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
-        request = fed.request(Train(fed.plan), model=self.model)
+        request = fed.request(Train(self.plan(fed)), kind="train", **self.sent())
         replies = fed.ask(dict.fromkeys(cohort, request))
         trained = [reply.answer(Trained) for reply in replies.values()]
         if trained:
-            self.model = weighted_mean([t.params for t in trained], [t.samples for t in trained])
+            self.model = self.aggregate(fed, trained)
+
+    def sent(self) -> dict[str, Params]:
+        """What the cohort receives."""
+        return {"model": self.model}
+
+    def plan(self, fed: Federation) -> Plan:
+        """LocalSGD, as the run has it."""
+        return fed.plan
+
+    def aggregate(self, fed: Federation, trained: Sequence[Trained]) -> dict[str, Array]:
+        """WAvg: the mean weighted by samples."""
+        return weighted_mean([t.params for t in trained], [t.samples for t in trained])
 
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""

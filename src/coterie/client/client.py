@@ -87,8 +87,7 @@ class _Turn:
                 return self.losses(verb)
             case Signature():
                 labels = self.data.y[self.data.train] if verb.per_label else None
-                raw = self.data.x[self.data.train].reshape(len(self.data.train), -1)
-                return Signed(signature(raw, verb.p, labels).astype(np.float32))
+                return Signed(signature(self.data.x[self.data.train], verb.p, labels).astype(np.float32))
             case ClassCounts():
                 return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
 
@@ -119,7 +118,12 @@ class _Turn:
         if plan.curriculum is not None:
             own = self.state.get("model", start)
             order = curriculum_order(
-                plan.curriculum, lambda params: self.trainer.logits(request.spec, params, x), y, start, own, rng
+                plan.curriculum,
+                lambda params: self.trainer.logits(request.spec, params, x),
+                y,
+                start,
+                own,
+                stream(request.seed, f"{verb.purpose} order", self.id, request.round),
             )
         job = Job(
             request.spec,
@@ -138,11 +142,11 @@ class _Turn:
         changed: dict[str, Params] = {"model": outcome.params}
         control: dict[str, Array] = {}
         if job.correction is not None and outcome.steps:
-            # cᵢ⁺ = cᵢ − c + (θ_t − θ_i)/Σηₛ (SCAFFOLD, option II); the correction is c − cᵢ
+            # cᵢ⁺ − cᵢ = (θ_t − θ_i)/Σηₛ − c (SCAFFOLD, option II)
             path = sum(plan.lr.at(step) for step in range(outcome.steps))
             own_control = self.state.get("control", {})
-            for name, correction in job.correction.items():
-                control[name] = (start[name] - outcome.params[name]) / np.float32(path) - correction
+            for name, server_control in request.models[str(plan.correction)].items():
+                control[name] = (start[name] - outcome.params[name]) / np.float32(path) - server_control
             changed["control"] = {name: own_control.get(name, 0) + change for name, change in control.items()}
         if verb.keep:
             self.new_state = {**self.state, **changed}

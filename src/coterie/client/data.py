@@ -33,7 +33,7 @@ class LocalData:
 
     def training_part(self, share: float, seed: int, client: int) -> tuple[Index, Index]:
         """Divide the training samples into those used and those held out, always the same ones."""
-        held = int(share * len(self.train))
+        held = int(share * len(self.train) + 1e-9)
         if held == 0:
             return self.train, self.train[:0]
         shuffled = stream(seed, "holdout", client).permutation(self.train)

@@ -44,6 +44,8 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
         case Train(), Trained():
             if answer.samples < 0 or answer.steps < 0 or not math.isfinite(answer.loss):
                 return "impossible numbers"
+            if verb.send and answer.samples == 0:
+                return "a model trained on no samples"
             names = _expected(verb.send, template)
             controls = list(request.models[verb.plan.correction]) if verb.plan.correction and answer.steps else []
             return _unlike(answer.params, names, template) or _unlike(answer.control, controls, template)

@@ -1,7 +1,7 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
 from coterie.messages.envelope import ClientId, Failure, Reply, Request
-from coterie.messages.params import Array, Params, distance, is_finite, weighted_mean
+from coterie.messages.params import Array, Params, distance, frozen, is_finite, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
 from coterie.messages.verbs import (
@@ -46,6 +46,7 @@ __all__ = [
     "Trained",
     "Verb",
     "distance",
+    "frozen",
     "is_finite",
     "weighted_mean",
 ]

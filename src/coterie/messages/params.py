@@ -22,7 +22,10 @@ def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[st
     """
     if not models:
         raise ValueError("there is nothing to average")
-    shares = np.asarray(weights, dtype=np.float64) / float(np.sum(weights))
+    total_weight = float(np.sum(weights))
+    if not total_weight > 0:
+        raise ValueError(f"an average needs weights with a positive sum, got {total_weight}")
+    shares = np.asarray(weights, dtype=np.float64) / total_weight
     mean: dict[str, Array] = {}
     for name, first in models[0].items():
         if np.issubdtype(first.dtype, np.floating):
@@ -31,8 +34,15 @@ def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[st
                 total += share * model[name]
             mean[name] = total.astype(first.dtype)
         else:
-            mean[name] = np.maximum.reduce([model[name] for model in models])
-    return mean
+            mean[name] = np.asarray(np.maximum.reduce([model[name] for model in models]))
+    return frozen(mean)
+
+
+def frozen(params: dict[str, Array]) -> dict[str, Array]:
+    """Make the arrays of a model read-only, so that it can be recognised by identity."""
+    for array in params.values():
+        array.flags.writeable = False
+    return params
 
 
 def distance(a: Params, b: Params) -> float:

@@ -77,8 +77,7 @@ def size(message: Message) -> int:
     """Return the exact number of bytes of `encode(message)`, without copying its arrays."""
     tree, arrays = _take_apart(message)
     offset, header = 0, dict[str, Any](__metadata__={"tree": tree})
-    # safetensors lays tensors out by falling alignment, then by name
-    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
+    for name, array in sorted(arrays.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])):
         header[name] = {
             "dtype": _DTYPES[array.dtype],
             "shape": list(array.shape),
@@ -92,10 +91,12 @@ def size(message: Message) -> int:
 _DTYPES = {
     np.dtype(name): short
     for name, short in {
-        "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
-        "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+        "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32",
+        "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
     }.items()
 }  # fmt: skip
+_ORDER = {dtype: rank for rank, dtype in enumerate(_DTYPES)}
+"""safetensors lays tensors out in this order of their types, then by name."""
 
 
 def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
@@ -104,7 +105,7 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
     def tree(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             name = str(len(arrays))
-            arrays[name] = np.ascontiguousarray(value)
+            arrays[name] = np.asarray(value, value.dtype.newbyteorder("="), order="C")
             return {"$array": name}
         if is_dataclass(value) and not isinstance(value, type):
             return {"$": type(value).__name__} | {f.name: tree(getattr(value, f.name)) for f in fields(value)}

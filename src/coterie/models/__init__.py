@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coterie.messages import Array, ModelSpec
+from coterie.errors import CoterieError
+from coterie.messages import Array, ModelSpec, frozen
 from coterie.registry import Registry
 from coterie.streams import derived_seed
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model", "coterie.models")
 model = MODELS.register
 
-# PyTorch initialises networks from one global generator, so only one thread may build at a time.
-_BUILDING = threading.Lock()
+GLOBAL_GENERATOR = threading.Lock()
+"""PyTorch initialises networks, and drops out, from one global generator: one thread at a time."""
 
 
 def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
@@ -30,7 +31,7 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
     import torch
 
     builder = MODELS[spec.name]
-    with _BUILDING, torch.random.fork_rng(devices=[]):
+    with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return builder(tuple(spec.shape), spec.classes, **spec.options)
 
@@ -45,9 +46,18 @@ def parameters(spec: ModelSpec) -> int:
     return sum(p.numel() for p in build(spec).parameters())
 
 
+def image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
+    """Return channels, height and width; refuse what is not an image."""
+    if len(shape) != 3:
+        raise CoterieError(f"model '{name}' needs images, got inputs of shape {shape}: use 'mlp' or 'mclr'")
+    return shape[0], shape[1], shape[2]
+
+
 def default_model(shape: tuple[int, ...]) -> str:
     """Choose a network by the inputs: LeNet-5 for images that it can take as they are, else an MLP."""
-    return "lenet5" if len(shape) == 3 and min(shape[1:]) >= 16 else "mlp"
+    if len(shape) == 3 and min(shape[1:]) >= 16:
+        return "lenet5"
+    return "lstm" if len(shape) == 2 else "mlp"
 
 
 class _Hashed:
@@ -66,7 +76,4 @@ class _Hashed:
 @lru_cache(maxsize=32)
 def _initial(hashed: _Hashed, seed: int, which: int) -> dict[str, Array]:
     state: dict[str, Any] = build(hashed.spec, derived_seed(seed, "init", which)).state_dict()
-    arrays = {name: tensor.numpy().copy() for name, tensor in state.items()}
-    for array in arrays.values():
-        array.flags.writeable = False
-    return arrays
+    return frozen({name: tensor.numpy().copy() for name, tensor in state.items()})

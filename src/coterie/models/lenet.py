@@ -1,12 +1,11 @@
-"""LeNet-5 as the papers of the field use it."""
+"""LeNet-5 as the papers of the field use it, plain and with batch normalisation."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from coterie.errors import CoterieError
-from coterie.models import model
+from coterie.models import image_shape, model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,19 +17,31 @@ SMALLEST = 16
 @model("lenet5")
 def lenet5(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Two convolutions and three linear layers, for images; those below 16×16 are enlarged first."""
+    return _lenet(shape, classes, batch_norm=False)
+
+
+@model("lenet5-bn")
+def lenet5_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """LeNet-5 with batch normalisation after each convolution."""
+    return _lenet(shape, classes, batch_norm=True)
+
+
+def _lenet(shape: tuple[int, ...], classes: int, batch_norm: bool) -> nn.Module:
     from torch import nn
 
-    if len(shape) != 3:
-        raise CoterieError(f"model 'lenet5' needs images, got inputs of shape {shape}: use 'mlp' or 'mclr'")
-    channels, height, width = shape
+    channels, height, width = image_shape(shape, "lenet5")
     enlarge = -(-SMALLEST // min(height, width))
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     if enlarge > 1:
         layers["enlarge"] = nn.Upsample(scale_factor=enlarge)
+    for number, (inputs, outputs) in enumerate(((channels, 6), (6, 16)), start=1):
+        layers[f"conv{number}"] = nn.Conv2d(inputs, outputs, 5)
+        if batch_norm:
+            layers[f"bn{number}"] = nn.BatchNorm2d(outputs)
+        layers[f"relu{number}"] = nn.ReLU()
+        layers[f"pool{number}"] = nn.MaxPool2d(2)
     rest = [((side * enlarge - 4) // 2 - 4) // 2 for side in (height, width)]
     layers |= OrderedDict(
-        conv1=nn.Conv2d(channels, 6, 5), relu1=nn.ReLU(), pool1=nn.MaxPool2d(2),
-        conv2=nn.Conv2d(6, 16, 5), relu2=nn.ReLU(), pool2=nn.MaxPool2d(2),
         flatten=nn.Flatten(),
         fc1=nn.Linear(16 * rest[0] * rest[1], 120), relu3=nn.ReLU(),
         fc2=nn.Linear(120, 84), relu4=nn.ReLU(),

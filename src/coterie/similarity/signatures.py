@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,10 @@ def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None)
     array([[1.],
            [0.]])
     """
-    samples = np.asarray(x, np.float64).reshape(len(np.asarray(x)), -1)
+    if p < 1:
+        raise ValueError(f"a signature has at least one vector, got p = {p}")
+    samples = np.asarray(x, np.float64)
+    samples = samples.reshape(len(samples), math.prod(samples.shape[1:]))
     if labels is None:
         return _singular_vectors(samples, p)
     y = np.asarray(labels)

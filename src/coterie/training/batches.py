@@ -67,9 +67,9 @@ def pool_size(curriculum: Curriculum, step: int, total: int, samples: int, batch
     [20, 52, 100, 100]
     """
     a, b = curriculum.a, curriculum.b
-    if step >= a * total:
+    if step >= a * total * (1 - 1e-12):
         return samples
-    size = samples * (b + _growth(curriculum.pacing, step / (a * total), b))
+    size = samples * (b + _growth(curriculum.pacing, step / (a * total), b)) + 1e-9
     return int(min(samples, max(size, min(batch_size, samples), 1)))
 
 

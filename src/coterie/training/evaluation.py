@@ -23,15 +23,15 @@ def losses(logits: Floats, y: Index) -> npt.NDArray[np.float64]:
     z = logits.astype(np.float64)
     top = z.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
-        loss = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0] - z[np.arange(len(y)), y]
-    return np.asarray(np.nan_to_num(loss, nan=HOPELESS, posinf=HOPELESS))
+        loss = np.log(np.exp(z - top).sum(axis=1)) + (top[:, 0] - z[np.arange(len(y)), y])
+    return np.asarray(np.minimum(np.nan_to_num(loss, nan=HOPELESS, posinf=HOPELESS), HOPELESS))
 
 
 def digest(params: Params) -> str:
     """Return a short name of a model's exact content."""
     content = hashlib.blake2b(digest_size=16)
     for name, value in sorted(params.items()):
-        content.update(f"{name}{value.dtype}{value.shape}".encode())
+        content.update(f"{name}\0{value.dtype}\0{value.shape}\0".encode())
         content.update(np.ascontiguousarray(value).data)
     return content.hexdigest()
 
@@ -90,11 +90,12 @@ class CommonTest:
         return _summary(scores.correct[part], scores.loss[part])
 
     def _name(self, params: Params) -> str:
-        """Return the digest of a model; many clients ask for the same object in a row."""
+        """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""
         known, name = self._latest
         if known is not params:
             name = digest(params)
-            self._latest = params, name
+            if not any(array.flags.writeable for array in params.values()):
+                self._latest = params, name
         return name
 
     def _scores(self, name: str) -> _Scores:

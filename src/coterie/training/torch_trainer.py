@@ -12,16 +12,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import Array, ModelSpec, Params
-from coterie.models import build
+from coterie.messages import Array, ModelSpec, Params, is_finite
+from coterie.models import GLOBAL_GENERATOR, build
 from coterie.training.batches import steps, steps_per_epoch
 from coterie.training.job import Diverged, Floats, Job, Outcome
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
-
-# Dropout draws from PyTorch's one global generator: networks that have it train one at a time.
-_GLOBAL_GENERATOR = threading.Lock()
 
 
 @contextmanager
@@ -48,7 +45,7 @@ class TorchTrainer:
         network = self._network(job.spec)
         if not network.is_random:
             return _train(network, job)
-        with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
+        with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(job.rng.integers(2**63)))
             return _train(network, job)
 
@@ -81,8 +78,11 @@ class _Network:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self.parameters = list(module.parameters())
-        self.is_random = any(isinstance(m, nn.modules.dropout._DropoutNd) for m in module.modules())
+        self.parameters = [p for p in module.parameters() if p.requires_grad]
+        # Dropout draws from PyTorch's one global generator: networks that have it train one at a time.
+        self.is_random = any(
+            isinstance(m, nn.modules.dropout._DropoutNd) or getattr(m, "dropout", 0.0) for m in module.modules()
+        )
         self.vector = torch.empty(sum(p.numel() for p in self.parameters))
         position = 0
         for parameter in self.parameters:
@@ -90,11 +90,11 @@ class _Network:
             parameter.data = view
             position += parameter.numel()
         self.state = module.state_dict()
-        self.names = [name for name, _ in module.named_parameters()]
+        self.names = [name for name, p in module.named_parameters() if p.requires_grad]
 
     def load(self, params: Params) -> None:
         for name, tensor in self.state.items():
-            tensor.copy_(torch.from_numpy(np.ascontiguousarray(_writable(params[name]))))
+            tensor.copy_(torch.from_numpy(np.array(params[name])))  # a copy: PyTorch warns about read-only arrays
 
     def copy(self) -> dict[str, Array]:
         return {name: tensor.numpy().copy() for name, tensor in self.state.items()}
@@ -115,18 +115,16 @@ class _Network:
         return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
 
 
-def _writable(array: Array) -> Array:
-    """PyTorch warns about read-only arrays even when it only reads them."""
-    return array if array.flags.writeable else array.copy()
-
-
 def _train(network: _Network, job: Job) -> Outcome:
     plan = job.plan
     network.load(job.start)
     network.module.train()
     w = network.vector
     x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
-    anchors = [(network.flatten(model), strength) for model, strength in job.anchors]
+    anchors = [
+        (network.flatten(model), network.flatten({name: np.full_like(a, strength) for name, a in model.items()}))
+        for model, strength in job.anchors
+    ]
     correction = None if job.correction is None else network.flatten(job.correction)
     mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
     velocity = torch.zeros_like(w) if plan.momentum else None
@@ -148,7 +146,7 @@ def _train(network: _Network, job: Job) -> Outcome:
         if not math.isfinite(loss):
             raise Diverged(step)
         for anchor, strength in anchors:
-            gradient.add_(w - anchor, alpha=strength)
+            gradient.addcmul_(w - anchor, strength)
         if plan.weight_decay:
             gradient.add_(w, alpha=plan.weight_decay)
         if velocity is not None:
@@ -162,6 +160,7 @@ def _train(network: _Network, job: Job) -> Outcome:
         if step + 1 in snapshot_steps:
             snapshots.append(network.copy())
 
-    if not torch.isfinite(w).all():
+    params = network.copy()
+    if not is_finite(params):
         raise Diverged(len(losses), "a parameter")
-    return Outcome(network.copy(), float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots))
+    return Outcome(params, float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots))

@@ -1,0 +1,174 @@
+"""FedProx, FedNova and SCAFFOLD: where they equal FedAvg, where not, and against small NumPy implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.algorithms.fednova import normaliser
+from coterie.client import MemoryStore
+from coterie.experiment.api import settings_to_config
+from coterie.experiment.runner import completed, load_data, session
+from coterie.federation.loop import rounds
+from coterie.streams import stream
+from coterie.testing import SMALL, outcome, small_run
+from coterie.training import steps
+from coterie.training.torch_trainer import TorchTrainer
+
+Weights = np.ndarray
+
+
+@pytest.fixture
+def equal_clients(tmp_path: Path) -> dict[str, Any]:
+    """Six clients with 36 training samples each, so that all take the same number of steps."""
+    rng = np.random.default_rng(0)
+    y = np.arange(228) % 4
+    x = (rng.normal(0, 1, (228, 12)) + np.eye(4, 12)[y] * 3).astype(np.float32)
+    np.savez(tmp_path / "equal.npz", x_train=x, y_train=y, x_test=x[:40], y_test=y[:40])
+    return {"dataset": str(tmp_path / "equal.npz"), "model": "mclr", "model_options": {}, "momentum": 0.5}
+
+
+def accuracies_and_losses(method: str, **settings: Any) -> list[list[float]]:
+    result = outcome(small_run(method, **settings))
+    return [[row[key] for key in ("L", "C", "G", "loss", "discrepancy")] for row in result["history"]]
+
+
+def test_fedprox_without_strength_is_fedavg() -> None:
+    assert accuracies_and_losses("fedprox", algorithm_options={"mu": 0.0}) == accuracies_and_losses("fedavg")
+
+
+def test_fedprox_holds_clients_near_what_they_received() -> None:
+    """The public codes anchor at the live parameters, so that their FedProx is FedAvg; ours is not."""
+    drift = [
+        small_run("fedprox", algorithm_options={"mu": mu}, epochs=5).history[-1]["discrepancy"]
+        for mu in (0.0, 0.1, 1.0, 10.0)
+    ]
+    assert drift == sorted(drift, reverse=True)
+    assert drift[-1] < 0.5 * drift[0]
+
+
+def test_fednova_is_fedavg_where_all_clients_take_as_many_steps(equal_clients: dict[str, Any]) -> None:
+    nova, avg = (np.array(accuracies_and_losses(m, **equal_clients)) for m in ("fednova", "fedavg"))
+    assert np.allclose(nova, avg, rtol=1e-4)
+
+
+def test_fednova_is_not_fedavg_where_they_do_not() -> None:
+    unequal = {"dataset": "digits", "partition": "label-skew:rho=0.3", "batch_size": 3}
+    nova, avg = (np.array(accuracies_and_losses(m, **unequal)) for m in ("fednova", "fedavg"))
+    assert not np.allclose(nova[:, 3], avg[:, 3], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("count", "momentum"), [(1, 0.0), (7, 0.0), (1, 0.9), (13, 0.5), (40, 0.9)])
+def test_the_normaliser_is_the_sum_of_the_weights_of_gradients(count: int, momentum: float) -> None:
+    """Run momentum SGD on a constant gradient of 1 with rate 1: how far it gets is the sum of weights."""
+    velocity = position = 0.0
+    for _ in range(count):
+        velocity = momentum * velocity + 1.0
+        position += velocity
+    assert normaliser(count, momentum) == pytest.approx(position)
+
+
+def test_the_first_round_of_scaffold_is_fedavg() -> None:
+    options = {"rounds": 1, "eval_every": 1, "momentum": 0.0}
+    assert accuracies_and_losses("scaffold", **options) == accuracies_and_losses("fedavg", **options)
+    options["rounds"] = 3
+    assert accuracies_and_losses("scaffold", **options)[-1] != accuracies_and_losses("fedavg", **options)[-1]
+
+
+def test_scaffold_takes_the_runs_momentum_if_told_so() -> None:
+    first = accuracies_and_losses("scaffold", momentum=0.9, algorithm_options={"momentum": None})
+    assert first == accuracies_and_losses("scaffold", momentum=0.0, algorithm_options={"momentum": 0.9})
+    assert first != accuracies_and_losses("scaffold", momentum=0.9)
+
+
+# Independent implementations, on softmax regression with one matrix W of (features + 1, classes).
+
+
+def gradient(w: Weights, x: np.ndarray, y: np.ndarray) -> Weights:
+    z = x @ w
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    p[np.arange(len(y)), y] -= 1
+    return x.T @ p / len(y)
+
+
+def local_sgd(
+    w: Weights, x: np.ndarray, y: np.ndarray, batches: list, lr: float, rho: float, correction: Any
+) -> Weights:
+    v = np.zeros_like(w)
+    for batch in batches:
+        v = rho * v + gradient(w, x[batch], y[batch])
+        w = w - lr * v - lr * correction
+    return w
+
+
+def play(settings: dict[str, Any], server: Callable) -> tuple[Weights, Weights]:
+    """Run a method here and by `server`, on the same cohorts and batches; return both final models."""
+    config = settings_to_config(None, {**SMALL, "model": "mclr", "model_options": {}, **settings})
+    data = load_data(config)
+
+    def matrix(params: Any) -> Weights:
+        return np.vstack([params["fc.weight"].T, params["fc.bias"]]).astype(np.float64)
+
+    with session(completed(config, data), data, MemoryStore(), TorchTrainer()) as run:
+        fed = run.fed
+        samples = []
+        for part in data.train_parts:
+            x = data.normalise(data.train.x[part]).reshape(len(part), -1).astype(np.float64)
+            samples.append((np.hstack([x, np.ones((len(x), 1))]), data.train.y[part]))
+
+        def batches(client: int, t: int) -> list:
+            plan = run.algorithm.plan(fed)  # type: ignore[attr-defined]
+            return [b for (b,) in steps(len(samples[client][1]), plan, stream(fed.seed, "train", client, t))]
+
+        theirs = server(matrix(fed.initial()), samples, batches, [fed.cohort(t) for t in range(1, fed.rounds + 1)])
+        list(rounds(fed, run.algorithm, run.evaluator, every=0))
+        return matrix(run.algorithm.model_for(0)), theirs
+
+
+def test_fednova_against_numpy() -> None:
+    lr, rho = 0.05, 0.7
+
+    def server(w: Weights, samples: list, batches: Callable, cohorts: list) -> Weights:
+        for t, cohort in enumerate(cohorts, start=1):
+            n = np.array([len(samples[i][1]) for i in cohort])
+            p, tau_eff, direction = n / n.sum(), 0.0, np.zeros_like(w)
+            for i, share in zip(cohort, p, strict=True):
+                mine = batches(i, t)
+                a = sum((1 - rho ** (len(mine) - k)) / (1 - rho) for k in range(len(mine)))
+                direction += share * (w - local_sgd(w, *samples[i], mine, lr, rho, 0.0)) / a
+                tau_eff += share * a
+            w = w - tau_eff * direction
+        return w
+
+    settings = {"algorithm": "fednova", "dataset": "digits", "partition": "label-skew:rho=0.4"}
+    ours, theirs = play({**settings, "lr": lr, "momentum": rho, "batch_size": 7, "rounds": 5}, server)
+    assert np.allclose(ours, theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("divisor", ["all", "sampled"])
+def test_scaffold_against_numpy(divisor: str) -> None:
+    lr = 0.05
+
+    def server(w: Weights, samples: list, batches: Callable, cohorts: list) -> Weights:
+        c, own = np.zeros_like(w), [np.zeros_like(w) for _ in samples]
+        for t, cohort in enumerate(cohorts, start=1):
+            n = np.array([len(samples[i][1]) for i in cohort])
+            models, change = [], np.zeros_like(w)
+            for i in cohort:
+                mine = batches(i, t)
+                models.append(local_sgd(w, *samples[i], mine, lr, 0.0, c - own[i]))
+                new = own[i] - c + (w - models[-1]) / (len(mine) * lr)
+                change += new - own[i]
+                own[i] = new
+            w = sum(m * k for m, k in zip(models, n, strict=True)) / n.sum()
+            c = c + change / (len(samples) if divisor == "all" else len(cohort))
+        return w
+
+    settings = {"algorithm": "scaffold", "algorithm_options": {"server_divisor": divisor}, "dataset": "digits"}
+    ours, theirs = play({**settings, "lr": lr, "rounds": 6, "partition": "label-skew:rho=0.4"}, server)
+    assert np.allclose(ours, theirs, atol=2e-5)
