@@ -14,12 +14,12 @@ from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
-    from coterie.data import dataset, partition
+    from coterie.data import dataset, divided_dataset, partition
     from coterie.experiment import Result, resume, run
     from coterie.models import model
 
 __version__ = "0.1.0"
-__all__ = ["CoterieError", "Result", "algorithm", "dataset", "model", "partition", "resume", "run"]
+__all__ = ["CoterieError", "Result", "algorithm", "dataset", "divided_dataset", "model", "partition", "resume", "run"]
 
 # Imported when first used, so that `import coterie` and the command line start at once.
 _HOMES = {
@@ -29,6 +29,7 @@ _HOMES = {
     "algorithm": "coterie.algorithms",
     "model": "coterie.models",
     "dataset": "coterie.data",
+    "divided_dataset": "coterie.data",
     "partition": "coterie.data",
 }
 

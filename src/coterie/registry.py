@@ -2,7 +2,8 @@
 
 A registry is filled by a decorator. Built-in entries live in one package, whose modules are imported at
 the first look-up, so that adding a file adds an entry; entries of other installed packages are found
-through the entry-point group of the same name (``coterie.algorithms``, ``coterie.models``, ...).
+through entry points of the groups ``coterie.algorithms``, ``coterie.models``, ``coterie.datasets`` and
+``coterie.partitions``.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class Option:
 class Registry(Generic[T]):
     """The things of one kind, by name."""
 
-    def __init__(self, kind: str, package: str) -> None:
-        self.kind, self.package = kind, package
+    def __init__(self, kind: str, package: str, group: str | None = None) -> None:
+        """`package` holds the built-in entries, `group` is the entry-point group of others."""
+        self.kind, self.package, self.group = kind, package, group or package
         self._items: dict[str, T] = {}
         self._loaded = False
         self._loading = threading.RLock()
@@ -115,7 +117,7 @@ class Registry(Generic[T]):
                 package = importlib.import_module(self.package)
                 for module in pkgutil.iter_modules(package.__path__):
                     importlib.import_module(f"{self.package}.{module.name}")
-                for entry in metadata.entry_points(group=self.package):
+                for entry in metadata.entry_points(group=self.group):
                     if entry.name not in self._items:
                         self.register(entry.name)(entry.load())
             except BaseException:

@@ -27,7 +27,7 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "run" / "result.json").read_text())
     assert list(content) == CONTRACT
     assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max"}
-    assert set(content["traffic"]) == {"up_bytes", "down_bytes", "by_kind", "paper_megabits"}
+    assert set(content["traffic"]) == {"up_bytes", "down_bytes", "by_kind", "by_client", "paper_megabits"}
     assert content["true_groups"] == [0, 1, 2, 3, 0, 1]
     assert (content["trainer"], content["engine"]) == ("torch", "embedded")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -108,7 +108,7 @@ def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path)
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    np.savez(tmp_path / "images.npz", x=digits.images[:50].astype(np.float32), y=digits.target[:50])
+    np.savez(tmp_path / "images.npz", x=digits.images[:50].astype(np.uint8), y=digits.target[:50])
     small_run("fedavg", dataset="digits", rounds=10, fraction=1.0, epochs=5, out=str(tmp_path / "run"))
     shared = predict(tmp_path / "run", tmp_path / "images.npz")
     own = predict(tmp_path / "run", tmp_path / "images.npz", client=2, out=tmp_path / "labels.npz")

@@ -141,8 +141,20 @@ def test_nonsense_is_noted_and_ignored(run: Session, kind: str) -> None:
     assert set(fed.ask({0: request, 1: request})) == {0, 1}
     spoil = NONSENSE[kind]
     fed.engine = Answers(fed.engine, lambda reply: spoil(reply) if reply.client == 1 else reply)
+    fed.now = 1
+    request = fed.request(Train(fed.plan), model=fed.initial())
     assert set(fed.ask({0: request, 1: request})) == {0}
     assert [event["kind"] for event in fed.events.save()] == ["invalid"]
+
+
+def test_a_client_keeps_one_result_a_round(run: Session) -> None:
+    """A second one would start from the state before the first, and silently replace it."""
+    fed = run.fed
+    request = fed.request(Train(fed.plan), model=fed.initial())
+    fed.ask({0: request})
+    with pytest.raises(ValueError, match="client 0 is asked twice in round 0"):
+        fed.ask({0: request})
+    fed.ask({0: fed.request(Train(fed.plan, keep=False), model=fed.initial())})
 
 
 def test_wrong_descriptions_are_ignored(run: Session) -> None:

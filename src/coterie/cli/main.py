@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.registry import Registry
+
+INTERRUPTED = 130
+"""What shells say of a program that Ctrl-C ended."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,13 +73,15 @@ def predict(
     typer.echo(prediction.summary, err=True)
 
 
-def _listing(kind: str, registry: Registry[Any], name: str | None, notes: dict[str, str] | None = None) -> None:
+def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list[str] | None) -> None:
     """Print a line per entry, or one entry with its options."""
+    from coterie.experiment.plugins import import_plugins
+
+    import_plugins(plugins or [])
     if name is None:
         width = max(len(entry) for entry in registry)
         for entry in registry:
-            note = (notes or {}).get(entry, "")
-            typer.echo(f"{entry:<{width}}  {registry.summary(entry)}{note}")
+            typer.echo(f"{entry:<{width}}  {registry.summary(entry)}")
         typer.echo(f"\n'coterie {kind} NAME' shows the options of one.")
         return
     typer.echo(f"{name}: {registry.summary(name)}")
@@ -88,38 +94,39 @@ def _listing(kind: str, registry: Registry[Any], name: str | None, notes: dict[s
 
 
 Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
 
 
 @app.command()
-def algorithms(name: Name = None) -> None:
+def algorithms(name: Name = None, plugin: Plugins = None) -> None:
     """List the methods, or the options of one."""
     from coterie.algorithms import ALGORITHMS
 
-    _listing("algorithms", ALGORITHMS, name)
+    _listing("algorithms", ALGORITHMS, name, plugin)
 
 
 @app.command()
-def partitions(name: Name = None) -> None:
+def partitions(name: Name = None, plugin: Plugins = None) -> None:
     """List the ways to divide data among clients, or the options of one."""
     from coterie.data import PARTITIONS
 
-    _listing("partitions", PARTITIONS, name)
+    _listing("partitions", PARTITIONS, name, plugin)
 
 
 @app.command()
-def models(name: Name = None) -> None:
+def models(name: Name = None, plugin: Plugins = None) -> None:
     """List the networks, or the options of one."""
     from coterie.models import MODELS
 
-    _listing("models", MODELS, name)
+    _listing("models", MODELS, name, plugin)
 
 
 @app.command()
-def datasets(name: Name = None) -> None:
+def datasets(name: Name = None, plugin: Plugins = None) -> None:
     """List the data sets, or the options of one."""
     from coterie.data import DATASETS
 
-    _listing("datasets", DATASETS, name)
+    _listing("datasets", DATASETS, name, plugin)
 
 
 def main() -> None:
@@ -130,9 +137,16 @@ def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app(arguments, prog_name="coterie")
-    except KeyboardInterrupt:
-        _fail("interrupted; 'coterie resume' goes on with a run that has a folder", 130)
+        sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        _fail("interrupted; 'coterie resume' goes on with a run that has a folder", INTERRUPTED)
+    except click.exceptions.Exit as end:
+        if end.exit_code == INTERRUPTED:
+            _fail("interrupted; 'coterie resume' goes on with a run that has a folder", INTERRUPTED)
+        sys.exit(end.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

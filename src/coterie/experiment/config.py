@@ -291,6 +291,13 @@ def check_names(config: Config) -> Config:
     elif config.model.options:
         raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
     data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+    divided = False
+    if config.data.name in data.DATASETS:
+        chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
+        divided = data.traits(config.data.name).divided
+    if not divided:
+        name = config.partition.name or data.DEFAULT_PARTITION
+        chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
     return Config.model_validate(chosen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,13 +29,16 @@ def import_plugins(plugins: Iterable[str]) -> None:
 
 
 def _import_file(path: Path) -> None:
-    known = [module for module in sys.modules.values() if getattr(module, "__coterie_plugin__", None) == str(path)]
-    if known:
+    name = f"coterie_plugin_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    if name in sys.modules:
         return
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
-    module.__coterie_plugin__ = str(path)  # type: ignore[attr-defined]
-    spec.loader.exec_module(module)
-    sys.modules.setdefault(path.stem, module)
+    sys.modules[name] = module  # before it runs: dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

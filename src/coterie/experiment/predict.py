@@ -12,7 +12,10 @@ from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation, read_inputs
 from coterie.errors import CoterieError
+from coterie.experiment.config import Config
 from coterie.experiment.folder import RunFolder
+from coterie.experiment.plugins import import_plugins
+from coterie.experiment.runner import load_data
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import ModelSpec
 
@@ -34,10 +37,11 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
     from coterie.training.torch_trainer import TorchTrainer, one_thread
 
     folder = RunFolder.open(run)
-    config = folder.read_config()
     if not folder.checkpoint.exists():
         raise CoterieError(f"'{run}' has no checkpoint yet: run it first with 'coterie resume {run}'")
     state = load_checkpoint(folder.checkpoint)
+    config = Config.model_validate(state["config"])  # the data set itself need not be there any more
+    import_plugins(config.run.plugins)
     clients = int(config.data.clients or 0)
     if client is not None and not 0 <= client < clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
@@ -57,8 +61,15 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
 
     spec: ModelSpec = state["spec"]
     x, y = read_inputs(images, spec.shape)
+    if str(x.dtype) != state["dtype"]:
+        raise CoterieError(
+            f"{images}: the inputs are {x.dtype}, but the network was trained on {state['dtype']}: uint8 means shades "
+            "0..255, other types are taken as they are; save them as they were in training"
+        )
+    known = state["normalise"]
+    normalise = load_data(config).normalise if known is None else Normalisation(**known)
     with one_thread():
-        outputs = TorchTrainer().logits(spec, params, Normalisation(**state["normalise"])(x))
+        outputs = TorchTrainer().logits(spec, params, normalise(x))
     labels = outputs.argmax(axis=1)
     summary = f"{len(labels)} predictions by {whose}, after round {state['round']}"
     if y is not None:

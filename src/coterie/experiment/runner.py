@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.clustering import adjusted_rand_index
-from coterie.data import FederatedData
+from coterie.data import FederatedData, Normalisation
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, differences
@@ -187,6 +187,8 @@ def _run(
             for client in sorted(set(fed.clients) - set(fed.trainable)):
                 fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}"
+        for note in data.notes:
+            progress.phase(note)
         progress.begin(title, fed.rounds, done or 0)
         fed.on_reply = progress.clients
         stack.callback(progress.end)
@@ -263,7 +265,8 @@ def _state(config: Config, data: FederatedData, run: Session, round: int, second
         "ledger": run.fed.ledger.save(),
         "events": run.fed.events.save(),
         "spec": run.fed.spec,
-        "normalise": {"scale": normalise.scale, "mean": normalise.mean, "std": normalise.std},
+        "dtype": str(data.train.x.dtype),
+        "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
 
 
@@ -319,6 +322,10 @@ def _result(
             "up_bytes": fed.ledger.total("up"),
             "down_bytes": fed.ledger.total("down"),
             "by_kind": fed.ledger.by_kind,
+            "by_client": {
+                way: [fed.ledger.by_client.get(client, {way: 0})[way] for client in range(data.clients)]
+                for way in ("up", "down")
+            },
             "paper_megabits": megabits,
         },
         targets=[_reached(target, history) for target in config.evaluation.targets],

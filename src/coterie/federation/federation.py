@@ -91,6 +91,8 @@ class Federation:
     """Of the round of the moment."""
     touched: set[ClientId] = field(default_factory=set)
     """Clients whose own model may have changed since they were last evaluated."""
+    _kept: dict[ClientId, int] = field(default_factory=dict)
+    """The last round in which each client was asked to keep what it trains."""
     on_reply: Callable[[int, int], None] = lambda done, total: None
     """Told after each reply how many of how many have come."""
 
@@ -130,6 +132,9 @@ class Federation:
                 sizes[id(request)] = wire.size(request)
             self.ledger.count(request.kind, client, self.now, down=sizes[id(request)])
             if any(isinstance(verb, Train) and verb.keep for verb in request.verbs):
+                if self._kept.setdefault(client, -1) == self.now:
+                    raise ValueError(f"client {client} is asked twice in round {self.now} to keep what it trains")
+                self._kept[client] = self.now
                 self.touched.add(client)
         replies: dict[ClientId, Reply] = {}
         failures: list[Failure] = []
