@@ -10,6 +10,10 @@ class CoterieError(Exception):
     """A mistake that the user can mend; its text says what to write instead."""
 
 
+class Stopped(Exception):
+    """Ctrl-C ended a run; the text says how to go on."""
+
+
 def suggestion(wrong: str, known: Iterable[str]) -> str:
     """Say which known name was probably meant, or list them all.
 

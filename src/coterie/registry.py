@@ -8,6 +8,7 @@ through entry points of the groups ``coterie.algorithms``, ``coterie.models``, `
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -52,7 +53,10 @@ class Registry(Generic[T]):
         def enter(item: T) -> T:
             known = self._items.get(name)
             if known is not None and (known.__module__, known.__qualname__) != (item.__module__, item.__qualname__):
-                raise CoterieError(f"{self.kind} '{name}' is registered already, by {known.__module__}")
+                raise CoterieError(
+                    f"{self.kind} '{name}' of {item.__module__} is registered already, by {known.__module__}: "
+                    "give one of them another name"
+                )
             self._items[name] = item
             return item
 
@@ -80,15 +84,16 @@ class Registry(Generic[T]):
         """Return what a user may set: the keyword-only parameters of the class or function."""
         item = self[name]
         return {
-            parameter.name: Option(parameter.name, _evaluated(parameter.annotation, item), parameter.default)
+            parameter.name: Option(parameter.name, _evaluated(parameter, item), _default(parameter, item))
             for parameter in inspect.signature(item).parameters.values()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
 
     def validate(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the options given for an entry; return them all, defaults included."""
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+        finite = ConfigDict(allow_inf_nan=False)
         options = self.options(name)
         for key in given:
             if key not in options:
@@ -100,13 +105,25 @@ class Registry(Generic[T]):
                 raise CoterieError(f"{self.kind} '{name}' needs the option '{option.name}'")
             value = given.get(option.name, option.default)
             try:
-                values[option.name] = TypeAdapter(option.annotation).validate_python(value)
+                values[option.name] = TypeAdapter(option.annotation, config=finite).validate_python(value)
             except ValidationError as error:
                 wrong = error.errors()[0]
                 raise CoterieError(
                     f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong['msg'].lower()}"
                 ) from None
         return values
+
+    def _enter(self, entry: metadata.EntryPoint) -> None:
+        """Register what an installed package offers."""
+        try:
+            item = entry.load()
+        except Exception as error:
+            raise CoterieError(
+                f"an installed package offers the {self.kind} '{entry.name}' as {entry.value}, which can't be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if self._items.get(entry.name) is not item:  # a decorator may have entered it already
+            self.register(entry.name)(item)
 
     def _load(self) -> None:
         with self._loading:  # other threads wait; the imports themselves may look things up
@@ -118,15 +135,27 @@ class Registry(Generic[T]):
                 for module in pkgutil.iter_modules(package.__path__):
                     importlib.import_module(f"{self.package}.{module.name}")
                 for entry in metadata.entry_points(group=self.group):
-                    if entry.name not in self._items:
-                        self.register(entry.name)(entry.load())
+                    self._enter(entry)
             except BaseException:
                 self._loaded = False
                 raise
 
 
-def _evaluated(annotation: Any, item: Callable[..., Any]) -> Any:
+def _evaluated(parameter: inspect.Parameter, item: Callable[..., Any]) -> Any:
     """Return an annotation as an object; only this one, as others may name modules imported for type checking."""
+    annotation = parameter.annotation
     if annotation is inspect.Parameter.empty:
         return Any
-    return eval(annotation, vars(sys.modules[item.__module__])) if isinstance(annotation, str) else annotation
+    if not isinstance(annotation, str):
+        return annotation
+    classes = item.__mro__ if inspect.isclass(item) else ()
+    home = next((c for c in classes if parameter.name in vars(c).get("__annotations__", {})), item)
+    return eval(annotation, vars(sys.modules[home.__module__]))
+
+
+def _default(parameter: inspect.Parameter, item: Callable[..., Any]) -> Any:
+    """Return a default; one that a dataclass makes anew each time is made once more."""
+    for field in dataclasses.fields(item) if dataclasses.is_dataclass(item) else ():
+        if field.name == parameter.name and field.default_factory is not dataclasses.MISSING:
+            return field.default_factory()
+    return parameter.default

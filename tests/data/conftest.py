@@ -9,6 +9,15 @@ import numpy as np
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder with nothing in it, so that no test sees what somebody has downloaded."""
+    place = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+    monkeypatch.setenv("LOCALAPPDATA", str(place))
+    return place
+
+
 @pytest.fixture
 def small() -> dict[str, Any]:
     """Arrays of a correct data set: 60 + 12 grey images of 4 x 5 in 3 classes."""

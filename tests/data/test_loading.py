@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from coterie.data import DATASETS, PARTITIONS, check, default_clients, load, stored_names, traits
-from coterie.data import loading as loading_module
 from coterie.data.normalisation import PUBLISHED
 from coterie.errors import CoterieError
 
@@ -61,7 +60,7 @@ def test_default_clients(name: str, clients: int) -> None:
 
 WRONG: list[tuple[tuple[Any, ...], str]] = [
     (("digts",), r"unknown data set 'digts': did you mean 'digits'\?"),
-    (("qqqq",), r"unknown data set 'qqqq': there are: cifar10, cifar100, digits, .*path of an \.npz file"),
+    (("qqqq",), r"unknown data set 'qqqq': there are: .*cifar10, cifar100, digits, .*path of a file or folder"),
     (("digits", {"groups": 2}), r"data set 'digits' has no option 'groups': it has no options"),
     (("digits-rotated", {"group": 2}), r"no option 'group': did you mean 'groups'\?"),
     (("digits-rotated", {"groups": 5}), r"groups = 5 is not valid: .*less than or equal to 4"),
@@ -73,7 +72,7 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     (("digits-permuted", {}, "no-such"), r"'digits-permuted' comes divided among clients"),
     (("mnist",), r"'mnist\.npz' is looked for in the folder COTERIE_DATA, which is not set: set it to"),
     (("no/such/file.npz",), r"no file 'no/such/file\.npz': in the folder '.*such' there are no \.npz files"),
-    (("table.csv",), r"data set 'table\.csv' is not an \.npz file"),
+    (("no/such/table.csv",), r"no file 'no/such/table\.csv': in the folder '.*such' there are no \.csv files"),
 ]
 
 
@@ -95,7 +94,7 @@ def test_check_reads_no_data(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> 
     def forbidden(*arguments: object) -> None:
         raise AssertionError("data were read")
 
-    monkeypatch.setattr(loading_module, "read_npz", forbidden)
+    monkeypatch.setattr("coterie.data.readers.npz.read_npz", forbidden)
     monkeypatch.setattr("sklearn.datasets.load_digits", forbidden)
     check(str(path), {}, "label-skew", {"rho": 0.5})
     check("own")
@@ -104,7 +103,7 @@ def test_check_reads_no_data(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_file_takes_no_options(save: SaveNpz) -> None:
-    with pytest.raises(CoterieError, match=r"own\.npz' has no option 'groups': a file has no options"):
+    with pytest.raises(CoterieError, match=r"format 'npz' has no option 'groups': it has no options"):
         check(str(save()), {"groups": 2})
 
 
@@ -117,8 +116,10 @@ def test_missing_files_say_where_they_were_looked_for(save: SaveNpz, monkeypatch
         check("cloting")
     with pytest.raises(CoterieError, match=rf"in the folder '{folder}' did you mean 'clothing\.npz'\?"):
         check(str(folder / "clothin.npz"))
-    with pytest.raises(CoterieError, match=r"is not an \.npz file"):
-        check(str(folder))
+    check(str(folder))  # a folder with a single data set in it is that data set
+    (folder / "table.csv").write_text("1,2,3\n")
+    with pytest.raises(CoterieError, match=r"table\.csv' is no data set that Coterie knows \(.*npz.*np\.savez"):
+        check(str(folder / "table.csv"))
     monkeypatch.setenv("COTERIE_DATA", str(folder / "elsewhere"))
     assert stored_names() == []
     with pytest.raises(CoterieError, match=r"but '.*elsewhere' is no folder"):
@@ -132,7 +133,12 @@ def test_every_entry_describes_itself_and_its_options() -> None:
         for name in registry:
             assert registry.summary(name).endswith(".")
             assert all(option.help.endswith(".") for option in registry.options(name).values())
-    assert [name for name in DATASETS if traits(name).divided] == ["digits-permuted", "digits-rotated"]
+    assert [name for name in DATASETS if traits(name).divided] == [
+        "digits-permuted",
+        "digits-rotated",
+        "mix-4",
+        "synthetic",
+    ]
 
 
 def test_importing_stays_fast() -> None:

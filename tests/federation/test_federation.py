@@ -185,7 +185,9 @@ def test_mean_loss_and_discrepancy_are_those_of_the_replies(run: Session) -> Non
     replies = fed.ask(dict.fromkeys((0, 2), fed.request(Train(fed.plan), model=model)))
     trained = [reply.answer(Trained) for reply in replies.values()]
     flat = [np.concatenate([(t.params[n] - model[n]).ravel() for n in model]).astype(float) for t in trained]
-    assert fed.training.mean_discrepancy == pytest.approx(np.mean([np.linalg.norm(f) for f in flat]), rel=1e-5)
+    discrepancy = fed.training.discrepancy(lambda client: model)
+    assert discrepancy == pytest.approx(np.mean([np.linalg.norm(f) for f in flat]), rel=1e-5)
+    assert fed.training.discrepancy(lambda client: None) is None
     assert fed.training.mean_loss == pytest.approx(np.mean([t.loss for t in trained]))
 
 

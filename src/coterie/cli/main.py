@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import inspect
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 import typer
 
-from coterie.errors import CoterieError
+from coterie.cli.data import data_app
+from coterie.errors import CoterieError, Stopped
 
 if TYPE_CHECKING:
     from coterie.registry import Registry
@@ -27,6 +30,9 @@ app = typer.Typer(
 )
 
 
+app.add_typer(data_app, name="data")
+
+
 @app.callback()
 def coterie(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
@@ -36,17 +42,21 @@ def coterie(
 
 @app.command()
 def resume(
-    folder: Annotated[Path, typer.Argument(help="Run folder.", metavar="RUN")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", hidden=True)],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Go on with a run after any interruption."""
+    """Go on with a run after any interruption.
+
+    RUN: Run folder.
+    """
     from coterie.cli.progress import make_progress
-    from coterie.cli.running import show
+    from coterie.cli.running import going_on, show
     from coterie.experiment.folder import RunFolder
     from coterie.experiment.runner import resume as go_on
 
     finished = RunFolder.open(folder).finished
-    result = go_on(folder, make_progress(quiet))
+    with going_on():
+        result = go_on(folder, make_progress(quiet))
     if quiet:
         return
     if finished:
@@ -57,14 +67,19 @@ def resume(
 
 @app.command()
 def predict(
-    folder: Annotated[Path, typer.Argument(help="Run folder.", metavar="RUN")],
-    images: Annotated[Path, typer.Argument(help="A .npz file with the inputs as 'x' (and labels as 'y').")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", hidden=True)],
+    images: Annotated[Path, typer.Argument(hidden=True)],
     client: Annotated[
         int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
 ) -> None:
-    """Predict labels with what a run has trained."""
+    """Predict labels with what a run has trained.
+
+    RUN: Run folder.
+
+    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'.
+    """
     from coterie.experiment.predict import predict as predict_labels
 
     prediction = predict_labels(folder, images, client, out)
@@ -75,9 +90,10 @@ def predict(
 
 def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list[str] | None) -> None:
     """Print a line per entry, or one entry with its options."""
-    from coterie.experiment.plugins import import_plugins
+    if plugins:
+        from coterie.experiment.plugins import import_plugins
 
-    import_plugins(plugins or [])
+        import_plugins(plugins)
     if name is None:
         width = max(len(entry) for entry in registry)
         for entry in registry:
@@ -90,7 +106,8 @@ def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list
         typer.echo("  no options")
     for option in options.values():
         help = f"  {option.help}" if option.help else ""
-        typer.echo(f"  {option.name} = {option.default!r}{help}")
+        default = "(required)" if option.default is inspect.Parameter.empty else f"= {option.default!r}"
+        typer.echo(f"  {option.name} {default}{help}")
 
 
 Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
@@ -125,28 +142,40 @@ def models(name: Name = None, plugin: Plugins = None) -> None:
 def datasets(name: Name = None, plugin: Plugins = None) -> None:
     """List the data sets, or the options of one."""
     from coterie.data import DATASETS
+    from coterie.data.catalogue import CATALOGUE, facts, listing
 
-    _listing("datasets", DATASETS, name, plugin)
+    if name is not None:
+        _listing("datasets", DATASETS, name, plugin)
+        typer.echo("".join(f"  {fact}\n" for fact in facts(name)) if name in CATALOGUE else "", nl=False)
+        return
+    if plugin:
+        from coterie.experiment.plugins import import_plugins
+
+        import_plugins(plugin)
+    typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")
 
 
 def main() -> None:
     """Run the command line; mistakes that the user can mend end in one line and exit code 2."""
-    from coterie.cli.running import add_run_command
-
-    add_run_command(app)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows few letters is no reason to fail
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    quick = {"data", *(command.callback.__name__ for command in app.registered_commands if command.callback)}
+    if not quick & set(arguments[:1]):
+        from coterie.cli.running import add_run_command
+
+        add_run_command(app)  # its flags are made from the configuration, which takes a moment to import
     try:
         sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        _fail("interrupted; 'coterie resume' goes on with a run that has a folder", INTERRUPTED)
-    except click.exceptions.Exit as end:
-        if end.exit_code == INTERRUPTED:
-            _fail("interrupted; 'coterie resume' goes on with a run that has a folder", INTERRUPTED)
-        sys.exit(end.exit_code)
+        _fail("interrupted", INTERRUPTED)
+    except Stopped as stop:
+        _fail(str(stop), INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -156,7 +185,7 @@ def main() -> None:
         if isinstance(error, CoterieError):
             _fail(str(error), 2)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _fail(f"the disk is full ({error.filename or 'while writing'}): free some space, then 'coterie resume'", 2)
+            _fail(f"the disk is full: '{error.filename}' can't be written: free some space, then 'coterie resume'", 2)
         if isinstance(error, OSError) and error.filename:
             _fail(f"'{error.filename}': {error.strerror}", 2)
         _fail(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1)

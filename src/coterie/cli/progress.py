@@ -94,11 +94,11 @@ class Live:
 
         self.pace = Pace()
         self._bars = Bars(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
-            console=Console(stderr=True),
+            TextColumn("{task.fields[news]}", markup=False),
+            console=Console(stderr=True, markup=False),
             transient=True,
         )
         self._rounds = self._cohort = None  # type: Any

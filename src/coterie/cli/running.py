@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.errors import CoterieError
-from coterie.experiment.config import Config, Key, keys, make_config, merge, parse_value, read_toml, to_toml
+from coterie.errors import CoterieError, Stopped
+from coterie.experiment.config import Config, Key, Origins, keys, make_config, merge, parse_value, read_toml, to_toml
 
 if TYPE_CHECKING:
     from coterie.experiment.result import Result
 
 
 def run(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.")] = None,
+    config: Annotated[Path | None, typer.Argument(hidden=True)] = None,
     set: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE"),
@@ -31,7 +33,10 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     **flags: Any,
 ) -> None:
-    """Run a federation: one method on one data set."""
+    """Run a federation: one method on one data set.
+
+    CONFIG: A TOML file, as --print-config writes it; flags override it.
+    """
     checked = _configuration(config, set or [], flags)
     if print_config:
         typer.echo(to_toml(checked))
@@ -44,29 +49,48 @@ def run(
     from coterie.cli.progress import make_progress
     from coterie.experiment.runner import start
 
-    result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
+    with going_on():
+        result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
     if not quiet:
         show(result)
 
 
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Turn Ctrl-C into a message that says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Stopped(f"interrupted{f'; {stop}' if stop.args else ''}") from None
+
+
 def show(result: Result) -> None:
     """Print the table of a result, and where its files are."""
-    typer.echo(result.report())
+    from coterie.report import result_table
+
+    try:
+        typer.echo(result.report())
+    except OSError as error:  # the run is done: a picture that can't be drawn takes nothing from it
+        typer.echo(result_table([result.to_json()]))
+        typer.echo(f"coterie: the picture '{error.filename}' can't be written: {error.strerror}", err=True)
     typer.echo(f"Run folder: {result.folder}")
 
 
 def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any]) -> Config:
     tables = {} if file is None else read_toml(file)
+    given: dict[str, str] = {}
     for key in keys():
         value = flags.get(key.keyword)
         if value is not None and value != []:
             merge(tables, key.path, list(value) if key.is_list else value)
+            given[key.path] = key.flag
     for text in settings:
         path, equals, value = text.partition("=")
         if not equals:
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
-    return make_config(tables, "" if file is None else str(file))
+        given[path.strip()] = f"--set {text}"
+    return make_config(tables, Origins("" if file is None else str(file), given))
 
 
 def add_run_command(app: typer.Typer) -> None:

@@ -87,9 +87,9 @@ class DiskStore:
         try:
             part.write_bytes(save(arrays))
             os.replace(part, path)
-        except OSError:
+        except OSError as error:
             part.unlink(missing_ok=True)
-            raise
+            raise OSError(error.errno, error.strerror, str(path)) from None
         rounds = self._rounds(client)
         kept = set([r for r in rounds if r <= round][-GENERATIONS:])
         for stale in set(rounds) - kept:

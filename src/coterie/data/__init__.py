@@ -1,9 +1,11 @@
 """Data sets and how they are divided among clients."""
 
+from coterie.data.catalogue import is_here, listing
 from coterie.data.dividing import divide
-from coterie.data.federated import Dataset, FederatedData, Normalisation, Samples
+from coterie.data.federated import Dataset, FederatedData, Normalisation, Normaliser, Samples
 from coterie.data.folder import stored_names
-from coterie.data.loading import check, default_clients, load
+from coterie.data.loading import DEFAULT_PARTITION, check, default_clients, default_partition, load
+from coterie.data.readers.formats import FORMATS, read, reader, recognise
 from coterie.data.readers.npz import read_inputs, read_npz
 from coterie.data.registries import (
     DATASETS,
@@ -18,22 +20,31 @@ from coterie.data.registries import (
 
 __all__ = [
     "DATASETS",
+    "DEFAULT_PARTITION",
+    "FORMATS",
     "PARTITIONS",
     "Dataset",
     "FederatedData",
     "Normalisation",
+    "Normaliser",
     "Partition",
     "Samples",
     "Traits",
     "check",
     "dataset",
     "default_clients",
+    "default_partition",
     "divide",
     "divided_dataset",
+    "is_here",
+    "listing",
     "load",
     "partition",
+    "read",
     "read_inputs",
     "read_npz",
+    "reader",
+    "recognise",
     "stored_names",
     "traits",
 ]

@@ -38,8 +38,9 @@ def divide(dataset: Dataset, partition_name: str, options: Mapping[str, Any], cl
     pool = replace(dataset, train=dataset.train[rest], users=users)
     division = PARTITIONS[partition_name](pool, clients, stream(seed, "partition"), **values)
     parts = _checked(division, partition_name, len(rest), clients)
-    if dataset.test is None:
-        halves = [_held_out(part, stream(seed, "test part", client)) for client, part in enumerate(parts)]
+    if division.own_test is not None or dataset.test is None:
+        share = division.own_test or _TEST_FRACTION
+        halves = [_held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
         parts = [training for training, _ in halves]
         test, test_parts = _side_by_side(pool.train, [testing for _, testing in halves])
     elif division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
@@ -57,30 +58,40 @@ def divide(dataset: Dataset, partition_name: str, options: Mapping[str, Any], cl
         test=test,
         train_parts=train_parts,
         test_parts=test_parts,
-        common_test=dataset.test is not None and division.concept is None,
+        common_test=dataset.test is not None and division.own_test is None and division.concept is None,
         server=reserved,
         normalise=dataset.normalisation or measured(reserved.x),
         true_groups=division.true_groups,
+        notes=tuple(division.notes),
     )
     return data if division.concept is None else with_concept(data, division)
 
 
 def _reserve(y: Index, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Return positions of the server's samples, balanced over classes, and of the rest, both ascending.
+    """Return positions of the server's samples, balanced over classes, and of the rest, both ascending."""
+    reserved = np.zeros(len(y), bool)
+    reserved[balanced(y, server_samples(len(y)), rng, spare_half=True)] = True
+    return np.flatnonzero(reserved), np.flatnonzero(~reserved)
 
-    Classes give one sample each in turn. More than half of a class is taken last and only if there is no
-    other way, so that a rare class is not lost to the clients.
+
+def server_samples(pooled: int) -> int:
+    """Return how many of the pooled training samples the server gets."""
+    return max(1, min(_SERVER_SAMPLES, round(_SERVER_FRACTION * pooled)))
+
+
+def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool = False) -> Index:
+    """Return positions of `count` samples drawn at random, as even over classes as their sizes allow, ascending.
+
+    Classes give one sample each in turn. With `spare_half` more than half of a class is taken last and only
+    if there is no other way, so that a rare class is not lost to those who get the rest.
     """
-    count = max(1, min(_SERVER_SAMPLES, round(_SERVER_FRACTION * len(y))))
     shuffled = rng.permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     sizes = np.bincount(y)
     rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    beyond_half = rank >= np.repeat(sizes // 2, sizes)
-    turn = np.lexsort((rng.random(len(y)), rank, beyond_half))
-    reserved = np.zeros(len(y), bool)
-    reserved[by_class[turn[:count]]] = True
-    return np.flatnonzero(reserved), np.flatnonzero(~reserved)
+    spared = rank >= np.repeat(sizes // 2 if spare_half else sizes, sizes)
+    turn = np.lexsort((rng.random(len(y)), rank, spared))
+    return np.sort(by_class[turn[:count]])
 
 
 def _checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
@@ -94,12 +105,17 @@ def _checked(division: Partition, name: str, samples: int, clients: int) -> list
             raise CoterieError(
                 f"partition '{name}' gave client {client} something else than positions from 0 to {samples - 1}"
             )
+    if division.own_test is not None and not 0 < division.own_test < 1:
+        raise CoterieError(
+            f"partition '{name}' holds out {division.own_test} of each client's samples: "
+            "it must be a share between 0 and 1"
+        )
     return [part.astype(np.int64) for part in parts]
 
 
-def _held_out(part: Index, rng: np.random.Generator) -> tuple[Index, Index]:
+def _held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
     """Cut off a client's test part; who has two samples has one of either kind."""
-    count = max(1, round(_TEST_FRACTION * len(part))) if len(part) > 1 else 0
+    count = min(max(1, round(share * len(part))), len(part) - 1) if len(part) else 0
     shuffled = rng.permutation(part)
     return np.sort(shuffled[count:]), np.sort(shuffled[:count])
 

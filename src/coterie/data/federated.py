@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,14 @@ class Samples:
 
     def __getitem__(self, index: Any) -> Samples:
         return Samples(self.x[index], self.y[index])
+
+
+class Normaliser(Protocol):
+    """From raw inputs to what networks see."""
+
+    def __call__(self, raw: Array) -> npt.NDArray[np.float32]:
+        """Return raw inputs (n, *shape) as networks see them, (n, *another shape)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,14 @@ class Dataset:
     train: Samples
     test: Samples | None
     classes: int
-    normalisation: Normalisation | None = None
+    normalisation: Normaliser | None = None
     """None: made from the server's set when the data are divided."""
     users: npt.NDArray[np.int64] | None = None
     """Who made each training sample, where that is known."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input: (channels, height, width) or (features,)."""
+        """Of one raw input: (channels, height, width), (features,), or (length,) for text."""
         return tuple(self.train.x.shape[1:])
 
 
@@ -92,15 +100,17 @@ class FederatedData:
     """True: `test` is a test set for all, in which the clients' parts may overlap. False: it consists of them."""
     server: Samples
     """Reserved before the clients got theirs, in every run alike."""
-    normalise: Normalisation
+    normalise: Normaliser
     true_groups: npt.NDArray[np.int64] | None = None
     drift: Sequence[Phase] = ()
     """What changes later, in order of rounds."""
+    notes: Sequence[str] = ()
+    """What the user should know of how the data were divided, a sentence each."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input: (channels, height, width) or (features,)."""
-        return tuple(self.train.x.shape[1:])
+        """Of one input as networks see it: (channels, height, width), (features,) or (length, features)."""
+        return tuple(self.normalise(self.train.x[:1]).shape[1:])
 
     @property
     def final_groups(self) -> npt.NDArray[np.int64] | None:

@@ -1,8 +1,9 @@
-"""The user's folder of data sets, named by the environment variable COTERIE_DATA."""
+"""Where data sets are: the user's folder, named by the environment variable COTERIE_DATA, and the platform's cache."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from coterie.errors import CoterieError
@@ -16,28 +17,54 @@ def folder() -> Path | None:
     return Path(value).expanduser() if value else None
 
 
+def cache() -> Path:
+    """Return the folder into which data sets are downloaded where the user has none; as pooch.os_cache, but at once."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(local) / "coterie" / "coterie" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "coterie"
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or Path.home() / ".cache") / "coterie"
+
+
+def places() -> list[Path]:
+    """Return the folders in which data sets are looked for, in this order."""
+    own = folder()
+    return [cache()] if own is None else [own, cache()]
+
+
 def stored_names() -> list[str]:
-    """Return the names of the data sets in the folder: its .npz files, without the ending."""
+    """Return the names of the data sets in the user's folder: its .npz files, without the ending."""
     place = folder()
     return sorted(file.stem for file in place.glob("*.npz") if file.is_file()) if place else []
 
 
-def find(file: str) -> Path:
-    """Return the path of a file of the folder, which must be there."""
+def find(file: str, advice: str = "give the path of a file instead") -> Path:
+    """Return the path of a file of the user's folder, which must be there; `advice` is what else one could do."""
     place = folder()
     if place is None:
         raise CoterieError(
             f"'{file}' is looked for in the folder {VARIABLE}, which is not set: "
-            f"set it to the folder that holds {file}, or give the path of a file instead"
+            f"set it to the folder that holds {file}, or {advice}"
         )
     if not place.is_dir():
         raise CoterieError(
             f"'{file}' is looked for in the folder {VARIABLE}, but '{place}' is no folder: "
-            f"set it to the folder that holds {file}"
+            f"set it to the folder that holds {file}, or {advice}"
         )
     if not (place / file).is_file():
-        raise CoterieError(
-            f"there is no '{file}' in '{place}', the folder {VARIABLE}: "
-            "put it there, or give the path of a file instead"
-        )
+        raise CoterieError(f"there is no '{file}' in '{place}', the folder {VARIABLE}: put it there, or {advice}")
     return place / file
+
+
+def find_vectors(beside: Path) -> Path:
+    """Return a file of GloVe's word vectors: beside the data, or in the folders of data sets."""
+    start = beside if beside.is_dir() else beside.parent
+    for place in (start, *start.absolute().parents[:2], *places(), *(place / "sent140" for place in places())):
+        found = sorted(file for file in place.glob("glove*.txt*") if file.suffix in (".txt", ".gz"))
+        if found:
+            return found[-1]
+    raise CoterieError(
+        f"{beside} holds words, for which vectors are needed: put glove.6B.300d.txt of nlp.stanford.edu/projects/glove "
+        f"beside it or into {places()[0]}, or give its path as the option vectors"
+    )

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.dividing import divide
 from coterie.data.federated import FederatedData
 from coterie.data.folder import find, stored_names
-from coterie.data.readers.npz import read_npz
+from coterie.data.readers.formats import Recognised, recognise
 from coterie.data.registries import DATASETS, PARTITIONS, Traits, traits
 from coterie.errors import CoterieError, suggestion
 
-_DEFAULT_PARTITION = "iid"
+DEFAULT_PARTITION = "iid"
 
 
 def load(
@@ -23,23 +24,24 @@ def load(
     clients: int | None = None,
     seed: int = 0,
 ) -> FederatedData:
-    """Load a data set, by its name or the path of an .npz file, divided among clients.
+    """Load a data set, by its name or the path of a file or folder, divided among clients.
 
-    A pooled data set is divided by the partition given, by default `iid`; a divided one takes none.
+    A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`.
+    A divided one takes none.
     """
     options = options or {}
     partition_name, partition_options = partition or (None, {})
     check(name, options, partition_name, partition_options)
     clients = default_clients(name) if clients is None else clients
     if name not in DATASETS:
-        dataset = read_npz(_file(name))
+        dataset = _stored(name).read(options=options)
     else:
         source, values = DATASETS[name], DATASETS.validate(name, options)
         if traits(name).divided:
             data: FederatedData = source(clients, seed, **values)
             return data
         dataset = source(**values)
-    return divide(dataset, partition_name or _DEFAULT_PARTITION, partition_options, clients, seed)
+    return divide(dataset, partition_name or default_partition(name), partition_options, clients, seed)
 
 
 def check(
@@ -52,15 +54,17 @@ def check(
     if name in DATASETS:
         DATASETS.validate(name, options or {})
         known = traits(name)
-        if known.file:
-            find(known.file)
+        for needed in known.made_of or (name,):
+            file = traits(needed).file
+            if file and needed in CATALOGUE:
+                where(needed)
+            elif file:
+                find(file)
     else:
-        _file(name)
-        if options:
-            raise CoterieError(f"data set '{name}' has no option '{next(iter(options))}': a file has no options")
+        _stored(name).check(options or {})
         known = Traits()
     if not known.divided:
-        PARTITIONS.validate(partition_name or _DEFAULT_PARTITION, partition_options or {})
+        PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
 
@@ -70,20 +74,23 @@ def default_clients(name: str) -> int:
     return (traits(name) if name in DATASETS else Traits()).clients
 
 
-def _file(name: str) -> Path:
-    """Return the file that a data set's name stands for, where it is not a registered one."""
+def default_partition(name: str) -> str:
+    """Return how a pooled data set is divided unless the user says otherwise."""
+    return "by-user" if name in CATALOGUE and CATALOGUE[name].by_user else DEFAULT_PARTITION
+
+
+def _stored(name: str) -> Recognised:
+    """Return what a data set's name stands for, where it is not a registered one: a file or a folder."""
     if name in stored_names():
-        return find(f"{name}.npz")
+        return recognise(find(f"{name}.npz"))
     path = Path(name).expanduser()
+    if path.exists():
+        return recognise(path)
     if not path.suffix and path.name == name:
         raise CoterieError(
             f"unknown data set '{name}': {suggestion(name, {*DATASETS, *stored_names()})} "
-            "(or give the path of an .npz file)"
+            "(or give the path of a file or folder)"
         )
-    if path.is_dir() or path.suffix != ".npz":
-        raise CoterieError(f"data set '{name}' is not an .npz file: save your arrays with np.savez")
-    if not path.is_file():
-        beside = [file.name for file in path.parent.glob("*.npz")]
-        hint = suggestion(path.name, beside) if beside else "there are no .npz files"
-        raise CoterieError(f"there is no file '{name}': in the folder '{path.parent.absolute()}' {hint}")
-    return path
+    beside = [other.name for other in path.parent.glob("*") if other.is_dir() or other.suffix == path.suffix]
+    hint = suggestion(path.name, beside) if beside else f"there are no {path.suffix} files"
+    raise CoterieError(f"there is no file '{name}': in the folder '{path.parent.absolute()}' {hint}")

@@ -34,6 +34,10 @@ class Partition:
     """How each group sees its samples, where that differs."""
     drift_at: int | None = None
     """From this round on each group sees its samples as the next group did."""
+    own_test: float | None = None
+    """The share of each client's samples that is held out to test it; none: the data set's test part serves all."""
+    notes: Sequence[str] = ()
+    """What the user should know of how it went, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,12 @@ class Traits:
     """How many clients there are unless the user says otherwise."""
     file: str | None = None
     """The file which it needs in the folder of data sets."""
+    made_of: tuple[str, ...] = ()
+    """The registered data sets which it is made of, and which must be there."""
 
 
-DATASETS: Registry[Callable[..., Any]] = Registry("data set", "coterie.data.sources")
-PARTITIONS: Registry[Callable[..., Partition]] = Registry("partition", "coterie.data.partitions")
+DATASETS: Registry[Callable[..., Any]] = Registry("data set", "coterie.data.sources", "coterie.datasets")
+PARTITIONS: Registry[Callable[..., Partition]] = Registry("partition", "coterie.data.partitions", "coterie.partitions")
 
 _TRAITS: dict[Callable[..., Any], Traits] = {}
 
@@ -74,11 +80,16 @@ def dataset(
     return enter
 
 
-def divided_dataset(name: str, *, clients: int = Traits.clients) -> Callable[[DividedSource], DividedSource]:
-    """Register a function ``(clients, seed, *, options) -> FederatedData``: data that come divided already."""
+def divided_dataset(
+    name: str, *, clients: int = Traits.clients, made_of: tuple[str, ...] = ()
+) -> Callable[[DividedSource], DividedSource]:
+    """Register a function ``(clients, seed, *, options) -> FederatedData``: data that come divided already.
+
+    `clients` is the usual number of clients; `made_of` names other data sets that must be there.
+    """
 
     def enter(source: DividedSource) -> DividedSource:
-        _TRAITS[source] = Traits(divided=True, clients=clients)
+        _TRAITS[source] = Traits(divided=True, clients=clients, made_of=made_of)
         DATASETS.register(name)(source)
         return source
 

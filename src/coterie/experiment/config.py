@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,13 +22,13 @@ from coterie.errors import CoterieError, suggestion
 class Section(BaseModel):
     """One table of the TOML file."""
 
-    model_config = ConfigDict(extra="forbid", validate_default=True)
+    model_config = ConfigDict(extra="forbid", validate_default=True, strict=True, allow_inf_nan=False)
 
 
 class Choice(Section):
     """A section that names something registered; its other keys are that thing's options."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -105,6 +106,9 @@ class EngineSection(Section):
     """Where clients run."""
 
     name: Literal["embedded"] = setting("embedded", "where clients live", "--engine")
+    trainer: Literal["auto", "native", "torch"] = setting(
+        "auto", "what executes local training; auto: compiled code for the networks that it knows, else PyTorch"
+    )
     workers: int | None = setting(None, "clients worked on at a time; by default one per core", ge=1)
     state: Literal["auto", "memory", "disk"] = setting(
         "auto", "where clients' own models are kept while running; auto: on disk above 1 GiB"
@@ -250,55 +254,96 @@ def merge(base: dict[str, Any], path: str, value: Any) -> None:
         table[key] = value
 
 
-def make_config(tables: Mapping[str, Any], source: str = "") -> Config:
-    """Validate nested tables; `source` is the file they came from, for messages."""
-    where = f" of {source}" if source else ""
+class Origins:
+    """Where settings came from, for messages: a file, and what was given beside it on the command line."""
+
+    def __init__(self, file: str = "", given: Mapping[str, str] | None = None) -> None:
+        """`given` maps paths like ``training.lr`` to how they were given, like ``--lr``."""
+        self.file, self.given = file, given or {}
+
+    def of(self, section: str, key: str | None = None) -> str:
+        """Say where a key, or any key of a section, was set."""
+        for path, how in self.given.items():
+            if path == f"{section}.{key}" or (key is None and path.startswith(f"{section}.")):
+                return f"set by {how}"
+        if self.file:
+            return f"in [{section}] of {self.file}"
+        flag = next((k.flag for k in keys() if k.path == f"{section}.{key}"), None)
+        return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
+
+
+def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
+    """Validate nested tables; `source` tells where they came from, for messages."""
+    origins = source if isinstance(source, Origins) else Origins(source)
+    checked: dict[str, dict[str, Any]] = {}
     for section, table in tables.items():
         if section not in SECTIONS:
+            where = f" of {origins.file}" if origins.file else ""
             raise CoterieError(f"there is no section [{section}]{where}: {suggestion(section, SECTIONS)}")
         if not isinstance(table, Mapping):
-            raise CoterieError(f"'{section}'{where} should be a table: write [{section}] and its keys below")
+            place = origins.file or "the configuration"
+            raise CoterieError(f"'{section}' in {place} should be a table: write [{section}] and its keys below it")
         fields = SECTIONS[section].model_fields
-        if section not in CHOICES:
-            for key in table:
-                if key not in fields:
-                    raise CoterieError(f"[{section}]{where} has no key '{key}': {suggestion(key, fields)}")
+        checked[section] = dict(table)
+        if section in CHOICES:
+            name = table.get("name")
+            if isinstance(name, str):  # a short form may stand in a file too; keys of their own go before it
+                checked[section] = {**parse_choice(name), **table, "name": parse_choice(name)["name"]}
+            continue
+        for key in table:
+            if key not in fields:
+                place = origins.of(section, key)
+                raise CoterieError(f"[{section}] has no key '{key}': {suggestion(key, fields)} ({place})")
     try:
-        config = Config.model_validate(dict(tables))
+        config = Config.model_validate(checked)
     except ValidationError as error:
         wrong = error.errors()[0]
         section, key, *_ = (*map(str, wrong["loc"]), "")
-        flag = next((k.flag for k in keys() if k.path == f"{section}.{key}"), "")
         message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
         raise CoterieError(
-            f"{section}.{key} = {wrong['input']!r} is not valid: {message} (set by {flag} or in [{section}]{where})"
+            f"{section}.{key} = {wrong['input']!r} is not valid: {message} ({origins.of(section, key)})"
         ) from None
-    return check_names(config)
+    return check_names(config, origins)
 
 
-def check_names(config: Config) -> Config:
+def check_names(config: Config, origins: Origins | None = None) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
     from coterie.algorithms import ALGORITHMS
     from coterie.experiment.plugins import import_plugins
     from coterie.models import MODELS
 
+    origins = origins or Origins()
     import_plugins(config.run.plugins)
     chosen = config.model_dump()
-    chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
-    if config.model.name is not None:
-        chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
-    elif config.model.options:
-        raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
-    data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+    with _told(origins, "algorithm"):
+        chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
+    with _told(origins, "model"):
+        if config.model.name is not None:
+            chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
+        elif config.model.options:
+            raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
     divided = False
-    if config.data.name in data.DATASETS:
-        chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
-        divided = data.traits(config.data.name).divided
-    if not divided:
-        name = config.partition.name or data.DEFAULT_PARTITION
-        chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
+    with _told(origins, "data"):
+        data.check(config.data.name, config.data.options)
+        if config.data.name in data.DATASETS:
+            chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
+            divided = data.traits(config.data.name).divided
+    with _told(origins, "partition"):
+        data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+        if not divided:
+            name = config.partition.name or data.DEFAULT_PARTITION
+            chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
     return Config.model_validate(chosen)
+
+
+@contextmanager
+def _told(origins: Origins, section: str) -> Iterator[None]:
+    """Add to an error where the wrong thing was set."""
+    try:
+        yield
+    except CoterieError as error:
+        raise CoterieError(f"{error} ({origins.of(section)})") from None
 
 
 def to_toml(config: Config, comments: bool = True) -> str:
@@ -322,6 +367,8 @@ def toml_value(value: Any) -> str:
     """Write one value."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml_value(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(key)} = {toml_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
         return f"{value:.1f}"
     return json.dumps(value, ensure_ascii=False)
@@ -329,9 +376,10 @@ def toml_value(value: Any) -> str:
 
 def differences(a: Config, b: Config) -> list[str]:
     """Say which keys differ between two configurations, of those that change a run's numbers."""
+    before, after = (json.loads(json.dumps(config.model_dump())) for config in (a, b))  # tuples and lists are alike
     return [
-        f"{section}.{key} was {table.get(key)!r}, is {b.model_dump()[section].get(key)!r}"
-        for section, table in a.model_dump().items()
-        for key in table | b.model_dump()[section]
-        if (section, key) not in FREE and table.get(key) != b.model_dump()[section].get(key)
+        f"{section}.{key} was {table.get(key)!r}, is {after[section].get(key)!r}"
+        for section, table in before.items()
+        for key in table | after[section]
+        if (section, key) not in FREE and table.get(key) != after[section].get(key)
     ]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from coterie.client import MemoryStore
 from coterie.experiment.config import Config
-from coterie.experiment.runner import completed, load_data, make_plan, session
+from coterie.experiment.progress import Silent
+from coterie.experiment.runner import completed, load_data, make_plan, make_trainer, session
 from coterie.federation.loop import rounds
 from coterie.messages import ModelSpec, Plan
 from coterie.models import initial, parameters
@@ -55,7 +56,7 @@ class Estimate:
 
 def estimate(config: Config) -> Estimate:
     """Rehearse a run."""
-    from coterie.training.torch_trainer import TorchTrainer, one_thread
+    from coterie.training.torch_trainer import one_thread
 
     data = load_data(config)
     config = completed(config, data)
@@ -69,7 +70,7 @@ def estimate(config: Config) -> Estimate:
     sample = data.train[data.train_parts[0][:200]]
     x = data.normalise(sample.x)
     with one_thread():
-        per_step, per_sample = _timed(TorchTrainer(), spec, make_plan(config), x, sample.y)
+        per_step, per_sample = _timed(make_trainer(config, spec, Silent()), spec, make_plan(config), x, sample.y)
     workers = config.engine.workers or os.cpu_count() or 1
     model_bytes = sum(array.nbytes for array in initial(spec, config.run.seed).values())
     states = 2 * data.clients * model_bytes

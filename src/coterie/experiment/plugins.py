@@ -15,16 +15,14 @@ from coterie.errors import CoterieError
 def import_plugins(plugins: Iterable[str]) -> None:
     """Import Python files (``my_method.py``) or modules (``my_package.methods``), each once."""
     for plugin in plugins:
+        if plugin.endswith(".py") and not Path(plugin).is_file():
+            raise CoterieError(f"there is no plugin file '{plugin}'")
         try:
             if plugin.endswith(".py"):
                 _import_file(Path(plugin).resolve())
             else:
                 importlib.import_module(plugin)
-        except CoterieError:
-            raise
-        except FileNotFoundError:
-            raise CoterieError(f"there is no plugin file '{plugin}'") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from coterie.experiment.config import Config
 from coterie.experiment.folder import RunFolder
 from coterie.experiment.plugins import import_plugins
 from coterie.experiment.runner import load_data
-from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.checkpoint import load_checkpoint, write_whole
 from coterie.messages import ModelSpec
 
 
@@ -40,14 +41,14 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
     if not folder.checkpoint.exists():
         raise CoterieError(f"'{run}' has no checkpoint yet: run it first with 'coterie resume {run}'")
     state = load_checkpoint(folder.checkpoint)
-    config = Config.model_validate(state["config"])  # the data set itself need not be there any more
+    config = Config.model_validate_json(state["config"])  # the data set itself need not be there any more
     import_plugins(config.run.plugins)
     clients = int(config.data.clients or 0)
     if client is not None and not 0 <= client < clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
     algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
     algorithm.load(state["algorithm"])
-    own = {} if client is None else DiskStore(folder.clients).load(client, before=config.training.rounds + 1)
+    own = {} if client is None else DiskStore(folder.clients).load(client, before=state["round"] + 1)
     if "model" in own:
         params, whose = own["model"], f"client {client}'s own model"
     else:
@@ -75,6 +76,11 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
     if y is not None:
         summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
     if out is not None:
-        np.savez(out, y=labels)
+        content = io.BytesIO()
+        np.savez(content, y=labels)
+        try:
+            write_whole(out, content.getvalue())
+        except OSError as error:
+            raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
         summary += f"; written to {out}"
     return Prediction(labels, summary)

@@ -20,7 +20,7 @@ from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData, Normalisation
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
-from coterie.experiment.config import Config, differences
+from coterie.experiment.config import Config, differences, toml_value
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
@@ -51,11 +51,16 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     if folder is None:
         return _run(config, data, None, None, progress)
     config.run.out = str(path)
+    check_room(config, data, path)
+    folder.check_free(overwrite)  # again: reading data may have taken a while
     folder.make()
-    with folder.locked():
-        folder.clear()
-        folder.write_config(config)
-        return _run(config, data, folder, None, progress)
+    try:
+        with folder.locked():
+            folder.clear()
+            folder.write_config(config)
+            return _run(config, data, folder, None, progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
 
 
 def resume(path: Path, progress: Progress | None = None) -> Result:
@@ -68,14 +73,17 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
         config = folder.read_config()
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
         if state is not None:
-            changed = differences(Config.model_validate(state["config"]), config)
+            changed = differences(Config.model_validate_json(state["config"]), config)
             if changed:
                 raise CoterieError(
                     f"'{folder.config_file}' was changed since the run began ({'; '.join(changed)}): "
                     "put it back, or start a new run"
                 )
         progress.phase(f"reading {config.data.name}")
-        return _run(config, load_data(config), folder, state, progress)
+        try:
+            return _run(config, load_data(config), folder, state, progress)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
 
 
 def load_data(config: Config) -> FederatedData:
@@ -94,8 +102,8 @@ def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data tell, and make paths absolute, so that the configuration can be run anywhere."""
     chosen = config.model_dump()
     chosen["data"]["clients"] = data.clients
-    if config.data.name.endswith(".npz"):
-        chosen["data"]["name"] = os.path.abspath(config.data.name)
+    if config.data.name not in sources.DATASETS and (path := Path(config.data.name).expanduser()).exists():
+        chosen["data"]["name"] = os.path.abspath(path)
     chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
     if config.model.name is None:
         name = default_model(data.shape)
@@ -115,11 +123,23 @@ def make_plan(config: Config) -> Plan:
     )
 
 
-def make_trainer() -> Trainer:
-    """Return what executes plans."""
+def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer:
+    """Return what executes plans: compiled code where it can, unless told otherwise."""
+    from coterie.native import available
+    from coterie.training.native_trainer import NativeTrainer, runs_natively
     from coterie.training.torch_trainer import TorchTrainer
 
-    return TorchTrainer()
+    wanted, known = config.engine.trainer, runs_natively(spec)
+    if wanted == "native" and not available():
+        raise CoterieError(
+            "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
+        )
+    if wanted == "native" and not known:
+        raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
+    if wanted == "auto" and known and not available():
+        progress.phase("training with PyTorch: Coterie was installed without a C++ compiler, which would be faster")
+    native = wanted != "torch" and known and available()
+    return NativeTrainer(TorchTrainer()) if native else TorchTrainer()
 
 
 @dataclass
@@ -135,7 +155,7 @@ class Session:
 def session(config: Config, data: FederatedData, store: Store, trainer: Trainer) -> Iterator[Session]:
     """Set up engine, federation and method; the engine ends with the block."""
     seed, faults = config.run.seed, config.faults
-    spec = ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+    spec = make_spec(config, data)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     engine = EmbeddedEngine(
         data,
@@ -171,7 +191,7 @@ def _run(
     with ExitStack() as stack:
         stack.enter_context(one_thread())
         store = stack.enter_context(_store(config, data, folder))
-        run = stack.enter_context(session(config, data, store, make_trainer()))
+        run = stack.enter_context(session(config, data, store, make_trainer(config, make_spec(config, data), progress)))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
         began, spent, done, history = time.monotonic(), 0.0, None, list[dict[str, Any]]()
         if state is not None and folder is not None:
@@ -216,23 +236,38 @@ def _run(
         return result
 
 
+def make_spec(config: Config, data: FederatedData) -> ModelSpec:
+    """Return the network of a run."""
+    return ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+
+
+def model_bytes(config: Config, data: FederatedData) -> int:
+    """Return the size of a model; refuse a network that does not fit the data."""
+    return sum(array.nbytes for array in initial(make_spec(config, data), config.run.seed).values())
+
+
+def check_room(config: Config, data: FederatedData, path: Path) -> None:
+    """Refuse a disk that can't hold one state of each client, before anything is written."""
+    needed = data.clients * model_bytes(config, data)
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise CoterieError(
+            f"the clients' states take up to {needed / 1e3:,.0f} kB, but the disk of '{path}' has {free / 1e3:,.0f} kB "
+            "free: free some space, or choose another --out"
+        )
+
+
 @contextmanager
 def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[Store]:
     """Choose where client states live; in a run folder they are always written too, since a kill may come."""
-    spec = ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
-    needed = 2 * data.clients * sum(array.nbytes for array in initial(spec, config.run.seed).values())
+    needed = 2 * data.clients * model_bytes(config, data)
     on_disk = config.engine.state == "disk" or (config.engine.state == "auto" and needed > MEMORY_FOR_STATES)
     if folder is None and not on_disk:
         yield MemoryStore()
         return
     with ExitStack() as stack:
         path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
-        free = shutil.disk_usage(path.parent).free
-        if needed > free:
-            raise CoterieError(
-                f"the clients' states may take {needed / 1e9:.1f} GB, but {path.parent} has {free / 1e9:.1f} GB free: "
-                "free some space, or choose another --out"
-            )
         disk = DiskStore(path)
         yield disk if on_disk else CachedStore(disk)
 
@@ -246,7 +281,7 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
         "G": evaluation.G,
         "W": evaluation.W,
         "loss": fed.training.mean_loss,
-        "discrepancy": fed.training.mean_discrepancy,
+        "discrepancy": fed.training.discrepancy(run.algorithm.model_for),
         "groups": None if groups is None else len(set(groups.values())),
         "up_bytes": fed.ledger.total("up"),
         "down_bytes": fed.ledger.total("down"),
@@ -257,7 +292,7 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
 def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
     normalise = data.normalise
     return {
-        "config": config.model_dump(),
+        "config": config.model_dump_json(),
         "round": round,
         "seconds": seconds,
         "algorithm": run.algorithm.save(),
@@ -357,6 +392,7 @@ def _reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _text(name: str | None, options: dict[str, Any]) -> str | None:
-    if name is None or not options:
+    given = {key: value for key, value in options.items() if value is not None}
+    if name is None or not given:
         return name
-    return f"{name}:{','.join(f'{key}={value}' for key, value in options.items())}"
+    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in given.items())}"

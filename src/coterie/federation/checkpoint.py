@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,20 +21,26 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except OSError:
+    except OSError as error:
         part.unlink(missing_ok=True)
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state: arrays, numbers, texts, lists and dictionaries."""
-    write_whole(path, wire.pack(state))
+    """Write a state: arrays, numbers, texts, lists and dictionaries; and a checksum of it."""
+    write_whole(path, wire.pack({"state": state, "checksum": _checksum(state)}))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a state back."""
+    """Read a state back; refuse one that is not what was written."""
     try:
-        state = wire.unpack(path.read_bytes())
-    except wire.WireError as error:
+        content = wire.unpack(path.read_bytes())
+        if _checksum(content["state"]) != content["checksum"]:
+            raise wire.WireError("its checksum is wrong")
+    except (wire.WireError, KeyError, TypeError) as error:
         raise CoterieError(f"the checkpoint {path} is damaged ({error}): start the run anew with --overwrite") from None
-    return dict(state)
+    return dict(content["state"])
+
+
+def _checksum(state: Any) -> str:
+    return hashlib.blake2b(wire.pack(state), digest_size=16).hexdigest()

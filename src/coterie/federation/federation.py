@@ -49,19 +49,19 @@ class Training:
     replies: int = 0
     loss: float = 0.0
     """Sum of the clients' mean losses."""
-    compared: int = 0
-    discrepancy: float = 0.0
-    """Sum of ‖w_i − w‖ between what clients sent back and what they had received (FedGroup, Eq. 4)."""
+    returned: dict[ClientId, Params] = field(default_factory=dict)
+    """The whole models that clients sent back."""
 
     @property
     def mean_loss(self) -> float | None:
         """Mean over clients, or None where nobody trained."""
         return self.loss / self.replies if self.replies else None
 
-    @property
-    def mean_discrepancy(self) -> float | None:
-        """Mean over clients, or None where no model came back."""
-        return self.discrepancy / self.compared if self.compared else None
+    def discrepancy(self, model_for: Callable[[ClientId], Params | None]) -> float | None:
+        """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4)."""
+        models = {client: model_for(client) for client in self.returned}
+        apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
+        return sum(apart) / len(apart) if apart else None
 
 
 @dataclass
@@ -172,9 +172,8 @@ class Federation:
             if isinstance(verb, Train) and isinstance(answer, Trained):
                 self.training.replies += 1
                 self.training.loss += answer.loss
-                if verb.start == ("model",) and verb.send is True:
-                    self.training.compared += 1
-                    self.training.discrepancy += distance(answer.params, request.models["model"])
+                if verb.keep and verb.send is True:
+                    self.training.returned[reply.client] = answer.params
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:

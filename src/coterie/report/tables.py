@@ -36,7 +36,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             f"{result['seconds']:.1f}",
         )
     text = io.StringIO()
-    console = Console(file=text, width=100, highlight=False)
+    console = Console(file=text, width=100, highlight=False, markup=False)
     first = results[0]
     console.print(
         f"{first['data']}, {len(first['per_client']['L'])} clients"

@@ -6,17 +6,14 @@ import math
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Gt, Le
 
 from coterie.data.federated import Dataset, Index
+from coterie.data.partitions.counting import Owned
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
 _DRAWS = 100
-
-Owned = npt.NDArray[np.bool_]
-"""(clients, labels): who has which."""
 
 
 @partition("label-skew")
@@ -39,8 +36,13 @@ def label_skew(
             f"or rho = {rho_needed:g}"
         )
     owned = _covering(clients, len(labels), each, rng)
-    pieces: list[list[Index]] = [[] for _ in range(clients)]
-    held = np.zeros(clients, np.int64)
+    return Partition(shared_evenly(y, labels, owned, rng))
+
+
+def shared_evenly(y: Index, labels: Index, owned: Owned, rng: np.random.Generator) -> list[Index]:
+    """Return positions per client: the samples of each label, shuffled, in parts that differ by one at most."""
+    pieces: list[list[Index]] = [[] for _ in owned]
+    held = np.zeros(len(owned), np.int64)
     for column, label in enumerate(labels):
         owners = np.flatnonzero(owned[:, column])
         # The odd samples go to those who hold least so far, so that with many clients few remain empty-handed.
@@ -49,7 +51,7 @@ def label_skew(
         for owner, piece in zip(owners, np.array_split(positions, len(owners)), strict=True):
             pieces[owner].append(piece)
             held[owner] += len(piece)
-    return Partition([np.sort(np.concatenate(piece)) for piece in pieces])
+    return [np.sort(np.concatenate(piece)) for piece in pieces]
 
 
 def _covering(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:

@@ -9,7 +9,8 @@ each training sample. Inputs may be
   the second can, (n, channels, height, width).
 
 Inside Coterie images are (n, channels, height, width). Bytes (uint8) are kept, all else becomes float32.
-Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not.
+Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not. A reader
+that knows how many classes its format has says so; then any of them may be missing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.federated import Array, Dataset, Samples
+from coterie.data.federated import Array, Dataset, Normaliser, Samples
 from coterie.data.normalisation import published
 from coterie.errors import CoterieError
 
@@ -27,9 +28,34 @@ _CHANNELS = (1, 3, 4)
 _CLASSES_WITHOUT_DOUBT = 1000
 
 
-def dataset_from_arrays(name: str, arrays: Mapping[str, Array], place: str) -> Dataset:
-    """Return the data set that the arrays make up; `place` is where they came from, for messages."""
-    train = _samples(arrays, "train", place)
+def dataset_from_arrays(
+    name: str,
+    arrays: Mapping[str, Array],
+    place: str,
+    *,
+    classes: int | None = None,
+    lookup: Normaliser | None = None,
+) -> Dataset:
+    """Return the data set that the arrays make up; `place` is where they came from, for messages.
+
+    With a `lookup` the inputs are numbers of words or letters, which it turns into vectors: they are kept as they are.
+    """
+    train = _samples(arrays, "train", place, lookup is not None)
+    classes = _classes(train, place) if classes is None else _within(train, classes, f"{place}: y_train")
+    test = _samples(arrays, "test", place, lookup is not None) if "x_test" in arrays else None
+    if test is not None:
+        _check_alike(arrays, place)
+        if test.y.max() >= classes:
+            raise CoterieError(
+                f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
+                f"{classes - 1}: a model cannot learn a class that is only in the test part"
+            )
+    users = _users(arrays["user_train"], len(train), place) if "user_train" in arrays else None
+    return Dataset(name, train, test, classes, lookup or published(name, train.x), users)
+
+
+def _classes(train: Samples, place: str) -> int:
+    """Return how many classes there are, by the labels."""
     if train.y.min() > 0:
         raise CoterieError(
             f"{place}: the labels in y_train start at {train.y.min()}, but must start at 0: "
@@ -41,21 +67,18 @@ def dataset_from_arrays(name: str, arrays: Mapping[str, Array], place: str) -> D
             f"{place}: the largest label in y_train is {classes - 1}, with only {len(train)} samples: "
             "number the classes 0, 1, 2, ..."
         )
-    test = _samples(arrays, "test", place) if "x_test" in arrays else None
-    if test is not None:
-        _check_alike(arrays, place)
-        if test.y.max() >= classes:
-            raise CoterieError(
-                f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
-                f"{classes - 1}: a model cannot learn a class that is only in the test part"
-            )
-    users = _users(arrays["user_train"], len(train), place) if "user_train" in arrays else None
-    return Dataset(name, train, test, classes, published(name, train.x), users)
+    return classes
 
 
-def _samples(arrays: Mapping[str, Array], part: str, place: str) -> Samples:
+def _within(train: Samples, classes: int, where: str) -> int:
+    if train.y.max() >= classes:
+        raise CoterieError(f"{where} holds the label {train.y.max()}, but there are {classes} classes, from 0")
+    return classes
+
+
+def _samples(arrays: Mapping[str, Array], part: str, place: str, as_they_are: bool) -> Samples:
     x_key, y_key = f"x_{part}", f"y_{part}"
-    x = checked_inputs(arrays[x_key], f"{place}: {x_key}")
+    x = arrays[x_key] if as_they_are else checked_inputs(arrays[x_key], f"{place}: {x_key}")
     y = _labels(arrays[y_key], f"{place}: {y_key}")
     if len(x) != len(y):
         raise CoterieError(f"{place}: {x_key} has {len(x)} samples, but {y_key} has {len(y)} labels: each needs one")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,20 +11,36 @@ import numpy as np
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import checked_inputs, dataset_from_arrays
+from coterie.data.readers.damage import reading
+from coterie.data.readers.files import Files
+from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
 
 _KEYS = "x_train and y_train, and optionally x_test and y_test"
 
-# What NumPy and zipfile raise over files that were cut short, garbled, or never were .npz files; a garbled
-# header may also ask for more memory than there is, or for a compression or password that nobody set.
-_DAMAGE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+def _recognises(files: Files) -> bool:
+    arrays = {name for name in files.names if name.endswith(".npy")} if files.kind == "zip" else set()
+    named_so = files.kind in ("zip", "file") and files.place.suffix == ".npz"
+    return (named_so or bool(arrays)) and "role_off.npy" not in arrays
 
 
-def read_npz(path: Path) -> Dataset:
-    """Read a pooled data set, named after its file; pickled objects are never loaded."""
+@reader("npz", _recognises)
+def npz(files: Files, name: str | None = None) -> Dataset:
+    """An .npz file of NumPy with x_train and y_train, and optionally x_test, y_test and user_train."""
+    return read_npz(files.place, name)
+
+
+def read_npz(path: Path, name: str | None = None) -> Dataset:
+    """Read a pooled data set, by default named after its file; pickled objects are never loaded."""
+    arrays = read_arrays(path, _wanted)
+    return dataset_from_arrays(name or path.stem, arrays, str(path))
+
+
+def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -> dict[str, Array]:
+    """Read those arrays of a file that `wanted` chooses from all that there are."""
     with _opened(path) as (archive, found):
-        arrays = {key: _array(archive, key, path) for key in _wanted(found, path)}
-    return dataset_from_arrays(path.stem, arrays, str(path))
+        return {key: _array(archive, key, path) for key in wanted(found, path)}
 
 
 def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None]:
@@ -49,14 +64,8 @@ def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, set[str]]]:
     """Open a file and list its arrays; whatever shows that it is damaged ends in one kind of error."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive, {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
-    except _DAMAGE as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise CoterieError(
-            f"{path} cannot be read as an .npz file ({reason}): it may be cut short or damaged; make or fetch it again"
-        ) from error
+    with reading(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+        yield archive, {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
 
 
 def _wanted(found: set[str], path: Path) -> list[str]:

@@ -1,0 +1,48 @@
+"""Samples sorted by label and cut into shards (McMahan et al.; ALGORITHMS 8.7)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from coterie.data.federated import Dataset
+from coterie.data.registries import Partition, partition
+from coterie.errors import CoterieError
+
+
+@partition("shards")
+def shards(
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    per_client: Annotated[int, Ge(1), "Shards that each client gets."] = 2,
+    size: Annotated[int | None, Ge(1), "Samples in a shard; none: all samples are used, in equal shards."] = None,
+) -> Partition:
+    """Every client gets some shards, drawn at random, of the samples sorted by label.
+
+    Without a `size` this is an exact partition, with shards whose sizes differ by one at most. With a `size`
+    the samples that do not fill a shard, and the shards that nobody draws, are left out.
+    """
+    samples, wanted = len(data.train), clients * per_client
+    there = samples if size is None else samples // size
+    if wanted > there:
+        remedies = []
+        if there >= per_client:
+            remedies.append(f"at most {there // per_client} clients")
+        if there >= clients:
+            remedies.append(f"per_client = {there // clients}")
+        if size is not None and samples >= wanted:
+            remedies.append(f"size = {samples // wanted}")
+        raise CoterieError(
+            f"partition 'shards': {clients} clients with {per_client} shards each need {wanted} shards"
+            + (f" of {size} samples" if size else "")
+            + f", but {samples} samples make {there}: use {', or '.join(remedies) or 'per_client = 1 and no size'}"
+        )
+    shuffled = rng.permutation(samples)
+    by_label = shuffled[np.argsort(data.train.y[shuffled], kind="stable")]
+    pieces = np.array_split(by_label, wanted) if size is None else np.split(by_label[: there * size], there)
+    drawn = rng.permutation(len(pieces))[:wanted].reshape(clients, per_client)
+    return Partition([np.sort(np.concatenate([pieces[shard] for shard in own])) for own in drawn])

@@ -1,0 +1,83 @@
+"""The formats that are understood, and how one is recognised: by names and first bytes, not by an ending alone.
+
+A reader is a function ``(files, name, *, options) -> Dataset``; without a name it chooses one. Registering it with
+`reader` makes it known everywhere: ``--dataset PATH``, ``coterie data check``, and the named data sets of its format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coterie.data.federated import Dataset
+from coterie.data.readers.files import Files, look
+from coterie.errors import CoterieError
+from coterie.registry import Registry
+
+FORMATS: Registry[Callable[..., Dataset]] = Registry("format", "coterie.data.readers")
+
+_RECOGNISES: dict[str, Callable[[Files], bool]] = {}
+
+Reader = TypeVar("Reader", bound=Callable[..., Dataset])
+
+
+def reader(name: str, recognises: Callable[[Files], bool]) -> Callable[[Reader], Reader]:
+    """Register a function that reads a format; its docstring's first line says what it reads."""
+
+    def enter(function: Reader) -> Reader:
+        _RECOGNISES[name] = recognises
+        FORMATS.register(name)(function)
+        return function
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What is at a path, and which format it is in."""
+
+    files: Files
+    format: str
+
+    @property
+    def summary(self) -> str:
+        """The format, in words."""
+        return FORMATS.summary(self.format)
+
+    def check(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Check options for reading; return them all, defaults included."""
+        return FORMATS.validate(self.format, options)
+
+    def read(self, name: str | None = None, options: Mapping[str, Any] | None = None) -> Dataset:
+        """Read it, as a data set of this name; without one, of the usual name."""
+        return FORMATS[self.format](self.files, name, **self.check(options or {}))
+
+
+def recognise(path: Path) -> Recognised:
+    """Say what is at a path; a folder may hold a data set's files, or a single file that is one by itself."""
+    files = look(path)
+    found = _format(files)
+    if found is None and files.kind == "folder":
+        inside = [look(path / name) for name in files.names if "/" not in name][:20]
+        known = [Recognised(file, format) for file in inside if (format := _format(file)) is not None]
+        if len(known) == 1:
+            return known[0]
+        if known:
+            there = ", ".join(one.files.place.name for one in known)
+            raise CoterieError(f"the folder '{path}' holds several data sets ({there}): give the path of one")
+    if found is None:
+        raise CoterieError(
+            f"'{path}' is no data set that Coterie knows ({', '.join(FORMATS)}): save your arrays with np.savez"
+        )
+    return Recognised(files, found)
+
+
+def read(path: Path, name: str | None = None, **options: Any) -> Dataset:
+    """Read whatever data set is at a path."""
+    return recognise(path).read(name, options)
+
+
+def _format(files: Files) -> str | None:
+    return next((name for name in FORMATS if name in _RECOGNISES and _RECOGNISES[name](files)), None)

@@ -1,0 +1,123 @@
+"""Folders of images, in PNG or JPEG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from coterie.data.federated import Array, Dataset
+from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.damage import reading
+from coterie.data.readers.files import Files
+from coterie.data.readers.formats import reader
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_ENDINGS = (".png", ".jpg", ".jpeg")
+_FORMATS = ("PNG", "JPEG")
+_LARGEST = 2**26
+_TEST_FOLDERS = ("test", "val", "valid", "validation")
+
+Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
+Grey = Annotated[bool, "Read colours as shades of grey."]
+
+Labelled = list[tuple[str, str]]
+"""Names of image files, each with its class."""
+
+
+def _parts(files: Files) -> dict[str, Labelled]:
+    """Return the images by part: of train/class/*.png and test/class/*.png, or of class/*.png alone."""
+    parts: dict[str, Labelled] = {}
+    for name in files.names if files.kind == "folder" else ():
+        *folders, base = PurePosixPath(name).parts
+        if not base.lower().endswith(_ENDINGS):
+            continue
+        if len(folders) == 2 and folders[0].lower() in ("train", *_TEST_FOLDERS):
+            parts.setdefault("train" if folders[0].lower() == "train" else folders[0], []).append((name, folders[1]))
+        elif len(folders) == 1:
+            parts.setdefault("", []).append((name, folders[0]))
+    return parts
+
+
+def _recognises(files: Files) -> bool:
+    parts = _parts(files)
+    return (
+        "train" in parts or len({label for _, label in parts.get("", [])}) > 1
+    ) and "list_attr_celeba.txt" not in files.bases
+
+
+@reader("images", _recognises)
+def images(files: Files, name: str | None = None, *, size: Size = None, grey: Grey = False) -> Dataset:
+    """A folder of PNG or JPEG images by class, class/*.png, or train/class/*.png and test/class/*.png."""
+    parts = _parts(files)
+    train = parts.get("train") or parts[""]
+    test = next((parts[part] for part in sorted(parts) if part.lower() in _TEST_FOLDERS), None)
+    classes = sorted({label for _, label in train})
+    unknown = sorted({label for _, label in test or []} - set(classes))
+    if unknown:
+        raise CoterieError(
+            f"{files.place}: the class '{unknown[0]}' is in the test part only: there are: {', '.join(classes)}"
+        )
+    arrays: dict[str, Array] = {}
+    for part, chosen in (("train", train), ("test", test)):
+        if chosen:
+            arrays[f"y_{part}"] = np.array([classes.index(label) for _, label in chosen])
+            arrays[f"x_{part}"] = read_images([files.place / file for file, _ in chosen], size, grey)
+    if "x_test" in arrays and arrays["x_test"].ndim != arrays["x_train"].ndim:  # one part is grey, the other is not
+        for key in ("x_train", "x_test"):
+            arrays[key] = np.broadcast_to(arrays[key].reshape(*arrays[key].shape[:3], -1), (*arrays[key].shape[:3], 3))
+    return dataset_from_arrays(name or files.label, arrays, str(files.place), classes=len(classes))
+
+
+def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> Array:
+    """Return images (n, height, width) if all are grey, else (n, height, width, 3)."""
+    pillow = _pillow(paths[0])
+    first = _read(pillow, paths[0], size, grey)
+    shape = first.shape[:2]
+    x = np.empty((len(paths), *shape, 3), np.uint8)
+    coloured = False
+    for row, path in zip(x, paths, strict=True):
+        image = _read(pillow, path, size, grey)
+        if image.shape[:2] != shape:
+            raise CoterieError(
+                f"{path} is {image.shape[1]} x {image.shape[0]}, but {paths[0].name} is {shape[1]} x {shape[0]}: "
+                "give the option size to bring all to one size, for instance size = 32"
+            )
+        coloured |= image.ndim == 3
+        row[:] = image if image.ndim == 3 else image[..., None]
+    return x if coloured else np.ascontiguousarray(x[..., 0])
+
+
+def _pillow(path: Path) -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise CoterieError(f"{path} is an image, for which the package Pillow is needed: install it") from None
+    return Image
+
+
+def _read(pillow: Any, path: Path, size: int | None, grey: bool) -> Array:
+    """Read one image; to a given size the middle square of it."""
+    with reading(path, "a PNG or JPEG image"):
+        try:
+            with pillow.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _LARGEST:
+                    raise ValueError(f"it is {image.width} x {image.height}, which is too large")
+                plain = image.convert("L" if grey or image.mode in ("1", "L", "LA") else "RGB")
+                return np.asarray(plain if size is None else _resized(plain, size, pillow.Resampling.BILINEAR))
+        except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+            raise ValueError(str(error)) from None
+        except SyntaxError as error:  # what Pillow calls a broken PNG file
+            raise ValueError(str(error)) from None
+
+
+def _resized(image: Image.Image, size: int, filter: Any) -> Image.Image:
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    return image.crop((left, top, left + side, top + side)).resize((size, size), filter)

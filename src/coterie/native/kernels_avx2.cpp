@@ -1,0 +1,26 @@
+// The trainer for one instruction set; see kernels.inc.
+#include "network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+#define LANES 8
+namespace coterie {
+#include "kernels.inc"
+Engine* make_avx2(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
+}  // namespace coterie
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+namespace coterie {
+Engine* make_avx2(const std::vector<Stage>&) { return nullptr; }
+}  // namespace coterie
+#endif

@@ -1,0 +1,26 @@
+// The trainer for one instruction set; see kernels.inc.
+#include "network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,fma")
+#endif
+#define LANES 16
+namespace coterie {
+#include "kernels.inc"
+Engine* make_avx512(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
+}  // namespace coterie
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+namespace coterie {
+Engine* make_avx512(const std::vector<Stage>&) { return nullptr; }
+}  // namespace coterie
+#endif

@@ -1,0 +1,12 @@
+// The trainer for one instruction set; see kernels.inc.
+#include "network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#define LANES 4
+namespace coterie {
+#include "kernels.inc"
+Engine* make_generic(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
+}  // namespace coterie

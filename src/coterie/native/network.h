@@ -1,0 +1,64 @@
+// The shape of a network and the memory that running it needs; shared by all instruction sets.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace coterie {
+
+// One stage: a convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling.
+struct Stage {
+    bool conv;
+    int channels, height, width;  // of the input; a linear layer has channels = its number of inputs, 1×1
+    int outputs;                  // channels out
+    int kernel, padding;
+    bool relu;
+    int pool;                     // side of the pooling window; 1: none
+    // a linear layer behind a convolution sees (height, width, channels), PyTorch (channels, height, width)
+    int flat_channels, flat_positions;
+
+    int out_height() const { return conv ? height + 2 * padding - kernel + 1 : 1; }
+    int out_width() const { return conv ? width + 2 * padding - kernel + 1 : 1; }
+    int pooled_height() const { return out_height() / pool; }
+    int pooled_width() const { return out_width() / pool; }
+    int inputs() const { return conv ? kernel * kernel * channels : channels; }  // rows of the weight matrix
+};
+
+struct Plan {
+    int64_t steps;
+    const int64_t* samples;      // of all batches, one after the other
+    const int64_t* offsets;      // batches + 1; a meta-step has two batches
+    const float* rates;          // per step
+    float momentum, weight_decay, meta_step;
+    int32_t meta;
+    int32_t anchors;
+    const float* const* anchor;    // packed models
+    const float* const* strength;  // packed, per parameter
+    const float* correction;       // packed or null
+    const float* mask;             // packed or null
+    int32_t snapshots;
+    const int64_t* snapshot_steps;  // ascending
+    float* snapshot;                // snapshots × packed size
+};
+
+struct Outcome {
+    int64_t steps;     // done
+    int64_t diverged;  // step at which the loss stopped being a number, or -1
+    double loss;       // mean over steps
+};
+
+// What an instruction set provides.
+struct Engine {
+    virtual ~Engine() = default;
+    virtual size_t size() const = 0;  // floats of a packed model
+    virtual void pack(const float* plain, float* packed) const = 0;
+    virtual void unpack(const float* packed, float* plain) const = 0;
+    virtual void train(const float* x, const int64_t* y, int64_t count, const Plan& plan, float* packed, Outcome& outcome) = 0;
+    virtual void logits(const float* x, int64_t count, const float* packed, float* out) = 0;
+};
+
+Engine* make_generic(const std::vector<Stage>& stages);
+Engine* make_avx2(const std::vector<Stage>& stages);
+Engine* make_avx512(const std::vector<Stage>& stages);
+
+}  // namespace coterie

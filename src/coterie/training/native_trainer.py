@@ -1,0 +1,105 @@
+"""Plans executed by the compiled trainer, for the small networks that it knows; others go to PyTorch."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from coterie.messages import Array, ModelSpec, Params, is_finite
+from coterie.models import build
+from coterie.native import Floats, Network, stages
+from coterie.training.batches import steps, steps_per_epoch
+from coterie.training.job import Diverged, Job, Outcome, Trainer
+
+
+def runs_natively(spec: ModelSpec) -> bool:
+    """Say whether a network is a sequence that the compiled trainer knows."""
+    return stages(build(spec), tuple(spec.shape)) is not None
+
+
+class NativeTrainer:
+    """Executes jobs in compiled code; each thread keeps networks of its own, with their memory."""
+
+    name = "native"
+
+    def __init__(self, fallback: Trainer, lanes: int = 0) -> None:
+        """`fallback` takes the networks that are not known here; `lanes` is for tests, see `Network`."""
+        self._fallback, self._lanes = fallback, lanes
+        self._local = threading.local()
+
+    def train(self, job: Job) -> Outcome:
+        """Execute a job; raise Diverged where the numbers end."""
+        known = self._network(job.spec)
+        if known is None:
+            return self._fallback.train(job)
+        plan = job.plan
+        moments = [epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots] if len(job.y) else []
+        batches = list(steps(len(job.y), plan, job.rng, job.order))
+        params, snapshots, loss, done, diverged = known.network.train(
+            job.x,
+            job.y,
+            known.flatten(job.start),
+            batches=[batch for step in batches for batch in step],
+            rates=np.array([plan.lr.at(step) for step in range(len(batches))], np.float32),
+            momentum=plan.momentum,
+            weight_decay=plan.weight_decay,
+            meta_step=plan.meta_step,
+            anchors=[
+                (known.flatten(model), known.flatten({name: np.full_like(a, mu) for name, a in model.items()}))
+                for model, mu in job.anchors
+            ],
+            correction=None if job.correction is None else known.flatten(job.correction),
+            mask=None if job.mask is None else known.flatten(job.mask, default=1.0),
+            snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
+        )
+        if diverged is not None:
+            raise Diverged(diverged)
+        result = known.shaped(params)
+        if not is_finite(result):
+            raise Diverged(done, "a parameter")
+        return Outcome(result, loss, done, tuple(known.shaped(snapshot) for snapshot in snapshots))
+
+    def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
+        """Return the outputs of a network, (samples, classes)."""
+        known = self._network(spec)
+        if known is None:
+            return self._fallback.logits(spec, params, x)
+        return known.network.logits(x, known.flatten(params))
+
+    def _network(self, spec: ModelSpec) -> _Known | None:
+        networks: dict[object, _Known | None] = self._local.__dict__.setdefault("networks", {})
+        if spec.key not in networks:
+            networks[spec.key] = _Known.of(spec, self._lanes)
+        return networks[spec.key]
+
+
+class _Known:
+    """A network in the library, and how its plain vectors are made up of named tensors."""
+
+    def __init__(self, network: Network, shapes: dict[str, tuple[int, ...]]) -> None:
+        self.network, self.shapes = network, shapes
+
+    @classmethod
+    def of(cls, spec: ModelSpec, lanes: int) -> _Known | None:
+        module = build(spec)
+        found = stages(module, tuple(spec.shape))
+        if found is None:
+            return None
+        return cls(Network(found, lanes), {name: tuple(p.shape) for name, p in module.state_dict().items()})
+
+    def flatten(self, params: Params, default: float = 0.0) -> Floats:
+        """Return parameters one after the other; those that are not named get the default."""
+        pieces = [
+            np.asarray(params[name], np.float32).ravel()
+            if name in params
+            else np.full(int(np.prod(shape)), default, np.float32)
+            for name, shape in self.shapes.items()
+        ]
+        return np.concatenate(pieces)
+
+    def shaped(self, vector: Floats) -> dict[str, Array]:
+        """Return a vector as named tensors."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])
+        pieces = np.split(vector, ends[:-1])
+        return {name: piece.reshape(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}

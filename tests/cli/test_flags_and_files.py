@@ -1,0 +1,175 @@
+"""Flags, TOML files, --set and short forms say the same things; what is printed or stored reruns the run."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import SMALL, cli, outcome, refusal
+
+from coterie.experiment.config import keys
+
+OWN = {"--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help", "--debug"}
+"""Flags that are about the command, not the run."""
+
+# For every key of the configuration: what to write behind its flag, and what the file then says.
+VALUES: dict[str, tuple[str, Any]] = {
+    "data.name": ("digits-permuted", "digits-permuted"),
+    "data.clients": ("7", 7),
+    "partition.name": ("label-skew", "label-skew"),
+    "model.name": ("mclr", "mclr"),
+    "training.rounds": ("8", 8),
+    "training.fraction": ("0.25", 0.25),
+    "training.epochs": ("3", 3),
+    "training.batch_size": ("5", 5),
+    "training.lr": ("0.02", 0.02),
+    "training.lr_decay": ("0.125", 0.125),
+    "training.lr_power": ("1", 1.0),
+    "training.momentum": ("0", 0.0),
+    "training.weight_decay": ("1e-5", 1e-5),
+    "algorithm.name": ("solo", "solo"),
+    "evaluation.every": ("0", 0),
+    "evaluation.targets": ("L=0.8", ["L=0.8"]),
+    "engine.name": ("embedded", "embedded"),
+    "engine.workers": ("3", 3),
+    "engine.state": ("disk", "disk"),
+    "faults.drop": ("0.25", 0.25),
+    "faults.straggle": ("0.5", 0.5),
+    "faults.hostile": ("0.75", 0.75),
+    "run.seed": ("7", 7),
+    "run.out": ("some where", "some where"),
+    "run.plugins": ("json", ["json"]),
+}
+
+
+def printed(*arguments: object) -> dict[str, Any]:
+    answer = cli("run", *arguments, "--print-config")
+    assert (answer.code, answer.err) == (0, "")
+    return tomllib.loads(answer.out)
+
+
+def test_every_key_has_a_flag_and_every_flag_is_a_key() -> None:
+    shown = set(re.findall(r"--[a-z][a-z-]*", re.sub(r"(?m)^ {10,}.*$", "", cli("run", "--help").out)))
+    assert shown - OWN == {key.flag for key in keys()}
+
+
+def test_every_key_is_tried_below() -> None:
+    assert set(VALUES) == {key.path for key in keys()}
+
+
+@pytest.mark.parametrize("key", list(keys()), ids=lambda key: key.path)
+def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -> None:
+    written, value = VALUES[key.path]
+    by_flag = printed(key.flag, written)
+    assert by_flag[key.section][key.name] == value
+    assert printed("--set", f"{key.path}={[written] if key.is_list else written}") == by_flag
+    text = repr(value) if not isinstance(value, list) else str(value)
+    (place / "one.toml").write_text(f"[{key.section}]\n{key.name} = {text}\n")
+    assert printed("one.toml") == by_flag
+
+
+def test_a_flag_overrides_the_file_and_a_setting_the_flag(place: Path) -> None:
+    (place / "run.toml").write_text("[training]\nrounds = 3\nlr = 0.5\nepochs = 2\n")
+    training = printed("run.toml", "--rounds", "4", "--epochs", "5", "--set", "training.epochs=6")["training"]
+    assert (training["rounds"], training["lr"], training["epochs"]) == (4, 0.5, 6)
+
+
+def test_options_of_choices_are_reached_in_every_way(place: Path) -> None:
+    papers = {"name": "solo", "epochs": 50}
+    assert printed("--algorithm", "solo", "--set", "algorithm.epochs=50")["algorithm"] == papers
+    assert printed("--set", "algorithm.epochs=50", "--algorithm", "solo")["algorithm"] == papers
+    assert printed("--algorithm", "solo:epochs=50")["algorithm"] == papers
+    skewed = {"name": "label-skew", "rho": 0.3}
+    assert printed("--partition", "label-skew:rho=0.3")["partition"] == skewed
+    assert printed("--set", "partition.name=label-skew:rho=0.3")["partition"] == skewed
+    assert printed("--dataset", "digits-rotated:groups=2")["data"] == {"name": "digits-rotated", "groups": 2}
+    assert printed("--model", "mlp:hidden=7")["model"] == {"name": "mlp", "hidden": 7}
+    (place / "run.toml").write_text("[partition]\nname = 'label-skew'\nrho = 0.3\n")
+    assert printed("run.toml")["partition"] == skewed
+
+
+def test_the_short_form_is_understood_in_a_file_too(place: Path) -> None:
+    (place / "run.toml").write_text("[partition]\nname = 'label-skew:rho=0.3'\n")
+    assert printed("run.toml")["partition"] == {"name": "label-skew", "rho": 0.3}
+
+
+def test_another_choice_on_the_command_line_does_not_inherit_options(place: Path) -> None:
+    (place / "run.toml").write_text("[algorithm]\nname = 'solo'\nepochs = 50\n[data]\nclients = 7\n")
+    assert printed("run.toml", "--algorithm", "fedavg")["algorithm"] == {"name": "fedavg"}
+    assert printed("run.toml", "--dataset", "digits-rotated")["data"]["clients"] == 7
+    assert "no option 'epochs'" in refusal(cli("run", "run.toml", "--set", "algorithm.name=fedavg:epochs=3"))
+
+
+def test_what_is_printed_is_full_and_commented(place: Path) -> None:
+    answer = cli("run", "--print-config")
+    for key in keys():
+        assert re.search(rf"(?m)^(# )?{key.name} =.*# {re.escape(key.info.description or '')}", answer.out), key.path
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "section", "option"),
+    [
+        (["--algorithm", "solo"], "algorithm", "epochs"),
+        (["--model", "mlp"], "model", "hidden"),
+        (["--partition", "label-skew"], "partition", "rho"),
+        (["--dataset", "digits-rotated"], "data", "groups"),
+    ],
+)
+def test_what_is_printed_holds_the_options_of_choices(flags: list[str], section: str, option: str) -> None:
+    """Else a run folder would not rerun its run once a default is changed."""
+    text = cli("run", *flags, "--print-config").out
+    table = text.partition(f"\n[{section}]" if section != "data" else "[data]")[2].partition("\n[")[0]
+    assert re.search(rf"(?m)^(# )?{option} =", table)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [*SMALL],
+        [*SMALL, "--algorithm", "solo:epochs=3", "--drop", "0.2", "--seed", "3"],
+        [*SMALL, "--dataset", "digits", "--partition", "label-skew:rho=0.3", "--target", "L=0.2", "--target", "G=0.1",
+         "--weight-decay", "1e-5", "--lr-decay", "0.1"],
+    ],
+    ids=["fedavg", "solo", "label-skew"],
+)  # fmt: skip
+def test_what_is_printed_and_what_is_stored_rerun_the_run(flags: list[str], place: Path) -> None:
+    assert cli("run", *flags, "--out", "by-flags", "--quiet").code == 0
+    (place / "printed.toml").write_text(cli("run", *flags, "--print-config").out, encoding="utf-8")
+    assert cli("run", "printed.toml", "--out", "by-file", "--quiet").code == 0
+    assert cli("run", "by-flags/config.toml", "--out", "again", "--quiet").code == 0
+    assert outcome(place / "by-file") == outcome(place / "again") == outcome(place / "by-flags")
+
+
+@pytest.mark.parametrize("flags", [[], ["--partition", "label-skew"], ["--partition", "label-skew:rho=0.3"]])
+def test_the_partition_that_a_result_names_can_be_given_again(flags: list[str], place: Path) -> None:
+    assert cli("run", *SMALL, "--dataset", "digits", *flags, "--out", "run", "--quiet").code == 0
+    named = outcome(place / "run")["result"]["partition"]
+    if named is not None:
+        assert (
+            printed("--partition", named)["partition"]
+            == tomllib.loads((place / "run" / "config.toml").read_text())["partition"]
+        )
+
+
+def test_calling_main_twice_in_one_process_is_harmless() -> None:
+    assert cli("run", "--print-config", "--rounds", "3") == cli("run", "--print-config", "--rounds", "3")
+
+
+def test_the_default_folder_is_a_new_one(place: Path) -> None:
+    for _ in range(2):
+        assert cli("run", *SMALL, "--quiet").code == 0
+    assert sorted(path.name for path in (place / "runs").iterdir()) == [
+        "fedavg-digits-rotated-seed0",
+        "fedavg-digits-rotated-seed0-2",
+    ]
+
+
+def test_help_says_what_the_arguments_are() -> None:
+    for arguments, said in (("run", "A TOML file"), ("resume", "Run folder"), ("predict", "inputs as 'x'")):
+        text = cli(arguments, "--help").out
+        assert said in text
+        assert "\\[" not in text

@@ -1,0 +1,76 @@
+"""`coterie --help` and the lists answer without importing what is heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import cli
+
+HEAVY = ["matplotlib", "pandas", "plotly", "rich", "safetensors", "scipy", "sklearn", "torch"]
+LISTS = {
+    "algorithms": ["fedavg", "solo"],
+    "datasets": ["digits", "digits-permuted", "digits-rotated", "fashion_mnist"],
+    "partitions": ["iid", "label-skew"],
+    "models": ["lenet5", "mclr", "mlp"],
+}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], ["run", "--print-config"], *([kind] for kind in LISTS), ["algorithms", "solo"]],
+    ids=" ".join,
+)
+def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        f"sys.argv = ['coterie', *{arguments!r}]\n"
+        "from coterie.cli.main import main\n"
+        "try:\n    main()\n"
+        f"finally:\n    print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_list_has_a_line_for_each(kind: str) -> None:
+    answer = cli(kind)
+    assert (answer.code, answer.err) == (0, "")
+    first_words = [line.split()[0] for line in answer.out.splitlines() if line]
+    assert set(LISTS[kind]) <= set(first_words)
+    for name in LISTS[kind]:
+        line = next(line for line in answer.out.splitlines() if line.split()[:1] == [name])
+        assert len(line.split()) > 3, f"{name} is not explained"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["algorithms", "solo"], ["epochs = None", "epochs in all"]),
+        (["algorithms", "fedavg"], ["no options"]),
+        (["partitions", "label-skew"], ["rho = 0.2", "Fraction of the labels"]),
+        (["models", "mlp"], ["hidden = 128", "width of the hidden layer"]),
+        (["datasets", "digits-rotated"], ["groups = 4", "turned"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_parameters_are_shown_on_request(arguments: list[str], shown: list[str]) -> None:
+    answer = cli(*arguments)
+    assert (answer.code, answer.err) == (0, "")
+    assert [text for text in shown if text not in answer.out] == []
+
+
+def test_the_users_files_are_among_the_data_sets(
+    place: Path, save: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--dataset own` finds own.npz in COTERIE_DATA, so the list of what there is has it."""
+    save()
+    monkeypatch.setenv("COTERIE_DATA", str(place))
+    assert cli("run", "--dataset", "own", "--print-config").code == 0
+    assert any(line.split()[:1] == ["own"] for line in cli("datasets").out.splitlines())

@@ -1,0 +1,111 @@
+"""Random sequences of the layers that the compiled trainer knows, and random plans for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from coterie.messages import Anchor, Curriculum, ModelSpec, Params, Plan, Schedule
+from coterie.models import initial
+from coterie.streams import stream
+from coterie.training import Job
+
+NAME = "random-network"
+
+
+def build(shape: tuple[int, ...], classes: int, *, layers: list[list[Any]]) -> Any:
+    """Build what a list like [["conv", 6, 5, 0], ["relu"], ["pool", 2], ["linear", 10]] says, then a last linear."""
+    from torch import nn
+
+    modules: list[nn.Module] = []
+    size = list(shape)
+    for kind, *numbers in layers:
+        if kind == "conv":
+            outputs, kernel, padding = numbers
+            modules.append(nn.Conv2d(size[0], outputs, kernel, padding=padding))
+            size = [outputs, *(side + 2 * padding - kernel + 1 for side in size[1:])]
+        elif kind == "relu":
+            modules.append(nn.ReLU())
+        elif kind == "pool":
+            modules.append(nn.MaxPool2d(numbers[0]))
+            size = [size[0], *(side // numbers[0] for side in size[1:])]
+        else:
+            if len(size) > 1:
+                modules.append(nn.Flatten())
+            modules.append(nn.Linear(int(np.prod(size)), numbers[0]))
+            size = [numbers[0]]
+    if len(size) > 1:
+        modules.append(nn.Flatten())
+    return nn.Sequential(*modules, nn.Linear(int(np.prod(size)), classes))
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> ModelSpec:
+    """Networks on images or vectors."""
+    layers: list[list[Any]] = []
+    shape: list[int] = [draw(st.integers(1, 40))]
+    if draw(st.booleans()):
+        shape = [draw(st.integers(1, 4)), draw(st.integers(5, 13)), draw(st.integers(5, 13))]
+        sides = shape[1:]
+        for _ in range(draw(st.integers(0, 3))):
+            kernel = draw(st.integers(1, 7))
+            padding = draw(st.integers(0, kernel - 1))
+            if min(sides) + 2 * padding < kernel:
+                break
+            layers.append(["conv", draw(st.integers(1, 19)), kernel, padding])
+            sides = [side + 2 * padding - kernel + 1 for side in sides]
+            tail = draw(
+                st.sampled_from([[], [["relu"]], [["pool", 2]], [["relu"], ["pool", 2]], [["pool", 3], ["relu"]]])
+            )
+            for layer in tail:
+                if layer[0] == "pool" and min(sides) < layer[1]:
+                    break
+                layers.append(layer)
+                sides = [side // layer[1] for side in sides] if layer[0] == "pool" else sides
+    for _ in range(draw(st.integers(0, 2))):
+        layers += [["linear", draw(st.integers(1, 30))], *([["relu"]] if draw(st.booleans()) else [])]
+    return ModelSpec(NAME, tuple(shape), draw(st.integers(2, 18)), {"layers": layers})
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Plans with any of the fields."""
+    curriculum = draw(st.none() | st.builds(Curriculum, a=st.sampled_from([0.0, 0.5]), b=st.sampled_from([0.2, 1.0])))
+    return Plan(
+        lr=draw(st.builds(Schedule, st.sampled_from([0.01, 0.05]), st.sampled_from([0.0, 0.1]))),
+        epochs=draw(st.integers(1, 2)),
+        steps=draw(st.none() | st.integers(0, 5)),
+        batch_size=draw(st.integers(1, 12)),
+        momentum=draw(st.sampled_from([0.0, 0.5, 0.9])),
+        weight_decay=draw(st.sampled_from([0.0, 0.01])),
+        anchors=tuple(Anchor("x", mu) for mu in draw(st.lists(st.sampled_from([0.1, 1.0]), max_size=2))),
+        correction=draw(st.sampled_from([None, "c"])),
+        mask=draw(st.sampled_from([None, "m"])),
+        curriculum=curriculum,
+        meta_step=draw(st.sampled_from([None, 0.02])),
+        snapshots=draw(st.sampled_from([(), (1,), (1, 2)])),
+    )
+
+
+def like(spec: ModelSpec, rng: np.random.Generator, scale: float) -> Params:
+    return {k: (scale * rng.standard_normal(v.shape)).astype(np.float32) for k, v in initial(spec, 0).items()}
+
+
+def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
+    """Fill a plan in with random arrays."""
+    rng = np.random.default_rng(seed)
+    mask = {k: (rng.random(v.shape) < 0.7).astype(np.float32) for k, v in initial(spec, 0).items() if v.ndim > 1}
+    return Job(
+        spec,
+        plan,
+        initial(spec, seed),
+        rng.standard_normal((samples, *spec.shape)).astype(np.float32),
+        rng.integers(0, spec.classes, samples),
+        stream(seed, "job"),
+        anchors=tuple((like(spec, rng, 0.3), anchor.strength) for anchor in plan.anchors),
+        correction=like(spec, rng, 0.01) if plan.correction else None,
+        mask=mask if plan.mask else None,
+        order=rng.permutation(samples) if plan.curriculum else None,
+    )

@@ -1,0 +1,232 @@
+"""The compiled trainer against PyTorch and autograd, on random networks, shapes and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import NAME, build, make_job, plans, specs
+from torch import nn
+
+from coterie.errors import CoterieError
+from coterie.experiment.api import settings_to_config
+from coterie.experiment.progress import Silent
+from coterie.experiment.runner import make_trainer
+from coterie.messages import ModelSpec, Params, Plan, Schedule
+from coterie.models import MODELS, initial, model
+from coterie.native import Network, available, stages
+from coterie.testing import small_run
+from coterie.training import Diverged, Job
+from coterie.training.native_trainer import NativeTrainer, runs_natively
+from coterie.training.torch_trainer import TorchTrainer
+
+pytestmark = pytest.mark.skipif(not available(), reason="Coterie was installed without a C++ compiler")
+CASES = settings(deadline=None, derandomize=True, max_examples=150)
+
+
+def lanes_here() -> list[int]:
+    """The instruction sets of this machine."""
+    found = []
+    for lanes in (4, 8, 16) if available() else ():
+        try:
+            Network(stages(nn.Sequential(nn.Linear(2, 2)), (2,)) or [], lanes)
+        except RuntimeError:
+            continue
+        found.append(lanes)
+    return found
+
+
+LANES = lanes_here()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def random_network() -> Iterator[None]:
+    model(NAME)(build)
+    yield
+    del MODELS._items[NAME]
+
+
+def again(job: Job) -> Job:
+    """The same job with its random stream from the start."""
+    copy = np.random.default_rng()
+    copy.bit_generator.state = job.rng.bit_generator.state
+    return replace(job, rng=copy)
+
+
+def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
+    assert list(ours) == list(theirs)
+    for name, value in theirs.items():
+        assert ours[name].shape == value.shape
+        scale = np.linalg.norm(value) + 1e-3
+        assert np.linalg.norm(ours[name] - value) <= tolerance * scale, name
+
+
+@CASES
+@given(specs(), plans(), st.integers(0, 10**6), st.sampled_from(LANES))
+def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
+    job = make_job(spec, plan, seed)
+    theirs = TorchTrainer().train(again(job))
+    ours = NativeTrainer(_Forbidden(), lanes).train(job)
+    assert ours.steps == theirs.steps
+    assert ours.loss == pytest.approx(theirs.loss, rel=1e-4, abs=1e-5)
+    assert_close(ours.params, theirs.params, 1e-4)
+    assert len(ours.snapshots) == len(theirs.snapshots)
+    for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
+        assert_close(mine, other, 1e-4)
+    if job.mask:
+        for name, mask in job.mask.items():
+            assert (ours.params[name][mask == 0] == 0).all()
+
+
+@CASES
+@given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES))
+def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int, batch: int, lanes: int) -> None:
+    job = make_job(spec, Plan(Schedule(1.0), steps=1, batch_size=batch), seed, samples=batch)
+    after = NativeTrainer(_Forbidden(), lanes).train(job).params
+    module = build(spec.shape, spec.classes, **spec.options).double()
+    module.load_state_dict({k: torch.tensor(v.astype(np.float64)) for k, v in job.start.items()})
+    loss = nn.functional.cross_entropy(module(torch.from_numpy(job.x.astype(np.float64))), torch.from_numpy(job.y))
+    wanted = dict(zip(job.start, torch.autograd.grad(loss, list(module.parameters())), strict=True))
+    for name, gradient in wanted.items():
+        ours = job.start[name].astype(np.float64) - after[name]
+        rounding = 1e-6 * np.linalg.norm(job.start[name])  # of the subtraction, not of the gradient
+        assert np.linalg.norm(ours - gradient.numpy()) <= 1e-4 * np.linalg.norm(gradient.numpy()) + rounding, name
+
+
+@CASES
+@given(specs(), st.integers(0, 10**6), st.sampled_from(LANES))
+def test_outputs_equal_pytorch_and_do_not_depend_on_company(spec: ModelSpec, seed: int, lanes: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((70, *spec.shape)).astype(np.float32)
+    params, trainer = initial(spec, seed), NativeTrainer(_Forbidden(), lanes)
+    outputs = trainer.logits(spec, params, x)
+    assert np.allclose(outputs, TorchTrainer().logits(spec, params, x), rtol=1e-3, atol=1e-4)
+    chosen = rng.permutation(70)[:9]
+    assert np.array_equal(trainer.logits(spec, params, x[chosen]), outputs[chosen])
+
+
+class _Forbidden:
+    """Stands where PyTorch would: the networks of these tests must not get there."""
+
+    name = "forbidden"
+
+    def train(self, job: Job) -> None:
+        raise AssertionError(f"{job.spec} was not compiled")
+
+    def logits(self, spec: ModelSpec, params: Params, x: object) -> None:
+        raise AssertionError(f"{spec} was not compiled")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "known"),
+    [
+        ("lenet5", (3, 32, 32), True),
+        ("lenet5", (1, 28, 28), True),
+        ("cnn", (1, 28, 28), True),
+        ("mclr", (60,), True),
+        ("mlp", (1, 8, 8), True),
+        ("lenet5", (1, 8, 8), False),  # enlarges
+        ("lenet5-bn", (3, 32, 32), False),
+        ("resnet9", (3, 32, 32), False),
+        ("lstm", (5, 4), False),
+    ],
+)
+def test_which_networks_are_known(name: str, shape: tuple[int, ...], known: bool) -> None:
+    assert runs_natively(ModelSpec(name, shape, 10)) == known
+
+
+def test_layers_that_are_not_known_are_left_to_pytorch() -> None:
+    shape = (2, 8, 8)
+    for layer in (
+        nn.Conv2d(2, 3, 3, stride=2),
+        nn.Conv2d(2, 3, 3, dilation=2),
+        nn.Conv2d(2, 2, 3, groups=2),
+        nn.Conv2d(2, 3, 3, bias=False),
+        nn.Conv2d(2, 3, (3, 5)),
+        nn.Conv2d(2, 3, 8),
+        nn.Conv2d(2, 3, 3, padding_mode="circular", padding=1),
+        nn.Sequential(nn.Conv2d(2, 3, 3), nn.MaxPool2d(2, stride=1)),
+        nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh()),
+        nn.Dropout(),
+    ):
+        layers = [*layer] if isinstance(layer, nn.Sequential) else [layer]
+        probe = nn.Sequential(*layers, nn.Flatten())
+        features = probe(torch.zeros(2, *shape)).shape[1]
+        assert stages(nn.Sequential(*probe, nn.Linear(features, 4)), shape) is None
+    assert stages(nn.Sequential(nn.Flatten(), nn.Linear(128, 4), nn.ReLU()), shape) is None
+
+
+def test_what_is_not_a_number_stops_at_its_step() -> None:
+    spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
+    job = make_job(spec, Plan(Schedule(1e30), epochs=3, batch_size=5, momentum=0.9), 0)
+    with pytest.raises(Diverged) as native:
+        NativeTrainer(_Forbidden()).train(again(job))
+    with pytest.raises(Diverged) as pytorch:
+        TorchTrainer().train(again(job))
+    assert native.value.step == pytorch.value.step
+    broken = replace(job, plan=Plan(Schedule(0.1), epochs=1, batch_size=23), x=np.full_like(job.x, np.nan))
+    with pytest.raises(Diverged, match="step 0"):
+        NativeTrainer(_Forbidden()).train(broken)
+
+
+def test_threads_change_nothing() -> None:
+    spec = ModelSpec("lenet5", (1, 28, 28), 10)
+    trainer = NativeTrainer(_Forbidden())
+    jobs = [make_job(spec, Plan(Schedule(0.05), epochs=1, batch_size=7, momentum=0.5), seed, 40) for seed in range(6)]
+    alone = [trainer.train(again(job)).params for job in jobs]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda job: trainer.train(again(job)).params, jobs * 2))
+    for seed, params in enumerate(together):
+        assert all(np.array_equal(params[name], alone[seed % 6][name]) for name in params)
+
+
+def test_wrong_batches_and_labels_are_refused() -> None:
+    found = stages(nn.Sequential(nn.Linear(4, 3)), (4,))
+    assert found is not None
+    network = Network(found)
+    settings = dict(  # noqa: C408
+        rates=np.ones(1), momentum=0.0, weight_decay=0.0, meta_step=None, anchors=[], correction=None, mask=None,
+        snapshot_steps=[],
+    )  # fmt: skip
+    x, start = np.zeros((2, 4), np.float32), np.zeros(15, np.float32)
+    with pytest.raises(ValueError, match="not there"):
+        network.train(x, np.array([0, 1]), start, batches=[np.array([2])], **settings)
+    with pytest.raises(ValueError, match="between 0 and 2"):
+        network.train(x, np.array([0, 3]), start, batches=[np.array([0])], **settings)
+
+
+def test_the_trainer_of_a_run_is_chosen_and_named() -> None:
+    assert small_run("fedavg").trainer == "native"
+    assert small_run("fedavg", trainer="torch").trainer == "torch"
+    assert small_run("fedavg", model="lenet5", model_options={}, rounds=1).trainer == "torch"
+    with pytest.raises(CoterieError, match="does not know the network 'lenet5'"):
+        small_run("fedavg", model="lenet5", model_options={}, trainer="native")
+
+
+def test_both_trainers_learn_the_same() -> None:
+    native, pytorch = (small_run("fedavg", trainer=t, rounds=8, epochs=3, fraction=1.0) for t in ("native", "torch"))
+    assert native.history[-1]["loss"] == pytest.approx(pytorch.history[-1]["loss"], rel=1e-3)
+    assert native.accuracy["C"] == pytest.approx(pytorch.accuracy["C"], abs=0.02)
+
+
+def test_without_the_library_a_run_uses_pytorch_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import coterie.native
+
+    monkeypatch.setattr(coterie.native, "available", lambda: False)
+    told: list[str] = []
+
+    class Listens(Silent):
+        def phase(self, text: str) -> None:
+            told.append(text)
+
+    assert small_run("fedavg", progress=Listens()).trainer == "torch"
+    assert sum("without a C++ compiler" in text for text in told) == 1
+    spec = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4})
+    with pytest.raises(CoterieError, match="install a C\\+\\+ compiler"):
+        make_trainer(settings_to_config(None, {"trainer": "native"}), spec, Silent())
