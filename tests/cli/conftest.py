@@ -22,6 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, in which the command is called, and no folder of data sets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COTERIE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # no downloads of the developer's
     return tmp_path
 
 

@@ -59,7 +59,7 @@ def test_steps_and_bytes_are_those_of_the_real_run(case: str, place: Path, monke
     assert tree(place) == before
 
     trainer = Counting()
-    monkeypatch.setattr(runner, "make_trainer", lambda: trainer)
+    monkeypatch.setattr(runner, "make_trainer", lambda *given: trainer)
     assert cli("run", *flags, "--out", "x", "--quiet").code == 0
     traffic = outcome(place / "x")["result"]["traffic"]
     assert said.steps == trainer.steps

@@ -34,6 +34,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "evaluation.every": ("0", 0),
     "evaluation.targets": ("L=0.8", ["L=0.8"]),
     "engine.name": ("embedded", "embedded"),
+    "engine.trainer": ("torch", "torch"),
     "engine.workers": ("3", 3),
     "engine.state": ("disk", "disk"),
     "faults.drop": ("0.25", 0.25),

@@ -14,6 +14,7 @@ from coterie.experiment.config import make_config
 from coterie.experiment.estimate import estimate
 from coterie.experiment.predict import predict
 from coterie.experiment.runner import start
+from coterie.native import available
 from coterie.testing import SMALL, outcome, small_run
 
 CONTRACT = [
@@ -29,7 +30,7 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max"}
     assert set(content["traffic"]) == {"up_bytes", "down_bytes", "by_kind", "by_client", "paper_megabits"}
     assert content["true_groups"] == [0, 1, 2, 3, 0, 1]
-    assert (content["trainer"], content["engine"]) == ("torch", "embedded")
+    assert (content["trainer"], content["engine"]) == ("native" if available() else "torch", "embedded")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["round"] for row in rows] == [2, 4]
     assert {"L", "C", "G", "loss", "discrepancy", "groups", "up_bytes", "down_bytes"} <= set(rows[0])
@@ -63,7 +64,7 @@ def test_solo_trains_for_the_stated_number_of_epochs(monkeypatch: pytest.MonkeyP
         ({"rounds": 4, "algorithm_options": {"epochs": 1}}, 1),
     ):
         spent.clear()
-        small_run("solo", workers=1, **settings)
+        small_run("solo", workers=1, trainer="torch", **settings)
         assert sum(spent) == 6 * total
 
 

@@ -4,7 +4,7 @@ from coterie.data.catalogue import is_here, listing
 from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData, Normalisation, Normaliser, Samples
 from coterie.data.folder import stored_names
-from coterie.data.loading import DEFAULT_PARTITION, check, default_clients, default_partition, load
+from coterie.data.loading import check, default_clients, default_partition, load
 from coterie.data.readers.formats import FORMATS, read, reader, recognise
 from coterie.data.readers.npz import read_inputs, read_npz
 from coterie.data.registries import (
@@ -20,7 +20,6 @@ from coterie.data.registries import (
 
 __all__ = [
     "DATASETS",
-    "DEFAULT_PARTITION",
     "FORMATS",
     "PARTITIONS",
     "Dataset",

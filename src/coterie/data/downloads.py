@@ -38,9 +38,9 @@ def get(
 ) -> dict[str, Path]:
     """Download a data set into a folder of its name below `folder`; return where it, or each of its parts, now is.
 
-    What is there already with the right checksum is kept, and an .npz file of its name is enough. A file is in its place only once it is complete and
-    its checksum right. `base_url` is used instead of the addresses in the catalogue; `bar` is asked for a
-    progress bar before each file.
+    What is there already with the right checksum is kept, and an .npz file of its name is enough. A file is in
+    its place only once it is complete and its checksum right. `base_url` is used instead of the addresses in
+    the catalogue; `bar` is asked for a progress bar before each file.
     """
     if name not in CATALOGUE:
         raise CoterieError(f"unknown data set '{name}': {suggestion(name, CATALOGUE)}")

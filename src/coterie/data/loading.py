@@ -14,8 +14,6 @@ from coterie.data.readers.formats import Recognised, recognise
 from coterie.data.registries import DATASETS, PARTITIONS, Traits, traits
 from coterie.errors import CoterieError, suggestion
 
-DEFAULT_PARTITION = "iid"
-
 
 def load(
     name: str,
@@ -76,7 +74,7 @@ def default_clients(name: str) -> int:
 
 def default_partition(name: str) -> str:
     """Return how a pooled data set is divided unless the user says otherwise."""
-    return "by-user" if name in CATALOGUE and CATALOGUE[name].by_user else DEFAULT_PARTITION
+    return "by-user" if name in CATALOGUE and CATALOGUE[name].by_user else "iid"
 
 
 def _stored(name: str) -> Recognised:

@@ -42,13 +42,16 @@ def one_hot() -> Embedding:
     return Embedding(np.eye(len(ALPHABET), dtype=np.float32))
 
 
-def letters(text: bytes) -> npt.NDArray[np.uint8]:
+def letters(text: str | bytes) -> npt.NDArray[np.uint8]:
     """Return the numbers of letters in the alphabet.
 
-    >>> letters(b"a z").tolist()
+    >>> letters("a—z").tolist()
     [53, 1, 78]
     """
-    return _LETTERS[np.frombuffer(text, np.uint8)]
+    if isinstance(text, bytes):
+        return _LETTERS[np.frombuffer(text, np.uint8)]
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return _LETTERS[np.minimum(codes, 255)]
 
 
 def words(line: str) -> list[str]:

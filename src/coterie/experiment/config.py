@@ -44,7 +44,7 @@ def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> 
 class DataSection(Choice):
     """Which data, and among how many clients."""
 
-    name: str = setting("digits", "data set: a name, or the path of a .npz file", "--dataset")
+    name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
     clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
 
 
@@ -332,7 +332,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _told(origins, "partition"):
         data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
         if not divided:
-            name = config.partition.name or data.DEFAULT_PARTITION
+            name = config.partition.name or data.default_partition(config.data.name)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
     return Config.model_validate(chosen)
 

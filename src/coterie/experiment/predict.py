@@ -61,7 +61,7 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
         whose = "the model of all clients" if client is None else f"the model that client {client} would receive"
 
     spec: ModelSpec = state["spec"]
-    x, y = read_inputs(images, spec.shape)
+    x, y = read_inputs(images, tuple(state["raw_shape"]))
     if str(x.dtype) != state["dtype"]:
         raise CoterieError(
             f"{images}: the inputs are {x.dtype}, but the network was trained on {state['dtype']}: uint8 means shades "

@@ -301,6 +301,7 @@ def _state(config: Config, data: FederatedData, run: Session, round: int, second
         "events": run.fed.events.save(),
         "spec": run.fed.spec,
         "dtype": str(data.train.x.dtype),
+        "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
 

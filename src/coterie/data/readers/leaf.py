@@ -32,7 +32,7 @@ Vectors = Annotated[
 ]
 
 Samples = tuple[list[Any], list[Any]]
-"""Inputs and labels of a user; inputs are texts, or arrays of several samples each, as numbers in lists take much room."""
+"""Inputs and labels of a user; inputs are texts, or arrays of several samples each, as lists of numbers are large."""
 
 
 def _chosen(files: Files) -> list[str]:
@@ -50,7 +50,8 @@ def _chosen(files: Files) -> list[str]:
 def _recognises(files: Files) -> bool:
     if files.kind not in ("folder", "file"):
         return False
-    head = files.head(next(iter(_chosen(files)), None)) if _chosen(files) else b""
+    chosen = _chosen(files)
+    head = files.head(chosen[0]) if chosen else b""
     return head.lstrip()[:1] == b"{" and any(key in head for key in (b'"users"', b'"user_data"', b'"num_samples"'))
 
 
@@ -115,7 +116,7 @@ def _samples(user: str, data: Any) -> Samples:
         return x, y
     try:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is reported later
-            numbers = np.array(x, np.float32)
+            numbers: Array = np.array(x, np.float32)
     except (ValueError, TypeError, OverflowError):
         numbers = np.zeros(0)
     if numbers.ndim != 2:
@@ -160,13 +161,13 @@ def _windows(inputs: list[Any], place: str) -> Array:
     """Return the numbers of letters, (n, length)."""
     if any(not isinstance(line, str) or len(line) != len(inputs[0]) for line in inputs) or not inputs[0]:
         raise CoterieError(f"{place}: all pieces of text must have the same length")
-    return letters("".join(inputs).encode("latin1", "replace")).reshape(len(inputs), -1)
+    return letters("".join(inputs)).reshape(len(inputs), -1)
 
 
 def _letters_after(labels: list[Any], place: str) -> Array:
     if any(not isinstance(letter, str) or len(letter) != 1 for letter in labels):
         raise CoterieError(f"{place}: the label of a piece of text must be the letter after it")
-    return letters("".join(labels).encode("latin1", "replace")).astype(np.int64)
+    return letters("".join(labels)).astype(np.int64)
 
 
 def _tweets(inputs: list[Any], files: Files, tokens: int, vectors: str | None) -> tuple[Array, Embedding]:
