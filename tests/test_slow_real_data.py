@@ -72,7 +72,7 @@ def test_workers_and_ten_kills_change_nothing(environment: dict[str, str], tmp_p
     arguments, kills = ["run", *FLAGS, "--out", str(out)], 0
     while kills < 10:
         process = subprocess.Popen(command(*arguments), env=environment)
-        moment = luck.uniform(3, seconds / 3)  # the first seconds are imports
+        moment = luck.uniform(2, 2 + seconds / 6)  # the first two seconds are imports
         try:
             assert process.wait(moment) == 0
             break  # finished before its time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,19 +27,12 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Write a state: arrays, numbers, texts, lists and dictionaries; and a checksum of it."""
-    write_whole(path, wire.pack({"state": state, "checksum": _checksum(state)}))
+    write_whole(path, wire.pack(state, checksum=True))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a state back; refuse one that is not what was written."""
     try:
-        content = wire.unpack(path.read_bytes())
-        if _checksum(content["state"]) != content["checksum"]:
-            raise wire.WireError("its checksum is wrong")
-    except (wire.WireError, KeyError, TypeError) as error:
+        return dict(wire.unpack(path.read_bytes()))
+    except (wire.WireError, TypeError, ValueError) as error:
         raise CoterieError(f"the checkpoint {path} is damaged ({error}): start the run anew with --overwrite") from None
-    return dict(content["state"])
-
-
-def _checksum(state: Any) -> str:
-    return hashlib.blake2b(wire.pack(state), digest_size=16).hexdigest()

@@ -6,6 +6,7 @@ the blob. Only the classes listed here can be made by decoding.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import types
 from collections.abc import Mapping
@@ -51,12 +52,15 @@ def decode(blob: bytes) -> Message:
     return message
 
 
-def pack(value: Any) -> bytes:
-    """Return as bytes: arrays, numbers, texts, lists and text-keyed dictionaries of these, parts of messages."""
+def pack(value: Any, checksum: bool = False) -> bytes:
+    """Return as bytes: arrays, numbers, texts, lists and text-keyed dictionaries of these, parts of messages.
+
+    With a checksum, `unpack` refuses bytes that are not those that were written.
+    """
     from safetensors.numpy import save
 
     tree, arrays = _take_apart(value)
-    return bytes(save(arrays, metadata={"tree": tree}))
+    return bytes(save(arrays, metadata={"tree": tree} | ({"checksum": _checksum(tree, arrays)} if checksum else {})))
 
 
 def unpack(blob: bytes) -> Any:
@@ -67,10 +71,20 @@ def unpack(blob: bytes) -> Any:
     try:
         length = int.from_bytes(blob[:8], "little")
         header = json.loads(blob[8 : 8 + length])
-        tree = json.loads(header["__metadata__"]["tree"])
-        return _build(tree, load(blob))
+        known = header["__metadata__"]
+        arrays = load(blob)
+        if "checksum" in known and known["checksum"] != _checksum(known["tree"], arrays):
+            raise WireError("its checksum is wrong")
+        return _build(json.loads(known["tree"]), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WireError(f"not readable: {error}") from None
+
+
+def _checksum(tree: str, arrays: Mapping[str, Array]) -> str:
+    content = hashlib.blake2b(tree.encode(), digest_size=16)
+    for name in sorted(arrays):
+        content.update(np.ascontiguousarray(arrays[name]).data)
+    return content.hexdigest()
 
 
 def size(message: Message) -> int:
