@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import tempfile
 import time
@@ -16,22 +15,21 @@ from typing import Any
 from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
-from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData, Normalisation
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
-from coterie.experiment.config import Config, differences, toml_value
+from coterie.experiment.config import Config, differences
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
+from coterie.experiment.summary import summarise
 from coterie.federation import Algorithm, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.federation.evaluation import Evaluation, Evaluator, accuracies
+from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import ServerData
 from coterie.federation.loop import rounds
 from coterie.messages import Failure, ModelSpec, Plan, Schedule
-from coterie.models import MODELS, default_model, initial, parameters
-from coterie.report.costs import paper_megabits
+from coterie.models import MODELS, default_model, initial
 from coterie.training import CommonTest, Trainer
 
 MEMORY_FOR_STATES = 2**30
@@ -230,7 +228,9 @@ def _run(
         plus = evaluator.fine_tuned()
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.now, "untested", "no test samples: no mean includes it"))
-        result = _result(config, data, run, history, plus, spent + time.monotonic() - began, folder)
+        seconds = spent + time.monotonic() - began
+        path = None if folder is None else folder.path
+        result = summarise(config, data, fed, algorithm, evaluator, history, plus, seconds, path)
         if folder is not None:
             folder.write_result(result.to_json())
         return result
@@ -304,96 +304,3 @@ def _state(config: Config, data: FederatedData, run: Session, round: int, second
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
-
-
-def _result(
-    config: Config,
-    data: FederatedData,
-    run: Session,
-    history: list[dict[str, Any]],
-    plus: float | None,
-    seconds: float,
-    folder: RunFolder | None,
-) -> Result:
-    import numpy
-    import torch
-
-    import coterie
-
-    fed, last = run.fed, history[-1]
-    groups = run.algorithm.groups()
-    labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
-    truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
-    grouped = (
-        [] if labels is None or truth is None else [(g, t) for g, t in zip(labels, truth, strict=True) if g is not None]
-    )
-    transfers = getattr(run.algorithm, "transfers", None)
-    megabits = None
-    if transfers is not None:
-        megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))
-    return Result(
-        algorithm=config.algorithm.name,
-        data=config.data.name,
-        partition=_text(config.partition.name, config.partition.options),
-        model=str(config.model.name),
-        seed=config.run.seed,
-        rounds=fed.rounds,
-        accuracy={
-            "L": last["L"],
-            "C": last["C"],
-            "G": last["G"],
-            "plus": plus,
-            "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
-        },
-        per_client={
-            "L": accuracies(run.evaluator.own, data.clients),
-            "C": accuracies(run.evaluator.received, data.clients),
-        },
-        groups=labels,
-        true_groups=truth,
-        ari=adjusted_rand_index(*zip(*grouped, strict=True)) if grouped else None,
-        grouping=None,
-        newcomers=None,
-        traffic={
-            "up_bytes": fed.ledger.total("up"),
-            "down_bytes": fed.ledger.total("down"),
-            "by_kind": fed.ledger.by_kind,
-            "by_client": {
-                way: [fed.ledger.by_client.get(client, {way: 0})[way] for client in range(data.clients)]
-                for way in ("up", "down")
-            },
-            "paper_megabits": megabits,
-        },
-        targets=[_reached(target, history) for target in config.evaluation.targets],
-        seconds=seconds,
-        events=fed.events.save(),
-        trainer=fed.trainer.name,
-        engine=fed.engine.name,
-        versions={
-            "coterie": coterie.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": numpy.__version__,
-        },
-        history=history,
-        folder=None if folder is None else folder.path,
-    )
-
-
-def _reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
-    protocol, _, text = target.partition("=")
-    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
-    return {
-        "protocol": protocol,
-        "value": float(text),
-        "round": None if row is None else row["round"],
-        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
-    }
-
-
-def _text(name: str | None, options: dict[str, Any]) -> str | None:
-    given = {key: value for key, value in options.items() if value is not None}
-    if name is None or not given:
-        return name
-    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in given.items())}"

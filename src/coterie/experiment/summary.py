@@ -1,0 +1,123 @@
+"""From a run that is over to its result."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coterie.clustering import adjusted_rand_index
+from coterie.data import FederatedData
+from coterie.experiment.config import Config, toml_value
+from coterie.experiment.result import Result
+from coterie.federation import Algorithm, Federation
+from coterie.federation.evaluation import Evaluator, accuracies
+from coterie.models import parameters
+from coterie.report.costs import paper_megabits
+
+
+def summarise(
+    config: Config,
+    data: FederatedData,
+    fed: Federation,
+    algorithm: Algorithm,
+    evaluator: Evaluator,
+    history: list[dict[str, Any]],
+    plus: float | None,
+    seconds: float,
+    folder: Path | None,
+) -> Result:
+    """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
+    last, groups = history[-1], algorithm.groups()
+    labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
+    truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
+    return Result(
+        algorithm=config.algorithm.name,
+        data=config.data.name,
+        partition=_text(config.partition.name, config.partition.options),
+        model=str(config.model.name),
+        seed=config.run.seed,
+        rounds=fed.rounds,
+        accuracy={
+            **{protocol: last[protocol] for protocol in ("L", "C", "G")},
+            "plus": plus,
+            "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
+        },
+        per_client={
+            "L": accuracies(evaluator.own, data.clients),
+            "C": accuracies(evaluator.received, data.clients),
+        },
+        groups=labels,
+        true_groups=truth,
+        ari=_agreement(labels, truth),
+        grouping=None,
+        newcomers=None,
+        traffic=_traffic(fed, algorithm, data.clients),
+        targets=[_reached(target, history) for target in config.evaluation.targets],
+        seconds=seconds,
+        events=fed.events.save(),
+        trainer=fed.trainer.name,
+        engine=fed.engine.name,
+        versions=_versions(),
+        history=history,
+        folder=folder,
+    )
+
+
+def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None) -> float | None:
+    """Compare the groups found with the true ones, over the clients that are in a group."""
+    if labels is None or truth is None:
+        return None
+    both = [(found, true) for found, true in zip(labels, truth, strict=True) if found is not None]
+    return adjusted_rand_index(*zip(*both, strict=True)) if both else None
+
+
+def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
+    """Return the exact bytes, and what the papers' formula makes of the run."""
+    ledger, transfers = fed.ledger, getattr(algorithm, "transfers", None)
+    megabits = None
+    if transfers is not None:
+        megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))
+    return {
+        "up_bytes": ledger.total("up"),
+        "down_bytes": ledger.total("down"),
+        "by_kind": ledger.by_kind,
+        "by_client": {
+            way: [ledger.by_client.get(client, {way: 0})[way] for client in range(clients)] for way in ("up", "down")
+        },
+        "paper_megabits": megabits,
+    }
+
+
+def _versions() -> dict[str, str]:
+    import numpy
+    import torch
+
+    import coterie
+
+    return {
+        "coterie": coterie.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def _reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
+    """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
+    protocol, _, text = target.partition("=")
+    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
+    return {
+        "protocol": protocol,
+        "value": float(text),
+        "round": None if row is None else row["round"],
+        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
+    }
+
+
+def _text(name: str | None, options: dict[str, Any]) -> str | None:
+    given = {key: value for key, value in options.items() if value is not None}
+    if name is None or not given:
+        return name
+    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in given.items())}"
