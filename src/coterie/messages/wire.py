@@ -10,7 +10,7 @@ import hashlib
 import json
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -32,6 +32,8 @@ CLASSES: dict[str, type] = {
     for cls in (getattr(module, name) for name in names)
 } | {cls.__name__: cls for cls in verbs.ANSWERS.values()}
 
+_FIELDS = {cls: [field.name for field in fields(cls)] for cls in CLASSES.values()}
+_PLAIN = {bool, int, float, str}
 _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in CLASSES.items()}
 
 
@@ -117,12 +119,15 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
     arrays: dict[str, Array] = {}
 
     def tree(value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in _PLAIN:
+            return value
+        if kind in _FIELDS:
+            return {"$": kind.__name__} | {name: tree(getattr(value, name)) for name in _FIELDS[kind]}
         if isinstance(value, np.ndarray):
             name = str(len(arrays))
             arrays[name] = np.asarray(value, value.dtype.newbyteorder("="), order="C")
             return {"$array": name}
-        if is_dataclass(value) and not isinstance(value, type):
-            return {"$": type(value).__name__} | {f.name: tree(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, Mapping):
             return {"$map": {key: tree(item) for key, item in value.items()}}
         if isinstance(value, tuple | list):
