@@ -197,6 +197,12 @@ def test_wrong_batches_and_labels_are_refused() -> None:
     x, start = np.zeros((2, 4), np.float32), np.zeros(15, np.float32)
     with pytest.raises(ValueError, match="not there"):
         network.train(x, np.array([0, 1]), start, batches=[np.array([2])], **settings)
+    with pytest.raises(ValueError, match="2 inputs of 4 numbers each"):
+        network.train(x[:, :3], np.array([0, 1]), start, batches=[np.array([0])], **settings)
+    with pytest.raises(ValueError, match="1 inputs of 4 numbers each"):
+        network.logits(x[:1, :3], start)
+    with pytest.raises(ValueError, match="a vector of 15 numbers"):
+        network.logits(x, start[:14])
     with pytest.raises(ValueError, match="between 0 and 2"):
         network.train(x, np.array([0, 3]), start, batches=[np.array([0])], **settings)
 

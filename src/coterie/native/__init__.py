@@ -170,6 +170,8 @@ class Network:
         if not self._handle:
             raise RuntimeError(f"this machine has no vectors of {lanes} floats")
         self.classes = plan[-1].outputs
+        self._inputs = plan[0].channels * plan[0].height * plan[0].width
+        self._parameters = sum((stage.channels * stage.kernel**2 + 1) * stage.outputs for stage in plan)
         self._size = int(lib.coterie_size(self._handle))
 
     def __del__(self) -> None:
@@ -179,6 +181,8 @@ class Network:
     def pack(self, model: Floats) -> Floats:
         """Return a model in the library's own layout."""
         model = np.ascontiguousarray(model, np.float32)
+        if model.shape != (self._parameters,):
+            raise ValueError(f"a model is a vector of {self._parameters} numbers, got shape {model.shape}")
         packed = np.empty(self._size, np.float32)
         self._lib.coterie_pack(self._handle, model.ctypes.data, packed.ctypes.data)
         return packed
@@ -213,10 +217,8 @@ class Network:
         x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
         packed = self.pack(model)
         samples = np.concatenate(batches) if batches else np.zeros(0, np.int64)
-        if len(samples) and not 0 <= samples.min() <= samples.max() < len(y):
-            raise ValueError("a batch names a sample that is not there")
-        if len(y) and not 0 <= y.min() <= y.max() < self.classes:
-            raise ValueError(f"labels must lie between 0 and {self.classes - 1}")
+        self._check(x, len(y))
+        self._check_batches(samples, y)
         offsets = np.cumsum([0, *map(len, batches)], dtype=np.int64)
         rates = np.ascontiguousarray(rates, np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
@@ -259,9 +261,21 @@ class Network:
         diverged = None if outcome.diverged < 0 else int(outcome.diverged)
         return self.unpack(packed, size), taken, float(outcome.loss), int(outcome.steps), diverged
 
+    def _check(self, x: Floats, count: int) -> None:
+        """Refuse what compiled code would read beyond the end of."""
+        if x.size != count * self._inputs or len(x) != count:
+            raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
+
+    def _check_batches(self, samples: Integers, y: Integers) -> None:
+        if len(samples) and not 0 <= samples.min() <= samples.max() < len(y):
+            raise ValueError("a batch names a sample that is not there")
+        if len(y) and not 0 <= y.min() <= y.max() < self.classes:
+            raise ValueError(f"labels must lie between 0 and {self.classes - 1}")
+
     def logits(self, x: Floats, model: Floats) -> Floats:
         """Return the outputs, (samples, classes)."""
         x = np.ascontiguousarray(x, np.float32)
+        self._check(x, len(x))
         packed = self.pack(model)
         outputs = np.empty((len(x), self.classes), np.float32)
         self._lib.coterie_logits(self._handle, x.ctypes.data, len(x), packed.ctypes.data, outputs.ctypes.data)
