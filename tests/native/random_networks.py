@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 
 from coterie.messages import Anchor, Curriculum, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial
+from coterie.native import Network, available, stages
 from coterie.streams import stream
-from coterie.training import Job
+from coterie.training import Job, Outcome
+from coterie.training.job import Floats
 
 NAME = "random-network"
 
@@ -109,3 +112,36 @@ def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
         mask=mask if plan.mask else None,
         order=rng.permutation(samples) if plan.curriculum else None,
     )
+
+
+def again(job: Job) -> Job:
+    """The same job with its random stream from the start."""
+    copy = np.random.default_rng()
+    copy.bit_generator.state = job.rng.bit_generator.state
+    return replace(job, rng=copy)
+
+
+def lanes_here() -> list[int]:
+    """The instruction sets of this machine."""
+    from torch import nn
+
+    found = []
+    for lanes in (4, 8, 16) if available() else ():
+        try:
+            Network(stages(nn.Sequential(nn.Linear(2, 2)), (2,)) or [], lanes)
+        except RuntimeError:
+            continue
+        found.append(lanes)
+    return found
+
+
+class Forbidden:
+    """Stands where PyTorch would: the networks of these tests must not get there."""
+
+    name = "forbidden"
+
+    def train(self, job: Job) -> Outcome:
+        raise AssertionError(f"{job.spec} was not compiled")
+
+    def logits(self, spec: ModelSpec, params: Params, x: object) -> Floats:
+        raise AssertionError(f"{spec} was not compiled")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_networks import NAME, build, make_job, plans, specs
+from random_networks import NAME, Forbidden, again, build, lanes_here, make_job, plans, specs
 from torch import nn
 
 from coterie.errors import CoterieError
@@ -20,7 +20,7 @@ from coterie.experiment.progress import Silent
 from coterie.experiment.runner import make_trainer
 from coterie.messages import ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, initial, model
-from coterie.native import Network, available, stages
+from coterie.native import Network, Stage, available, stages
 from coterie.testing import small_run
 from coterie.training import Diverged, Job
 from coterie.training.native_trainer import NativeTrainer, runs_natively
@@ -28,18 +28,6 @@ from coterie.training.torch_trainer import TorchTrainer
 
 pytestmark = pytest.mark.skipif(not available(), reason="Coterie was installed without a C++ compiler")
 CASES = settings(deadline=None, derandomize=True, max_examples=150)
-
-
-def lanes_here() -> list[int]:
-    """The instruction sets of this machine."""
-    found = []
-    for lanes in (4, 8, 16) if available() else ():
-        try:
-            Network(stages(nn.Sequential(nn.Linear(2, 2)), (2,)) or [], lanes)
-        except RuntimeError:
-            continue
-        found.append(lanes)
-    return found
 
 
 LANES = lanes_here()
@@ -50,13 +38,6 @@ def random_network() -> Iterator[None]:
     model(NAME)(build)
     yield
     del MODELS._items[NAME]
-
-
-def again(job: Job) -> Job:
-    """The same job with its random stream from the start."""
-    copy = np.random.default_rng()
-    copy.bit_generator.state = job.rng.bit_generator.state
-    return replace(job, rng=copy)
 
 
 def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
@@ -72,7 +53,7 @@ def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
 def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
     job = make_job(spec, plan, seed)
     theirs = TorchTrainer().train(again(job))
-    ours = NativeTrainer(_Forbidden(), lanes).train(job)
+    ours = NativeTrainer(Forbidden(), lanes).train(job)
     assert ours.steps == theirs.steps
     assert ours.loss == pytest.approx(theirs.loss, rel=1e-4, abs=1e-5)
     assert_close(ours.params, theirs.params, 1e-4)
@@ -88,7 +69,7 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
 @given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES))
 def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int, batch: int, lanes: int) -> None:
     job = make_job(spec, Plan(Schedule(1.0), steps=1, batch_size=batch), seed, samples=batch)
-    after = NativeTrainer(_Forbidden(), lanes).train(job).params
+    after = NativeTrainer(Forbidden(), lanes).train(job).params
     module = build(spec.shape, spec.classes, **spec.options).double()
     module.load_state_dict({k: torch.tensor(v.astype(np.float64)) for k, v in job.start.items()})
     loss = nn.functional.cross_entropy(module(torch.from_numpy(job.x.astype(np.float64))), torch.from_numpy(job.y))
@@ -104,23 +85,11 @@ def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int
 def test_outputs_equal_pytorch_and_do_not_depend_on_company(spec: ModelSpec, seed: int, lanes: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((70, *spec.shape)).astype(np.float32)
-    params, trainer = initial(spec, seed), NativeTrainer(_Forbidden(), lanes)
+    params, trainer = initial(spec, seed), NativeTrainer(Forbidden(), lanes)
     outputs = trainer.logits(spec, params, x)
     assert np.allclose(outputs, TorchTrainer().logits(spec, params, x), rtol=1e-3, atol=1e-4)
     chosen = rng.permutation(70)[:9]
     assert np.array_equal(trainer.logits(spec, params, x[chosen]), outputs[chosen])
-
-
-class _Forbidden:
-    """Stands where PyTorch would: the networks of these tests must not get there."""
-
-    name = "forbidden"
-
-    def train(self, job: Job) -> None:
-        raise AssertionError(f"{job.spec} was not compiled")
-
-    def logits(self, spec: ModelSpec, params: Params, x: object) -> None:
-        raise AssertionError(f"{spec} was not compiled")
 
 
 @pytest.mark.parametrize(
@@ -166,18 +135,40 @@ def test_what_is_not_a_number_stops_at_its_step() -> None:
     spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
     job = make_job(spec, Plan(Schedule(1e30), epochs=3, batch_size=5, momentum=0.9), 0)
     with pytest.raises(Diverged) as native:
-        NativeTrainer(_Forbidden()).train(again(job))
+        NativeTrainer(Forbidden()).train(again(job))
     with pytest.raises(Diverged) as pytorch:
         TorchTrainer().train(again(job))
     assert native.value.step == pytorch.value.step
     broken = replace(job, plan=Plan(Schedule(0.1), epochs=1, batch_size=23), x=np.full_like(job.x, np.nan))
     with pytest.raises(Diverged, match="step 0"):
-        NativeTrainer(_Forbidden()).train(broken)
+        NativeTrainer(Forbidden()).train(broken)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("place", [(0, 0), (1, 1), (3, 2)])
+def test_pooling_does_not_hide_what_is_not_a_number(place: tuple[int, int], lanes: int) -> None:
+    spec = ModelSpec(NAME, (1, 4, 4), 3, {"layers": [["conv", 2, 1, 0], ["pool", 2], ["relu"]]})
+    job = make_job(spec, Plan(Schedule(0.1), epochs=1, batch_size=23), 0)
+    job.x[5, 0, *place] = np.nan
+    assert np.isnan(NativeTrainer(Forbidden(), lanes).logits(spec, job.start, job.x)[5]).all()
+    for trainer in (NativeTrainer(Forbidden(), lanes), TorchTrainer()):
+        with pytest.raises(Diverged, match="step 0"):
+            trainer.train(again(job))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_small_losses_of_large_outputs_keep_their_digits(lanes: int) -> None:
+    spec = ModelSpec(NAME, (1,), 2, {"layers": []})
+    start = {"0.weight": np.zeros((2, 1), np.float32), "0.bias": np.array([1000, 990], np.float32)}
+    job = replace(make_job(spec, Plan(Schedule(0.1), steps=1, batch_size=23), 0), start=start, y=np.zeros(23, np.int64))
+    wanted = np.log1p(np.exp(-10.0))
+    assert TorchTrainer().train(again(job)).loss == pytest.approx(wanted, rel=2e-3)
+    assert NativeTrainer(Forbidden(), lanes).train(again(job)).loss == pytest.approx(wanted, rel=2e-3)
 
 
 def test_threads_change_nothing() -> None:
     spec = ModelSpec("lenet5", (1, 28, 28), 10)
-    trainer = NativeTrainer(_Forbidden())
+    trainer = NativeTrainer(Forbidden())
     jobs = [make_job(spec, Plan(Schedule(0.05), epochs=1, batch_size=7, momentum=0.5), seed, 40) for seed in range(6)]
     alone = [trainer.train(again(job)).params for job in jobs]
     with ThreadPoolExecutor(3) as pool:
@@ -236,3 +227,39 @@ def test_without_the_library_a_run_uses_pytorch_and_says_so(monkeypatch: pytest.
     spec = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4})
     with pytest.raises(CoterieError, match="install a C\\+\\+ compiler"):
         make_trainer(settings_to_config(None, {"trainer": "native"}), spec, Silent())
+
+
+def test_a_linear_layer_along_the_last_of_several_dimensions_is_not_known() -> None:
+    assert stages(nn.Sequential(nn.Linear(4, 3)), (5, 4)) is None
+    assert stages(nn.Sequential(nn.Flatten(), nn.Linear(20, 3)), (5, 4)) is not None
+
+
+def test_a_model_that_lacks_a_tensor_is_refused() -> None:
+    spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
+    start = initial(spec, 0)
+    del start[next(iter(start))]
+    x, y = np.zeros((4, 6), np.float32), np.zeros(4, np.int64)
+    trainer = NativeTrainer(Forbidden())
+    with pytest.raises(KeyError):
+        trainer.train(Job(spec, Plan(lr=Schedule(0.1)), start, x, y, np.random.default_rng(0)))
+    with pytest.raises(KeyError):
+        trainer.logits(spec, start, x)
+
+
+def test_an_epoch_named_twice_gives_one_snapshot() -> None:
+    spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
+    x, y = np.ones((4, 6), np.float32), np.zeros(4, np.int64)
+    job = Job(
+        spec, Plan(lr=Schedule(0.1), epochs=2, snapshots=(1, 1)), initial(spec, 0), x, y, np.random.default_rng(0)
+    )
+    assert len(NativeTrainer(Forbidden()).train(job).snapshots) == 1
+
+
+def test_batches_and_rates_go_together() -> None:
+    network = Network([Stage(False, 6, 1, 1, 3)])
+    with pytest.raises(ValueError, match="learning rates"):
+        network.train(
+            np.zeros((4, 6), np.float32), np.zeros(4, np.int64), np.zeros(21, np.float32), batches=[np.arange(4)],
+            rates=np.zeros(3, np.float32), momentum=0.0, weight_decay=0.0, meta_step=None, anchors=[], correction=None,
+            mask=None, snapshot_steps=[],
+        )  # fmt: skip

@@ -41,6 +41,12 @@ class Stage:
     flat_channels: int = 1
     flat_positions: int = 1
 
+    @property
+    def positions(self) -> int:
+        """Places that the kernel visits, before pooling."""
+        around = 2 * self.padding - self.kernel + 1
+        return (self.height + around) * (self.width + around)
+
 
 def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
     """Return a network as stages, or None if it is not such a sequence."""
@@ -68,6 +74,8 @@ def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
             channels, height, width = layer.out_channels, height + side, width + side
         elif type(layer) is nn.Linear and flat and layer.bias is not None:
             positions = height * width
+            if layer.in_features != channels * positions:  # applied along the last of several dimensions
+                return None
             found.append(
                 Stage(
                     False,
@@ -219,6 +227,8 @@ class Network:
         samples = np.concatenate(batches) if batches else np.zeros(0, np.int64)
         self._check(x, len(y))
         self._check_batches(samples, y)
+        if len(batches) != len(rates) * (1 if meta_step is None else 2):
+            raise ValueError(f"{len(batches)} batches do not go with {len(rates)} learning rates")
         offsets = np.cumsum([0, *map(len, batches)], dtype=np.int64)
         rates = np.ascontiguousarray(rates, np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]

@@ -34,7 +34,7 @@ class NativeTrainer:
         if known is None:
             return self._fallback.train(job)
         plan = job.plan
-        moments = [epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots] if len(job.y) else []
+        moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
         batches = list(steps(len(job.y), plan, job.rng, job.order))
         params, snapshots, loss, done, diverged = known.network.train(
             job.x,
@@ -46,10 +46,13 @@ class NativeTrainer:
             weight_decay=plan.weight_decay,
             meta_step=plan.meta_step,
             anchors=[
-                (known.flatten(model), known.flatten({name: np.full_like(a, mu) for name, a in model.items()}))
+                (
+                    known.flatten(model, default=0.0),
+                    known.flatten({name: np.full_like(a, mu) for name, a in model.items()}, default=0.0),
+                )
                 for model, mu in job.anchors
             ],
-            correction=None if job.correction is None else known.flatten(job.correction),
+            correction=None if job.correction is None else known.flatten(job.correction, default=0.0),
             mask=None if job.mask is None else known.flatten(job.mask, default=1.0),
             snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
         )
@@ -88,11 +91,11 @@ class _Known:
             return None
         return cls(Network(found, lanes), {name: tuple(p.shape) for name, p in module.state_dict().items()})
 
-    def flatten(self, params: Params, default: float = 0.0) -> Floats:
-        """Return parameters one after the other; those that are not named get the default."""
+    def flatten(self, params: Params, default: float | None = None) -> Floats:
+        """Return parameters one after the other; those that are not named get the default, if there is one."""
         pieces = [
             np.asarray(params[name], np.float32).ravel()
-            if name in params
+            if name in params or default is None
             else np.full(int(np.prod(shape)), default, np.float32)
             for name, shape in self.shapes.items()
         ]
