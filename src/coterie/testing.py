@@ -8,6 +8,8 @@ Registering a method enrols it in Coterie's tests; for a method of your own:
     @pytest.mark.parametrize("check", BATTERY)
     def test_my_method(check, tmp_path):
         check("my-method", tmp_path)
+
+A check takes settings of ``coterie.run`` too, such as ``trainer="torch"``.
 """
 
 from __future__ import annotations
@@ -24,12 +26,11 @@ from coterie.client import MemoryStore
 from coterie.experiment.api import settings_to_config
 from coterie.experiment.progress import Silent
 from coterie.experiment.result import Result
-from coterie.experiment.runner import completed, load_data, session
+from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Engine
 from coterie.federation.ledger import EVALUATION
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, Reply, Request, wire
-from coterie.training.torch_trainer import TorchTrainer
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated",
@@ -55,79 +56,81 @@ def outcome(result: Result) -> dict[str, Any]:
     return _without_times(json.loads(json.dumps(fields)))  # type: ignore[no-any-return]
 
 
-def repeats_itself(method: str, folder: Path) -> None:
+def repeats_itself(method: str, folder: Path, **settings: Any) -> None:
     """The same seed gives the same result; another seed another one."""
-    first = outcome(small_run(method))
-    assert first == outcome(small_run(method))
-    assert first["per_client"] != outcome(small_run(method, seed=1))["per_client"]
+    first = outcome(small_run(method, **settings))
+    assert first == outcome(small_run(method, **settings))
+    assert first["per_client"] != outcome(small_run(method, **settings, seed=1))["per_client"]
 
 
-def does_not_depend_on_workers(method: str, folder: Path) -> None:
+def does_not_depend_on_workers(method: str, folder: Path, **settings: Any) -> None:
     """One worker and three give the same result."""
-    assert outcome(small_run(method, workers=1)) == outcome(small_run(method, workers=3))
+    assert outcome(small_run(method, **settings, workers=1)) == outcome(small_run(method, **settings, workers=3))
 
 
-def learns(method: str, folder: Path) -> None:
+def learns(method: str, folder: Path, **settings: Any) -> None:
     """After some rounds accuracy is far above chance, by the protocol that the method has."""
-    accuracy = small_run(method, rounds=15, fraction=1.0, epochs=4, dataset="digits").accuracy
+    accuracy = small_run(method, **settings, rounds=15, fraction=1.0, epochs=4, dataset="digits").accuracy
     assert max(value for value in accuracy.values() if value is not None) > 0.5
 
 
-def goes_on_after_an_interruption(method: str, folder: Path) -> None:
+def goes_on_after_an_interruption(method: str, folder: Path, **settings: Any) -> None:
     """Broken off in the middle of any round and resumed, a run ends as if nothing had happened."""
-    whole = outcome(small_run(method, out=str(folder / "whole")))
+    whole = outcome(small_run(method, **settings, out=str(folder / "whole")))
     for answers in (0, 4, 9):
         path = folder / f"broken-{answers}"
         try:
-            small_run(method, out=str(path), progress=_BreaksOff(answers))
+            small_run(method, **settings, out=str(path), progress=_BreaksOff(answers))
         except _BrokenOff:
             coterie.resume(path)
         resumed = Result.load(path)
         assert outcome(resumed) == whole, f"broken off after {answers} answers"
 
 
-def state_on_disk_changes_nothing(method: str, folder: Path) -> None:
+def state_on_disk_changes_nothing(method: str, folder: Path, **settings: Any) -> None:
     """Client states kept on disk only, in memory and on disk, or in memory only: the same result."""
-    in_memory = outcome(small_run(method))
-    assert outcome(small_run(method, state="disk")) == in_memory
-    assert outcome(small_run(method, out=str(folder / "both"))) == in_memory
+    in_memory = outcome(small_run(method, **settings))
+    assert outcome(small_run(method, **settings, state="disk")) == in_memory
+    assert outcome(small_run(method, **settings, out=str(folder / "both"))) == in_memory
 
 
-def bears_silence(method: str, folder: Path) -> None:
+def bears_silence(method: str, folder: Path, **settings: Any) -> None:
     """If nobody ever answers, the run ends with the models it began with."""
-    result = small_run(method, drop=1.0)
+    result = small_run(method, **settings, drop=1.0)
     assert {event["kind"] for event in result.events} == {"dropped"}
     assert result.traffic["up_bytes"] == 0
     first, last = result.history[0], result.history[-1]
     assert [first[p] for p in "LCG"] == [last[p] for p in "LCG"]
 
 
-def bears_nonsense(method: str, folder: Path) -> None:
+def bears_nonsense(method: str, folder: Path, **settings: Any) -> None:
     """Clients that answer nonsense are counted and ignored; no model takes harm."""
-    result = small_run(method, hostile=0.6)
+    result = small_run(method, **settings, hostile=0.6)
     assert sum(event["count"] for event in result.events if event["kind"] == "invalid") > 0
     _assert_sound(result)
 
 
-def bears_missing_clients(method: str, folder: Path) -> None:
+def bears_missing_clients(method: str, folder: Path, **settings: Any) -> None:
     """Clients that are absent or late are counted, and the rest go on."""
-    result = small_run(method, drop=0.3, straggle=0.3, rounds=6)
+    result = small_run(method, **settings, drop=0.3, straggle=0.3, rounds=6)
     assert {event["kind"] for event in result.events} == {"dropped", "late"}
     _assert_sound(result)
 
 
-def takes_one_client(method: str, folder: Path) -> None:
+def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
     """A federation of one is a federation."""
-    _assert_sound(small_run(method, clients=1, dataset="digits"))
+    _assert_sound(small_run(method, **settings, clients=1, dataset="digits"))
 
 
-def needs_nothing_but_messages(method: str, folder: Path) -> None:
+def needs_nothing_but_messages(method: str, folder: Path, **settings: Any) -> None:
     """With every message turned into bytes and back the result is the same, and the ledger has counted each byte."""
-    config = settings_to_config(None, {"algorithm": method, **SMALL})
+    config = settings_to_config(None, {"algorithm": method, **SMALL, **settings})
     data = load_data(config)
+    config = completed(config, data)
+    trainer = make_trainer(config, make_spec(config, data), Silent())
     outcomes = []
     for wrap in (lambda engine: engine, OnTheWire):
-        with session(completed(config, data), data, MemoryStore(), TorchTrainer()) as run:
+        with session(config, data, MemoryStore(), trainer) as run:
             engine = run.fed.engine = wrap(run.fed.engine)
             history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
             outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))
@@ -136,7 +139,7 @@ def needs_nothing_but_messages(method: str, folder: Path) -> None:
     assert engine.bytes == {way: run.fed.ledger.total(way) for way in ("down", "up")}
 
 
-BATTERY: list[Callable[[str, Path], None]] = [
+BATTERY: list[Callable[..., None]] = [
     repeats_itself,
     does_not_depend_on_workers,
     learns,

@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from coterie.algorithms import ALGORITHMS
+from coterie.native import available
 from coterie.testing import BATTERY
 
 
 @pytest.mark.parametrize("method", list(ALGORITHMS))
 @pytest.mark.parametrize("check", BATTERY, ids=lambda check: check.__name__)
-def test_method(method: str, check, tmp_path: Path) -> None:
-    check(method, tmp_path)
+@pytest.mark.parametrize("trainer", ["native", "torch"])
+def test_method(method: str, check, trainer: str, tmp_path: Path) -> None:
+    if trainer == "native" and not available():
+        pytest.skip("the compiled trainer was not built here")
+    check(method, tmp_path, trainer=trainer)

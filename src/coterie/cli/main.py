@@ -6,12 +6,14 @@ import errno
 import inspect
 import io
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import typer
 
+from coterie.cli.bench import bench_app
 from coterie.cli.data import data_app
 from coterie.errors import CoterieError, Stopped
 
@@ -31,6 +33,7 @@ app = typer.Typer(
 
 
 app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
 
 
 @app.callback()
@@ -88,8 +91,10 @@ def predict(
     typer.echo(prediction.summary, err=True)
 
 
-def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list[str] | None) -> None:
-    """Print a line per entry, or one entry with its options."""
+def _listing(
+    kind: str, registry: Registry[Any], name: str | None, plugins: list[str] | None, marks: Mapping[str, str] = {}
+) -> None:
+    """Print a line per entry, perhaps with a mark behind it, or one entry with its options."""
     if plugins:
         from coterie.experiment.plugins import import_plugins
 
@@ -97,7 +102,7 @@ def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list
     if name is None:
         width = max(len(entry) for entry in registry)
         for entry in registry:
-            typer.echo(f"{entry:<{width}}  {registry.summary(entry)}")
+            typer.echo(f"{entry:<{width}}  {registry.summary(entry)}{marks.get(entry, '')}")
         typer.echo(f"\n'coterie {kind} NAME' shows the options of one.")
         return
     typer.echo(f"{name}: {registry.summary(name)}")
@@ -109,6 +114,9 @@ def _listing(kind: str, registry: Registry[Any], name: str | None, plugins: list
         default = "(required)" if option.default is inspect.Parameter.empty else f"= {option.default!r}"
         typer.echo(f"  {option.name} {default}{help}")
 
+
+COMPILED = ("cnn", "lenet5", "mclr", "mlp")
+"""The networks of ours that the compiled trainer knows; a list must not wait for PyTorch to find it out."""
 
 Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
@@ -135,7 +143,28 @@ def models(name: Name = None, plugin: Plugins = None) -> None:
     """List the networks, or the options of one."""
     from coterie.models import MODELS
 
-    _listing("models", MODELS, name, plugin)
+    _listing("models", MODELS, name, plugin, dict.fromkeys(COMPILED, " [compiled]"))
+    if name is None:
+        typer.echo("The compiled trainer runs those marked, PyTorch the others; 'coterie bench train' compares them.")
+        return
+    typer.echo(f"  {_who_runs(name)}")
+
+
+def _who_runs(model: str) -> str:
+    """Say which trainer takes a network with its default options, by building it."""
+    from coterie.messages import ModelSpec
+    from coterie.native import available
+    from coterie.training.native_trainer import runs_natively
+
+    for shape in ((3, 32, 32), (20, 8), (64,)):
+        try:
+            compiled = runs_natively(ModelSpec(model, shape, 10))
+        except Exception:  # a network for other inputs; a user's own may raise anything
+            continue
+        if not compiled:
+            return "runs on PyTorch"
+        return "runs compiled" + ("" if available() else ", but the compiled trainer is not here: on PyTorch")
+    return "runs compiled if it is a plain sequence of layers, else on PyTorch"
 
 
 @app.command()
@@ -162,11 +191,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows few letters is no reason to fail
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    quick = {"data", *(command.callback.__name__ for command in app.registered_commands if command.callback)}
+    quick = {"data", "bench", *(command.callback.__name__ for command in app.registered_commands if command.callback)}
     if not quick & set(arguments[:1]):
-        from coterie.cli.running import add_run_command
+        from coterie.cli.running import add_run_commands
 
-        add_run_command(app)  # its flags are made from the configuration, which takes a moment to import
+        add_run_commands(app)  # its flags are made from the configuration, which takes a moment to import
     try:
         sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
     except click.ClickException as error:
