@@ -194,3 +194,28 @@ def test_samples_are_not_changed() -> None:
     before = x.copy()
     signature(x, 3, np.array([0, 0, 1, 1, 1]))
     np.testing.assert_array_equal(x, before)
+
+
+def test_many_samples_are_read_some_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(4).integers(0, 256, (103, 20), dtype=np.uint8)
+    monkeypatch.setattr("coterie.similarity.signatures.AT_ONCE", 10)
+    np.testing.assert_allclose(signature(x, 3), oracle(x.astype(np.float64), 3), atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [4, 60])
+def test_directions_of_very_different_weight_are_orthogonal_too(n: int) -> None:
+    """Singular values of 10, 1e-3, 1e-4: the small ones come from Gram matrices with few digits to spare."""
+    u = signature(samples(2, n, 80, decay=1e-4) if n == 4 else samples(2, 3, 80, decay=1e-2), 3)
+    np.testing.assert_allclose(u.T @ u, np.eye(u.shape[1]), atol=1e-12)
+
+
+def test_bad_input_is_refused() -> None:
+    x = np.ones((4, 6))
+    x[2, 3] = np.nan
+    for bad in (x, np.full((9, 3), np.inf)):
+        with pytest.raises(ValueError, match="the samples hold NaN or infinity"):
+            signature(bad)
+    with pytest.raises(ValueError, match="4 samples, but 3 labels"):
+        signature(x, 3, [0, 0, 1])
+    with pytest.raises(ValueError, match="p = 0"):
+        signature(x, 0)

@@ -12,14 +12,18 @@ Floats = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 1e-12
 """Eigenvalues below this share of the largest are rounding: their directions mean nothing."""
+POOR = 1e-6
+"""Eigenvalues below this share give directions that are not orthogonal to the last digits."""
+AT_ONCE = 4096
+"""Samples that are made float64 at a time, where there are more of them than features."""
 
 
 def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None) -> Floats:
     """Return the first `p` left singular vectors of samples given in rows, (features, ≤ p), orthonormal.
 
-    The samples are not centred. Where they span fewer than `p` directions there are fewer columns. With
-    `labels`, the vectors of each label stand side by side in increasing label order; across labels they are
-    not orthonormal. The sign of a vector is such that its entry of largest magnitude is positive.
+    The samples are not centred. Where they span fewer than `p` directions there are fewer columns, of black samples
+    none. With `labels`, the vectors of each label stand side by side in increasing label order; across labels they
+    are not orthonormal. The sign of a vector is such that its entry of largest magnitude is positive.
 
     >>> signature([[3.0, 0.0], [0.0, 1.0]], p=1)
     array([[1.],
@@ -27,27 +31,52 @@ def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None)
     """
     if p < 1:
         raise ValueError(f"a signature has at least one vector, got p = {p}")
-    samples = np.asarray(x, np.float64)
+    samples = np.asarray(x)
     samples = samples.reshape(len(samples), math.prod(samples.shape[1:]))
     if labels is None:
         return _singular_vectors(samples, p)
     y = np.asarray(labels)
+    if len(y) != len(samples):
+        raise ValueError(f"there are {len(samples)} samples, but {len(y)} labels")
     if len(y) == 0:
         return _singular_vectors(samples, p)
     return np.hstack([_singular_vectors(samples[y == label], p) for label in np.unique(y)])
 
 
-def _singular_vectors(samples: Floats, p: int) -> Floats:
+def _singular_vectors(samples: npt.NDArray[Any], p: int) -> Floats:
     """Work on the smaller of the two Gram matrices, which is much cheaper than a thin SVD."""
     count, features = samples.shape
-    if count == 0:
+    if min(count, features) == 0:
         return np.zeros((features, 0))
-    gram: npt.NDArray[Any] = samples @ samples.T if count <= features else samples.T @ samples
-    values, vectors = np.linalg.eigh(gram)
-    values, vectors = values[::-1][:p], vectors[:, ::-1][:, :p]
-    vectors = vectors[:, values > max(values[0], 0.0) * NEGLIGIBLE]
     if count <= features:
-        vectors = samples.T @ vectors
+        rows = samples.astype(np.float64, copy=False)
+        gram = rows @ rows.T
+    else:
+        gram = np.zeros((features, features))
+        for i in range(0, count, AT_ONCE):
+            rows = samples[i : i + AT_ONCE].astype(np.float64, copy=False)
+            gram += rows.T @ rows
+    if not np.isfinite(gram).all():
+        raise ValueError("the samples hold NaN or infinity")
+    values, vectors = _largest_eigenpairs(gram, p)
+    kept = values > max(values[0], 0.0) * NEGLIGIBLE
+    values, vectors = values[kept], vectors[:, kept]
+    if count <= features:
+        vectors = rows.T @ vectors
         vectors /= np.linalg.norm(vectors, axis=0, keepdims=True)
+        if (values < POOR * values.max(initial=0.0)).any():
+            vectors = np.linalg.qr(vectors)[0]
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
+
+
+def _largest_eigenpairs(gram: Floats, p: int) -> tuple[Floats, Floats]:
+    """Return the `p` largest eigenvalues, or all, and their eigenvectors in columns, largest first."""
+    n = len(gram)
+    if n <= 32 or 4 * p > n:
+        values, vectors = np.linalg.eigh(gram)
+    else:
+        import scipy.linalg
+
+        values, vectors = scipy.linalg.eigh(gram, subset_by_index=(n - p, n - 1), check_finite=False)
+    return values[::-1][:p], vectors[:, ::-1][:, :p]

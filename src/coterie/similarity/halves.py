@@ -1,0 +1,54 @@
+"""What chance does to a signature: the distance between two halves of one client's samples (ours)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.similarity.angles import Measure, principal_angles
+from coterie.similarity.signatures import signature
+
+FEWEST = 4
+"""Samples that can be halved: with fewer, a half is a single one, which says nothing of the others."""
+
+
+def split_half_distance(
+    x: npt.ArrayLike,
+    p: int,
+    rng: np.random.Generator,
+    *,
+    splits: int = 6,
+    measure: Measure = "theta1",
+    labels: npt.ArrayLike | None = None,
+) -> float | None:
+    """Cut samples at random into two halves, several times; return the mean distance of their signatures.
+
+    In degrees; None for fewer than four samples. With `labels`, signatures are per label.
+    """
+    samples = np.asarray(x)
+    count = len(samples)
+    if count < FEWEST:
+        return None
+    coordinates = _coordinates(samples.reshape(count, math.prod(samples.shape[1:])))
+    y = None if labels is None else np.asarray(labels)
+    distances = []
+    for _ in range(splits):
+        order = rng.permutation(count)
+        halves = [
+            signature(coordinates[half], p, None if y is None else y[half])
+            for half in (order[: count // 2], order[count // 2 :])
+        ]
+        distances.append(principal_angles([halves[0]], [halves[1]], measure).item())
+    return float(np.mean(distances))
+
+
+def _coordinates(samples: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+    """Return samples in coordinates of the space that they span, where that has fewer dimensions; angles stay."""
+    count, features = samples.shape
+    rows = samples.astype(np.float64)
+    if count >= features:
+        return rows
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
