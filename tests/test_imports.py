@@ -18,7 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"similarity", "clustering"},
     "training": {"messages", "models", "native"},
     "client": {"messages", "models", "similarity", "training"},
-    "federation": {"messages", "models", "training"},
+    "federation": {"messages", "clustering", "models", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
     "engine": {"messages", "federation", "client", "data", "training"},
     "report": {"messages", "clustering"},

@@ -15,15 +15,27 @@ from coterie.errors import CoterieError
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
     from coterie.data import dataset, divided_dataset, partition
-    from coterie.experiment import Result, resume, run
+    from coterie.experiment import Result, cluster, resume, run
     from coterie.models import model
 
 __version__ = "0.1.0"
-__all__ = ["CoterieError", "Result", "algorithm", "dataset", "divided_dataset", "model", "partition", "resume", "run"]
+__all__ = [
+    "CoterieError",
+    "Result",
+    "algorithm",
+    "cluster",
+    "dataset",
+    "divided_dataset",
+    "model",
+    "partition",
+    "resume",
+    "run",
+]
 
 # Imported when first used, so that `import coterie` and the command line start at once.
 _HOMES = {
     "run": "coterie.experiment",
+    "cluster": "coterie.experiment",
     "resume": "coterie.experiment",
     "Result": "coterie.experiment",
     "algorithm": "coterie.algorithms",

@@ -1,9 +1,10 @@
-"""``coterie run``: every key of the configuration is a flag."""
+"""``coterie run`` and ``coterie cluster``: every key of the configuration is a flag."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +56,44 @@ def run(
         show(result)
 
 
+def cluster(
+    config: Annotated[Path | None, typer.Argument(hidden=True)] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the groups as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    **flags: Any,
+) -> None:
+    """Form the groups of a method without training, and show them; the flags are those of 'coterie run'.
+
+    CONFIG: A TOML file, as 'coterie run --print-config' writes it; flags override it.
+
+    With --out, pictures are written into that folder: the proximities, the tree with the cut, and the number of
+    groups against the threshold, as PNG and SVG.
+    """
+    from coterie.cli.progress import make_progress
+    from coterie.experiment.groups import DEFAULT, form_groups
+
+    checked = _configuration(config, set or [], flags, method=DEFAULT)
+    with going_on():
+        found = form_groups(checked, make_progress(quiet))
+    if as_json:
+        typer.echo(json.dumps(found.to_json()))
+    elif not quiet:
+        typer.echo(found.report())
+        if found.ari is not None:
+            typer.echo(f"Agreement with the true groups (ARI): {found.ari:.3f}")
+        typer.echo(f"Sent by clients: {found.up_bytes / 1e6:.2f} MB")
+    for client, why in found.missing.items():
+        typer.echo(f"coterie: client {client} {why}: it is in no group", err=True)
+    if checked.run.out is not None:
+        pictures = found.save(Path(checked.run.out))
+        if not quiet and not as_json:
+            typer.echo("Pictures: " + ", ".join(str(path) for path in pictures if path.suffix == ".png"))
+
+
 @contextmanager
 def going_on() -> Iterator[None]:
     """Turn Ctrl-C into a message that says how to go on."""
@@ -76,7 +115,8 @@ def show(result: Result) -> None:
     typer.echo(f"Run folder: {result.folder}")
 
 
-def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any]) -> Config:
+def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any], method: str | None = None) -> Config:
+    """Lay flags over a file; `method` is used if these name none."""
     tables = {} if file is None else read_toml(file)
     given: dict[str, str] = {}
     for key in keys():
@@ -90,27 +130,34 @@ def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any]
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
         given[path.strip()] = f"--set {text}"
+    if method is not None and isinstance(tables.setdefault("algorithm", {}), dict):
+        tables["algorithm"].setdefault("name", method)
     return make_config(tables, Origins("" if file is None else str(file), given))
 
 
-def add_run_command(app: typer.Typer) -> None:
-    """Enter `run` with a flag for every key of the configuration."""
-    own = list(inspect.signature(run).parameters.values())[:-1]
-    hints = inspect.get_annotations(run, eval_str=True)
+def add_run_commands(app: typer.Typer) -> None:
+    """Enter `run` and `cluster` with a flag for every key of the configuration."""
+    for function in (run, cluster):
+        _add(app, function)
+
+
+def _add(app: typer.Typer, function: Callable[..., None]) -> None:
+    own = list(inspect.signature(function).parameters.values())[:-1]
+    hints = inspect.get_annotations(function, eval_str=True)
     parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
     parameters += [_flag(key) for key in keys()]
 
     def command(**given: Any) -> None:
-        run(**given)
+        function(**given)
 
-    command.__doc__ = run.__doc__
+    command.__doc__ = function.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command("run")(command)
+    app.command(function.__name__)(command)
 
 
 def _flag(key: Key) -> inspect.Parameter:
-    kinds: dict[Any, Any] = {int: int, int | None: int, float: float, list[str]: list[str]}
+    kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
     kind = kinds.get(key.info.annotation, str)
     default = key.info.default
     shown = f"{key.help} [{default}]" if default not in (None, []) else key.help

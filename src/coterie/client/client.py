@@ -30,7 +30,7 @@ from coterie.messages import (
     Verb,
 )
 from coterie.models import initial
-from coterie.similarity import signature
+from coterie.similarity import MEASURES, Measure, signature, split_half_distance
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, evaluate, losses
 
@@ -86,10 +86,18 @@ class _Turn:
             case Losses():
                 return self.losses(verb)
             case Signature():
-                labels = self.data.y[self.data.train] if verb.per_label else None
-                return Signed(signature(self.data.x[self.data.train], verb.p, labels).astype(np.float32))
+                return self.sign(verb)
             case ClassCounts():
                 return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
+
+    def sign(self, verb: Signature) -> Signed:
+        x, labels = self.data.x[self.data.train], self.data.y[self.data.train] if verb.per_label else None
+        vectors = signature(x, verb.p, labels).astype(np.float32)
+        if not verb.halves:
+            return Signed(vectors)
+        rng = stream(self.request.seed, "halves", self.id)
+        apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=_measure(verb.measure), labels=labels)
+        return Signed(vectors, apart)
 
     def model(self, name: str) -> Params:
         """Find a model by the names that verbs use."""
@@ -181,6 +189,12 @@ class _Turn:
         # ties go to the first
         self.made["best"] = self.model(verb.models[int(means.argmin())])
         return Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()))
+
+
+def _measure(name: str) -> Measure:
+    if name not in MEASURES:
+        raise ValueError(f"unknown measure '{name}'")
+    return name
 
 
 def _selected(params: dict[str, Array], send: bool | tuple[str, ...]) -> dict[str, Array]:

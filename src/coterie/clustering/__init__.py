@@ -1,5 +1,49 @@
-"""Who belongs together: groups, and how well two groupings agree."""
+"""Who belongs together: groups from proximities, features or updates, and how well two groupings agree."""
 
-from coterie.clustering.agreement import adjusted_rand_index
+from coterie.clustering.agreement import adjusted_rand_index, clustering_error, normalised_mutual_information
+from coterie.clustering.bipartition import bipartition, should_split, update_norms
+from coterie.clustering.calibration import in_units_of_noise, noise
+from coterie.clustering.choice import Linkage, RuleName, Wish
+from coterie.clustering.grouping import Grouping
+from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut, heights, number_of_groups, tree
+from coterie.clustering.k_means import KMeans, k_means
+from coterie.clustering.newcomers import distance_to_groups, extend, matched
+from coterie.clustering.rows import row_groups
+from coterie.clustering.rules import Auto, Count, Demo, Gap, Rule, Silhouette, Threshold, granularity_for, silhouette
 
-__all__ = ["adjusted_rand_index"]
+__all__ = [
+    "LINKAGES",
+    "Auto",
+    "Count",
+    "Demo",
+    "Gap",
+    "Grouping",
+    "KMeans",
+    "Linkage",
+    "Rule",
+    "RuleName",
+    "Silhouette",
+    "Threshold",
+    "Wish",
+    "adjusted_rand_index",
+    "bipartition",
+    "canonical",
+    "clustering_error",
+    "condensed",
+    "cut",
+    "distance_to_groups",
+    "extend",
+    "granularity_for",
+    "heights",
+    "in_units_of_noise",
+    "k_means",
+    "matched",
+    "noise",
+    "normalised_mutual_information",
+    "number_of_groups",
+    "row_groups",
+    "should_split",
+    "silhouette",
+    "tree",
+    "update_norms",
+]

@@ -1,12 +1,17 @@
-"""How well two groupings agree."""
+"""How well two groupings agree, and how well groups fit what their clients have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 
 def adjusted_rand_index(a: Sequence[int], b: Sequence[int]) -> float:
     """Return 1 for equal groupings, about 0 for unrelated ones; names of groups do not matter.
+
+    Two groupings that both have one group, or both only clients alone, are equal.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [5, 5, 3, 3])
     1.0
@@ -14,3 +19,45 @@ def adjusted_rand_index(a: Sequence[int], b: Sequence[int]) -> float:
     from sklearn.metrics import adjusted_rand_score
 
     return float(adjusted_rand_score(a, b))
+
+
+def normalised_mutual_information(a: Sequence[int], b: Sequence[int]) -> float:
+    """Return mutual information over the mean entropy of two groupings: 1 if equal, 0 if independent.
+
+    It is not adjusted for chance: many small groups score high. One group against one group is 1, against several 0.
+
+    >>> normalised_mutual_information([0, 0, 1, 1], [5, 5, 3, 3])
+    1.0
+    """
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return min(1.0, float(normalized_mutual_info_score(a, b)))
+
+
+def clustering_error(groups: npt.ArrayLike, label_sets: Sequence[Collection[int]]) -> float:
+    """Return FLIS's clustering error: false positives and false negatives per client, between 0 and n − 1.
+
+    `groups` are labels (n,), or says who is in whose group (n, n), as `row_groups` does. Client j belongs into the
+    group of i if it has at least half of i's labels: |C_i ∩ C_j| ≥ ⌈|C_i| / 2⌉. That need not hold the other way
+    round. The paper defines the error as the sum of false positives and false negatives; so it is a number of clients,
+    not a share of them, averaged over the n clients.
+
+    >>> clustering_error([0, 0, 1], [{1, 2}, {2, 3}, {3, 4}])  # client 2 is missed by 1, and 1 by it
+    0.6666666666666666
+    """
+    found = np.asarray(groups)
+    if found.ndim == 1:
+        found = found[:, None] == found
+    n = len(label_sets)
+    if found.shape != (n, n):
+        raise ValueError(f"{n} label sets, but groups have shape {np.shape(groups)}")
+    if n == 0:
+        return 0.0
+    if 0 in (sizes := [len(labels) for labels in label_sets]):
+        raise ValueError(f"client {sizes.index(0)} has no labels")
+    classes = {label: column for column, label in enumerate(sorted(set().union(*label_sets)))}
+    has = np.zeros((n, len(classes)))
+    for client, labels in enumerate(label_sets):
+        has[client, [classes[label] for label in labels]] = 1
+    expected = has @ has.T >= np.ceil(has.sum(axis=1) / 2)[:, None]
+    return float((found.astype(bool) != expected).sum() / n)

@@ -1,6 +1,6 @@
 """Experiments: configuration, running, going on, results."""
 
-from coterie.experiment.api import resume, run
+from coterie.experiment.api import cluster, resume, run
 from coterie.experiment.result import Result
 
-__all__ = ["Result", "resume", "run"]
+__all__ = ["Result", "cluster", "resume", "run"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.errors import CoterieError, suggestion
 from coterie.experiment.config import CHOICES, Config, keys, make_config, merge, read_toml
 from coterie.experiment.progress import Progress
 from coterie.experiment.result import Result
+
+if TYPE_CHECKING:
+    from coterie.experiment.groups import Groups
 
 
 def run(
@@ -36,6 +39,20 @@ def run(
     return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=progress)
 
 
+def cluster(
+    config: str | Path | Mapping[str, Any] | None = None, *, progress: Progress | None = None, **settings: Any
+) -> Groups:
+    """Form groups of clients without training; settings as for `run`, the method `pacfl` if none is named.
+
+    >>> found = cluster(dataset="digits-rotated", clients=8)
+    >>> found.grouping.labels
+    array([0, 1, 2, 3, 0, 1, 2, 3])
+    """
+    from coterie.experiment.groups import DEFAULT, form_groups
+
+    return form_groups(settings_to_config(config, settings, method=DEFAULT), progress)
+
+
 def resume(folder: str | Path, progress: Progress | None = None) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result."""
     from coterie.experiment.runner import resume as go_on
@@ -43,8 +60,10 @@ def resume(folder: str | Path, progress: Progress | None = None) -> Result:
     return go_on(Path(folder), progress)
 
 
-def settings_to_config(config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Config:
-    """Lay settings given by keyword over a configuration file or tables."""
+def settings_to_config(
+    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any], method: str | None = None
+) -> Config:
+    """Lay settings given by keyword over a configuration file or tables; `method` is used if these name none."""
     if isinstance(config, Mapping):
         tables, source = {section: dict(table) for section, table in config.items()}, ""
     else:
@@ -58,6 +77,8 @@ def settings_to_config(config: str | Path | Mapping[str, Any] | None, settings: 
             raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*known, *option_tables])}")
     for name, section in option_tables.items():
         tables.setdefault(section, {}).update(settings.get(name, {}))
+    if method is not None:
+        tables.setdefault("algorithm", {}).setdefault("name", method)
     return make_config(tables, source)
 
 

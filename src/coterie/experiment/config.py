@@ -11,11 +11,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from coterie.clustering import Linkage, RuleName, Wish
 from coterie.errors import CoterieError, suggestion
 
 
@@ -82,6 +83,34 @@ class AlgorithmSection(Choice):
     name: str = setting("fedavg", "method; 'coterie algorithms' lists them", "--algorithm")
 
 
+class GroupingSection(Section):
+    """How methods that form groups find them; by default each its own way."""
+
+    rule: RuleName | None = setting(
+        None,
+        "auto: from the clients' noise; degrees: a threshold; count: a number; gap, silhouette, demo: see the docs",
+    )
+    threshold: float | None = setting(None, "rule degrees: merge groups up to this distance")
+    groups: int | None = setting(None, "rule count: how many groups", ge=1)
+    granularity: float | None = setting(
+        None,
+        "rule auto: split groups that are this many times the noise apart; by default 1.45, less for few samples",
+        gt=0,
+    )
+    linkage: Linkage | None = setting(None, "distance between groups; by default what goes with the rule")
+
+    @model_validator(mode="after")
+    def _agree(self) -> GroupingSection:
+        problem = self.wish().problem()
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    def wish(self) -> Wish:
+        """Return the wish that methods see."""
+        return Wish(**self.model_dump())
+
+
 class EvaluationSection(Section):
     """When accuracies are measured."""
 
@@ -141,6 +170,7 @@ class Config(Section):
     model: ModelSection = ModelSection()
     training: TrainingSection = TrainingSection()
     algorithm: AlgorithmSection = AlgorithmSection()
+    grouping: GroupingSection = GroupingSection()
     evaluation: EvaluationSection = EvaluationSection()
     engine: EngineSection = EngineSection()
     faults: FaultsSection = FaultsSection()
@@ -184,7 +214,10 @@ class Key:
     @property
     def help(self) -> str:
         """What it means, in a line."""
-        choices = get_args(self.info.annotation) if "Literal" in str(self.info.annotation) else ()
+        literal = next(
+            (t for t in (self.info.annotation, *get_args(self.info.annotation)) if get_origin(t) is Literal), None
+        )
+        choices = get_args(literal)
         return f"{self.info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
 
 
@@ -300,6 +333,8 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
         wrong = error.errors()[0]
         section, key, *_ = (*map(str, wrong["loc"]), "")
         message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if not key:  # keys of a section that do not go together
+            raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
         raise CoterieError(
             f"{section}.{key} = {wrong['input']!r} is not valid: {message} ({origins.of(section, key)})"
         ) from None
@@ -318,6 +353,10 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     chosen = config.model_dump()
     with _told(origins, "algorithm"):
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
+    with _told(origins, "grouping"):
+        _check_wish(
+            config.algorithm.name, config.grouping.wish(), getattr(ALGORITHMS[config.algorithm.name], "rules", ())
+        )
     with _told(origins, "model"):
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
@@ -335,6 +374,14 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
             name = config.partition.name or data.default_partition(config.data.name)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
     return Config.model_validate(chosen)
+
+
+def _check_wish(method: str, wish: Wish, rules: tuple[str, ...]) -> None:
+    """Refuse wishes for groups of methods that have none, or find them otherwise."""
+    if not rules and wish != Wish():
+        raise CoterieError(f"method '{method}' forms no groups: leave out the keys of [grouping]")
+    if wish.named is not None and wish.named not in rules:
+        raise CoterieError(f"method '{method}' knows no rule '{wish.named}': use {' or '.join(rules)}")
 
 
 @contextmanager

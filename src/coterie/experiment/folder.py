@@ -64,6 +64,8 @@ class RunFolder:
         """Remove what a run wrote, and nothing else."""
         for name in PARTS:
             (self.path / name).unlink(missing_ok=True)
+        for file in self.path.glob("checkpoint-*.safetensors"):
+            file.unlink()
         shutil.rmtree(self.clients, ignore_errors=True)
 
     def clear_traces(self) -> None:

@@ -175,6 +175,7 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
+            grouping=config.grouping.wish(),
             drifts=frozenset(phase.start for phase in data.drift),
         )
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coterie.clustering import adjusted_rand_index
+from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.experiment.config import Config, toml_value
 from coterie.experiment.result import Result
@@ -51,7 +51,7 @@ def summarise(
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
-        grouping=None,
+        grouping=_grouping(algorithm),
         newcomers=None,
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[_reached(target, history) for target in config.evaluation.targets],
@@ -71,6 +71,12 @@ def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None)
         return None
     both = [(found, true) for found, true in zip(labels, truth, strict=True) if found is not None]
     return adjusted_rand_index(*zip(*both, strict=True)) if both else None
+
+
+def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
+    """Say how the groups were found, where a rule found them."""
+    found = getattr(algorithm, "grouping", None)
+    return found.summary() if isinstance(found, Grouping) else None
 
 
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:

@@ -1,14 +1,37 @@
-"""The server's state on disk: written whole after a round, or not at all."""
+"""The server's state on disk: written whole after a round, or not at all.
+
+Parts of a state that last over many rounds, such as what clients sent once to describe themselves, are marked
+`Lasting`. Each is written once, into a file beside the checkpoint that is named by its content.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.messages import wire
+
+
+class Lasting:
+    """A part of a state that does not change; make a new one when it does."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self.value = value
+
+    @cached_property
+    def content(self) -> bytes:
+        """The part as it is written."""
+        return wire.pack(self.value, checksum=True)
+
+    @cached_property
+    def name(self) -> str:
+        """A name that no other content has."""
+        return hashlib.blake2b(self.content, digest_size=12).hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -26,13 +49,46 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state: arrays, numbers, texts, lists and dictionaries; and a checksum of it."""
-    write_whole(path, wire.pack(state, checksum=True))
+    """Write a state: arrays, numbers, texts, lists and dictionaries, `Lasting` parts; and a checksum of it."""
+    lasting: dict[str, Lasting] = {}
+    content = wire.pack(_referring(state, lasting), checksum=True)
+    for name, part in lasting.items():
+        if not _beside(path, name).exists():
+            write_whole(_beside(path, name), part.content)
+        part.__dict__.pop("content", None)  # what is written needs no memory
+    write_whole(path, content)
+    for file in path.parent.glob(_beside(path, "*").name):
+        if file.name not in {_beside(path, name).name for name in lasting}:
+            file.unlink()
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a state back; refuse one that is not what was written."""
+    """Read a state back, with plain values in place of `Lasting` ones; refuse one that is not what was written."""
     try:
-        return dict(wire.unpack(path.read_bytes()))
+        return dict(_resolved(wire.unpack(path.read_bytes()), path))
+    except FileNotFoundError as error:
+        raise CoterieError(
+            f"the checkpoint {path} is incomplete: '{error.filename}' is missing: start the run anew with --overwrite"
+        ) from None
     except (wire.WireError, TypeError, ValueError) as error:
         raise CoterieError(f"the checkpoint {path} is damaged ({error}): start the run anew with --overwrite") from None
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def _referring(value: Any, found: dict[str, Lasting]) -> Any:
+    """Replace lasting parts by their names."""
+    if isinstance(value, Lasting):
+        found[value.name] = value
+        return {"$lasting": value.name}
+    return {key: _referring(item, found) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _resolved(value: Any, path: Path) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"$lasting"}:
+        return wire.unpack(_beside(path, str(value["$lasting"])).read_bytes())
+    return {key: _resolved(item, path) for key, item in value.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from coterie.clustering import Wish
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.ledger import EVALUATION, Ledger
@@ -80,6 +81,8 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    grouping: Wish = field(default_factory=Wish)
+    """What was asked for of methods that form groups."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, where that is simulated: what was measured before is out of date."""
 

@@ -64,6 +64,8 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
             if not np.isfinite(answer.vectors).all():
                 return "a number is not finite"
+            if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
+                return f"halves {answer.halves} degrees apart"
         case _, Counted():
             if answer.counts.shape != (request.spec.classes,) or not _counts(answer.counts):
                 return f"counts of shape {answer.counts.shape} for {request.spec.classes} classes"

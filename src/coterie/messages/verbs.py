@@ -60,6 +60,10 @@ class Signature:
 
     p: int = 3
     per_label: bool = False
+    halves: int = 0
+    """Cut the samples in two so many times, and tell how far apart the halves' signatures are."""
+    measure: str = "theta1"
+    """In which that distance is taken."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Signed:
-    """The outcome of ``Signature``: (features, vectors)."""
+    """The outcome of ``Signature``."""
 
     vectors: Array
+    """(features, vectors)."""
+    halves: float | None = None
+    """Mean distance of halves in degrees; None where it was not asked for or there are too few samples."""
 
 
 @dataclass(frozen=True)

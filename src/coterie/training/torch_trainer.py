@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -23,11 +24,12 @@ CHUNK = 250
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread per operation: clients run side by side instead, which is faster and repeatable."""
+    """Let PyTorch and BLAS use one thread per operation: clients run side by side, which is faster and repeatable."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(1, "blas"):
+            yield
     finally:
         torch.set_num_threads(before)
 

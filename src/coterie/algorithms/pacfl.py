@@ -1,0 +1,66 @@
+"""Clustering by principal angles between client data subspaces (PACFL, Vahidian et al., AAAI 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.clustered import Clustered, Floats
+from coterie.clustering import Auto, Rule, noise
+from coterie.messages import ClientId, Signature, Signed
+from coterie.similarity import Measure, principal_angles
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+SPLITS = 6
+WHOLE = ("auto", "gap", "silhouette")
+"""Rules that go with one signature per client and the smallest principal angle; the others are the paper's way."""
+
+
+@algorithm("pacfl")
+@dataclass(kw_only=True)
+class PACFL(Clustered[Signed]):
+    """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
+
+    p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
+    signature: Annotated[
+        Literal["whole", "per-label"] | None,
+        "of all samples, or of each label's; by default whole for rules auto, gap and silhouette, else per-label",
+    ] = None
+    measure: Annotated[
+        Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
+    ] = None
+
+    def rule(self, fed: Federation) -> Rule:
+        """The calibrated cut, unless another was asked for."""
+        samples = [count for count in fed.engine.present().values() if count > 0]
+        return fed.grouping.make(Auto(), samples=float(np.median(samples)) if samples else 0.0)
+
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Signed]:
+        """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
+        rule = self.rule(fed)
+        self.signature = self.signature or ("whole" if rule.name in WHOLE else "per-label")
+        self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
+        halves = SPLITS if isinstance(rule, Auto) else 0
+        verb = Signature(self.p, self.signature == "per-label", halves, self.measure)
+        replies = fed.ask(dict.fromkeys(clients, fed.request(verb)))
+        return {client: reply.answer(Signed) for client, reply in replies.items()}
+
+    def distances(self, a: Sequence[Signed], b: Sequence[Signed] | None = None) -> Floats:
+        """Principal angles in degrees (Eqs. 2 and 3)."""
+        others = None if b is None else [signed.vectors for signed in b]
+        return principal_angles([signed.vectors for signed in a], others, self.measure or "theta1")
+
+    def noise(self, fed: Federation, described: Mapping[ClientId, Signed]) -> Floats | None:
+        """Each client's split-half noise, for the rule that is calibrated by it."""
+        if not isinstance(self.rule(fed), Auto):
+            return None
+        present = fed.engine.present()
+        halves = [np.nan if signed.halves is None else signed.halves for signed in described.values()]
+        return noise(halves, [present.get(client, 1) for client in described])

@@ -1,0 +1,44 @@
+"""How far apart two clients of the same distribution would be: noise, told by halves of their own data (ours).
+
+A client cuts its samples at random into two halves, several times, and tells how far apart the halves' signatures
+are on average. Both halves come from one distribution, so this is what chance alone does. With n samples chance
+moves a signature by ν = σ/√n, two independent signatures by √(ν_i² + ν_j²); two halves, of n/2 samples each, are thus
+d = 2ν apart, and ν = d/2.
+
+Distances between clients are then counted in units of their noise: about 1 for clients of one distribution, in
+whatever measure and for however many samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+SMALLEST = 1e-4
+"""Degrees; noise below is rounding, as angles below are 0."""
+
+
+def noise(halves: npt.ArrayLike, samples: npt.ArrayLike) -> Floats:
+    """Return how far chance moves each client's signature, (n,), from the distance of its halves and its samples.
+
+    A client's own estimate is rough: σ_i = d_i √n_i /2 is drawn half-way, geometrically, towards the median of all.
+    NaN in `halves` stands for clients with too few samples to be halved; they borrow the median σ.
+
+    >>> noise([2.0, 2.0], [100, 100])
+    array([1., 1.])
+    >>> noise([2.0, np.nan], [100, 25])
+    array([1., 2.])
+    """
+    root = np.sqrt(np.maximum(np.asarray(samples, np.float64), 1))
+    own = np.maximum(np.asarray(halves, np.float64), SMALLEST) / 2 * root
+    known = np.isfinite(own)
+    typical = float(np.median(own[known])) if known.any() else SMALLEST
+    return np.asarray(np.sqrt(np.where(known, own, typical) * typical) / root, np.float64)
+
+
+def in_units_of_noise(proximity: npt.ArrayLike, rows: Floats, columns: Floats | None = None) -> Floats:
+    """Divide the distance of each pair by its noise √(ν_i² + ν_j²), (rows, columns)."""
+    columns = rows if columns is None else columns
+    return np.asarray(proximity, np.float64) / np.hypot(rows[:, None], columns[None, :])

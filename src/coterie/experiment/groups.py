@@ -1,0 +1,117 @@
+"""Forming groups without training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.algorithms import ALGORITHMS
+from coterie.client import MemoryStore
+from coterie.clustering import Grouping, adjusted_rand_index
+from coterie.data import FederatedData
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config
+from coterie.experiment.progress import Progress, Silent
+from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+
+DEFAULT = "pacfl"
+"""The method that forms groups if none is named."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that a method forms before training, and what is known about their clients."""
+
+    grouping: Grouping
+    clients: list[int]
+    """Who was grouped; the order of the grouping."""
+    true_groups: list[int] | None
+    """Of the same clients."""
+    counts: npt.NDArray[np.int64]
+    """Training samples by client and class, known since this is a simulation, (clients, classes)."""
+    up_bytes: int
+    title: str
+    missing: dict[int, str]
+    """Clients that are in no group, and why."""
+
+    @property
+    def ari(self) -> float | None:
+        """Agreement with the true groups, where these are known."""
+        return (
+            None if self.true_groups is None else adjusted_rand_index(self.grouping.labels.tolist(), self.true_groups)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none."""
+        everyone = max([*self.clients, *self.missing], default=-1) + 1
+        groups: list[int | None] = [None] * everyone
+        for client, label in zip(self.clients, self.grouping.labels, strict=True):
+            groups[client] = int(label)
+        return {
+            "groups": groups,
+            "n_groups": self.grouping.n_groups,
+            **self.grouping.summary(),
+            "heights": self.grouping.heights.tolist(),
+            "true_groups": self.true_groups,
+            "ari": self.ari,
+        }
+
+    def save(self, folder: Path) -> list[Path]:
+        """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""
+        from coterie.report.groups import draw
+
+        return draw(self.grouping, self.title, folder)
+
+    def report(self) -> str:
+        """Return the groups as a table for the terminal."""
+        from coterie.report.groups import groups_table
+
+        return groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+
+
+def form_groups(config: Config, progress: Progress | None = None) -> Groups:
+    """Let a method describe and group all clients."""
+    from coterie.training.torch_trainer import one_thread
+
+    progress = progress or Silent()
+    if not hasattr(ALGORITHMS[config.algorithm.name], "place"):
+        able = [name for name in ALGORITHMS if hasattr(ALGORITHMS[name], "place")]
+        raise CoterieError(
+            f"method '{config.algorithm.name}' forms no groups before training: use --algorithm {' or '.join(able)}"
+        )
+    progress.phase(f"reading {config.data.name}")
+    data = load_data(config)
+    config = completed(config, data)
+    trainer = make_trainer(config, make_spec(config, data), progress)
+    with one_thread(), session(config, data, MemoryStore(), trainer) as run:
+        for note in data.notes:
+            progress.phase(note)
+        progress.phase(f"describing {len(run.fed.trainable)} clients")
+        run.fed.on_reply = progress.clients
+        run.algorithm.begin(run.fed)
+        progress.end()
+        grouping, found = getattr(run.algorithm, "grouping", None), run.algorithm.groups() or {}
+        if not isinstance(grouping, Grouping):
+            raise CoterieError("no client described itself: there is nothing to group")
+        clients, ledger = sorted(found), run.fed.ledger
+        missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
+        missing |= {client: "did not answer" for client in run.fed.trainable if client not in found}
+    return Groups(
+        grouping=grouping,
+        clients=clients,
+        true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
+        counts=_counts(data, clients),
+        up_bytes=ledger.total("up"),
+        title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
+        missing=missing,
+    )
+
+
+def _counts(data: FederatedData, clients: list[int]) -> npt.NDArray[np.int64]:
+    y = data.train.y
+    classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
+    return np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients])
