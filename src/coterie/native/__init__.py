@@ -151,8 +151,9 @@ def library() -> ctypes.CDLL | None:
     lib.coterie_size.argtypes, lib.coterie_size.restype = [pointer], number
     lib.coterie_free.argtypes = [pointer]
     lib.coterie_pack.argtypes = lib.coterie_unpack.argtypes = [pointer, pointer, pointer]
-    lib.coterie_train.argtypes = [pointer, pointer, pointer, number, pointer, pointer, pointer]
-    lib.coterie_logits.argtypes = [pointer, pointer, number, pointer, pointer]
+    flag = ctypes.c_int32
+    lib.coterie_train.argtypes = [pointer, pointer, flag, pointer, number, pointer, pointer, pointer]
+    lib.coterie_logits.argtypes = [pointer, pointer, flag, number, pointer, pointer]
     return lib
 
 
@@ -222,7 +223,7 @@ class Network:
         `batches` has one entry per step, or two with a meta-step. An anchor is a model and its strength for each
         parameter.
         """
-        x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
+        (x, channels_last), y = _in_order(x), np.ascontiguousarray(y, np.int64)
         packed = self.pack(model)
         samples = np.concatenate(batches) if batches else np.zeros(0, np.int64)
         self._check(x, len(y))
@@ -258,6 +259,7 @@ class Network:
         self._lib.coterie_train(
             self._handle,
             x.ctypes.data,
+            channels_last,
             y.ctypes.data,
             len(y),
             ctypes.addressof(plan),
@@ -284,9 +286,19 @@ class Network:
 
     def logits(self, x: Floats, model: Floats) -> Floats:
         """Return the outputs, (samples, classes)."""
-        x = np.ascontiguousarray(x, np.float32)
+        x, channels_last = _in_order(x)
         self._check(x, len(x))
         packed = self.pack(model)
         outputs = np.empty((len(x), self.classes), np.float32)
-        self._lib.coterie_logits(self._handle, x.ctypes.data, len(x), packed.ctypes.data, outputs.ctypes.data)
+        self._lib.coterie_logits(
+            self._handle, x.ctypes.data, channels_last, len(x), packed.ctypes.data, outputs.ctypes.data
+        )
         return outputs
+
+
+def _in_order(x: Floats) -> tuple[Floats, bool]:
+    """Return inputs as they lie in memory where that is channels last, as most images do, else channels first."""
+    x = np.asarray(x, np.float32)
+    if x.ndim == 4 and not x.flags.c_contiguous and (last := x.transpose(0, 2, 3, 1)).flags.c_contiguous:
+        return last, True
+    return np.ascontiguousarray(x), False

@@ -53,8 +53,10 @@ struct Engine {
     virtual size_t size() const = 0;  // floats of a packed model
     virtual void pack(const float* plain, float* packed) const = 0;
     virtual void unpack(const float* packed, float* plain) const = 0;
-    virtual void train(const float* x, const int64_t* y, int64_t count, const Plan& plan, float* packed, Outcome& outcome) = 0;
-    virtual void logits(const float* x, int64_t count, const float* packed, float* out) = 0;
+    // images have their channels first, as in PyTorch, or last
+    virtual void train(const float* x, bool channels_last, const int64_t* y, int64_t count, const Plan& plan, float* packed,
+                       Outcome& outcome) = 0;
+    virtual void logits(const float* x, bool channels_last, int64_t count, const float* packed, float* out) = 0;
 };
 
 Engine* make_generic(const std::vector<Stage>& stages);

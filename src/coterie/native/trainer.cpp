@@ -44,12 +44,12 @@ void coterie_unpack(void* network, const float* packed, float* plain) {
     static_cast<Engine*>(network)->unpack(packed, plain);
 }
 
-void coterie_train(void* network, const float* x, const int64_t* y, int64_t count, const Plan* plan, float* packed,
-                   Outcome* outcome) {
-    static_cast<Engine*>(network)->train(x, y, count, *plan, packed, *outcome);
+void coterie_train(void* network, const float* x, int32_t channels_last, const int64_t* y, int64_t count, const Plan* plan,
+                   float* packed, Outcome* outcome) {
+    static_cast<Engine*>(network)->train(x, channels_last != 0, y, count, *plan, packed, *outcome);
 }
 
-void coterie_logits(void* network, const float* x, int64_t count, const float* packed, float* out) {
-    static_cast<Engine*>(network)->logits(x, count, packed, out);
+void coterie_logits(void* network, const float* x, int32_t channels_last, int64_t count, const float* packed, float* out) {
+    static_cast<Engine*>(network)->logits(x, channels_last != 0, count, packed, out);
 }
 }
