@@ -34,6 +34,7 @@ check: $(READY) ## Check format, lint, types and import directions
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
 bench: $(READY) ## Measure speed and memory, as ratios in one run
+	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/memory.py
 

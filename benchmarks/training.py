@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 def main() -> int:
     """Run both; return the first exit code that is not 0."""
     trainers = subprocess.run([sys.executable, "-m", "coterie", "bench", "train", *sys.argv[1:]]).returncode
-    peers = [sys.executable, str(HERE / "peers" / "run.py"), "--peers", "coterie,two-processes"]
+    peers = [sys.executable, str(HERE / "peers" / "run.py"), "--peers", "coterie"]
     return trainers or subprocess.run(peers).returncode
 
 
