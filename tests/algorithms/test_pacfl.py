@@ -89,7 +89,7 @@ def test_a_client_without_samples_is_in_no_group_and_gets_a_model() -> None:
         del PARTITIONS._items["all-but-one"]
     assert result.groups[-1] is None
     assert None not in result.groups[:-1]
-    assert [event["kind"] for event in result.events][0] == "empty"
+    assert result.events[0]["kind"] == "empty"
 
 
 def test_a_resumed_run_has_the_same_groups(tmp_path: Path) -> None:
