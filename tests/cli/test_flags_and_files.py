@@ -31,6 +31,11 @@ VALUES: dict[str, tuple[str, Any]] = {
     "training.momentum": ("0", 0.0),
     "training.weight_decay": ("1e-5", 1e-5),
     "algorithm.name": ("solo", "solo"),
+    "grouping.rule": ("gap", "gap"),
+    "grouping.threshold": ("4.9", 4.9),
+    "grouping.groups": ("4", 4),
+    "grouping.granularity": ("1.5", 1.5),
+    "grouping.linkage": ("complete", "complete"),
     "evaluation.every": ("0", 0),
     "evaluation.targets": ("L=0.8", ["L=0.8"]),
     "engine.name": ("embedded", "embedded"),
@@ -64,12 +69,13 @@ def test_every_key_is_tried_below() -> None:
 @pytest.mark.parametrize("key", list(keys()), ids=lambda key: key.path)
 def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -> None:
     written, value = VALUES[key.path]
-    by_flag = printed(key.flag, written)
+    method = ["--algorithm", "pacfl"] if key.section == "grouping" else []
+    by_flag = printed(key.flag, written, *method)
     assert by_flag[key.section][key.name] == value
-    assert printed("--set", f"{key.path}={[written] if key.is_list else written}") == by_flag
+    assert printed("--set", f"{key.path}={[written] if key.is_list else written}", *method) == by_flag
     text = repr(value) if not isinstance(value, list) else str(value)
     (place / "one.toml").write_text(f"[{key.section}]\n{key.name} = {text}\n")
-    assert printed("one.toml") == by_flag
+    assert printed("one.toml", *method) == by_flag
 
 
 def test_a_flag_overrides_the_file_and_a_setting_the_flag(place: Path) -> None:
