@@ -68,3 +68,17 @@ def test_coordinates_change_no_angle(measure) -> None:
     order = np.random.default_rng(7).permutation(20)
     direct = principal_angles([signature(x[order[:10]], 2)], [signature(x[order[10:]], 2)], measure).item()
     assert split_half_distance(x, 2, np.random.default_rng(7), splits=1, measure=measure) == pytest.approx(direct, 1e-9)
+
+
+def test_estimates_are_drawn_towards_those_of_clients_nearby() -> None:
+    """Two kinds of data with different noise, four times as much in the second: neither spoils the other's."""
+    places = np.r_[np.zeros(9), np.full(9, 40.0)]
+    proximity = np.abs(np.subtract.outer(places, places))
+    halves = np.r_[np.full(9, 1.0), np.full(9, 4.0)]
+    assert noise(halves, [100] * 18, proximity) == pytest.approx(halves / 2)
+    assert noise(halves, [100] * 18)[0] > 0.6
+
+
+def test_newcomers_take_the_noise_of_those_they_are_near() -> None:
+    halves, proximity = [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, np.nan], [[50.0, 51, 52, 1, 2, 3, 0]]
+    assert noise(halves, [100] * 7, proximity) == pytest.approx([2.0])

@@ -39,6 +39,7 @@ class Clustered(ABC, Generic[D]):
     start: Params = field(init=False)
     models: list[Params] = field(init=False, default_factory=list)
     """One per group."""
+    _noise: Floats | None = field(init=False, default=None)
     _sent: Lasting | None = field(init=False, default=None)
 
     @abstractmethod
@@ -53,8 +54,11 @@ class Clustered(ABC, Generic[D]):
     def rule(self, fed: Federation) -> Rule:
         """Return the rule by which groups are formed."""
 
-    def noise(self, fed: Federation, described: Mapping[ClientId, D]) -> Floats | None:
-        """Return how far chance moves each description, where the rule needs that."""
+    def noise(self, fed: Federation, described: Mapping[ClientId, D], proximity: Floats) -> Floats | None:
+        """Return how far chance moves descriptions, where the rule needs that.
+
+        Of the last m of the n clients described, whose distances to all are given, (m, n).
+        """
         return None
 
     def begin(self, fed: Federation) -> None:
@@ -69,15 +73,17 @@ class Clustered(ABC, Generic[D]):
             return
         known, rule = list(self.described.values()), self.rule(fed)
         self.described |= new
-        noise = self.noise(fed, self.described)
         among = self.distances(list(new.values()))
         if self.grouping is None:
-            self.grouping = rule.group(among, noise)
+            self._noise = self.noise(fed, self.described, among)
+            self.grouping = rule.group(among, self._noise)
         else:
-            old = len(known)
-            later, before = (None, None) if noise is None else (noise[old:], noise[:old])
-            cross = rule.scaled(self.distances(list(new.values()), known), later, before)
-            self.grouping = extend(self.grouping, cross, rule.scaled(among, later, later))
+            cross = self.distances(list(new.values()), known)
+            later = self.noise(fed, self.described, np.hstack([cross, among]))
+            self.grouping = extend(
+                self.grouping, rule.scaled(cross, later, self._noise), rule.scaled(among, later, later)
+            )
+            self._noise = None if self._noise is None or later is None else np.concatenate([self._noise, later])
         self.models += [self.start] * (self.grouping.n_groups - len(self.models))
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
@@ -116,11 +122,12 @@ class Clustered(ABC, Generic[D]):
             "start": self.start,
             "models": self.models,
             "described": self._sent,
+            "noise": self._noise,
             "grouping": None if self.grouping is None else self.grouping.save(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take all of it back."""
-        self.start, self.models = state["start"], list(state["models"])
+        self.start, self.models, self._noise = state["start"], list(state["models"]), state["noise"]
         self.described = {int(client): description for client, description in state["described"].items()}
         self.grouping = None if state["grouping"] is None else Grouping(**state["grouping"])

@@ -57,10 +57,10 @@ class PACFL(Clustered[Signed]):
         others = None if b is None else [signed.vectors for signed in b]
         return principal_angles([signed.vectors for signed in a], others, self.measure or "theta1")
 
-    def noise(self, fed: Federation, described: Mapping[ClientId, Signed]) -> Floats | None:
+    def noise(self, fed: Federation, described: Mapping[ClientId, Signed], proximity: Floats) -> Floats | None:
         """Each client's split-half noise, for the rule that is calibrated by it."""
         if not isinstance(self.rule(fed), Auto):
             return None
         present = fed.engine.present()
         halves = [np.nan if signed.halves is None else signed.halves for signed in described.values()]
-        return noise(halves, [present.get(client, 1) for client in described])
+        return noise(halves, [present.get(client, 1) for client in described], proximity)

@@ -11,6 +11,8 @@ whatever measure and for however many samples.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,11 +22,12 @@ SMALLEST = 1e-4
 """Degrees; noise below is rounding, as angles below are 0."""
 
 
-def noise(halves: npt.ArrayLike, samples: npt.ArrayLike) -> Floats:
-    """Return how far chance moves each client's signature, (n,), from the distance of its halves and its samples.
+def noise(halves: npt.ArrayLike, samples: npt.ArrayLike, proximity: npt.ArrayLike | None = None) -> Floats:
+    """Return how far chance moves each client's signature, from the distance of its halves and its samples, (n,).
 
-    A client's own estimate is rough: σ_i = d_i √n_i /2 is drawn half-way, geometrically, towards the median of all.
-    NaN in `halves` stands for clients with too few samples to be halved; they borrow the median σ.
+    A client's own estimate is rough: σ_i = d_i √n_i / 2 is drawn half-way, geometrically, towards the median of clients
+    like it, its ⌈√n⌉ nearest by `proximity`; without proximities, of all. NaN in `halves` stands for clients with too
+    few samples to be halved; they borrow that median. With proximities (m, n), the last m of the n clients are wanted.
 
     >>> noise([2.0, 2.0], [100, 100])
     array([1., 1.])
@@ -33,9 +36,17 @@ def noise(halves: npt.ArrayLike, samples: npt.ArrayLike) -> Floats:
     """
     root = np.sqrt(np.maximum(np.asarray(samples, np.float64), 1))
     own = np.maximum(np.asarray(halves, np.float64), SMALLEST) / 2 * root
-    known = np.isfinite(own)
-    typical = float(np.median(own[known])) if known.any() else SMALLEST
-    return np.asarray(np.sqrt(np.where(known, own, typical) * typical) / root, np.float64)
+    typical = np.full(len(own), np.nanmedian(own) if np.isfinite(own).any() else SMALLEST)
+    wanted = slice(None)
+    if proximity is not None:
+        rows = np.asarray(proximity, np.float64)
+        wanted = slice(len(own) - len(rows), None)
+        like = np.where(np.isfinite(own), own, typical)
+        near = math.isqrt(max(len(own) - 1, 0)) + 2  # the client itself is among them
+        for i, row in enumerate(rows, start=len(own) - len(rows)):
+            typical[i] = np.median(like[np.argsort(row, kind="stable")[:near]])
+    own = np.where(np.isfinite(own), own, typical)
+    return np.asarray((np.sqrt(own * typical) / root)[wanted], np.float64)
 
 
 def in_units_of_noise(proximity: npt.ArrayLike, rows: Floats, columns: Floats | None = None) -> Floats:
