@@ -19,6 +19,7 @@ from coterie.experiment.plugins import import_plugins
 from coterie.experiment.runner import load_data
 from coterie.federation.checkpoint import load_checkpoint, write_whole
 from coterie.messages import ModelSpec
+from coterie.training import Trainer
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
     model that all clients share, if there is one.
     """
+    from coterie.native import available
+    from coterie.training.native_trainer import NativeTrainer
     from coterie.training.torch_trainer import TorchTrainer, one_thread
 
     folder = RunFolder.open(run)
@@ -69,8 +72,11 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
         )
     known = state["normalise"]
     normalise = load_data(config).normalise if known is None else Normalisation(**known)
+    trainer: Trainer = TorchTrainer()
+    if available() and config.engine.trainer != "torch":
+        trainer = NativeTrainer(trainer)
     with one_thread():
-        outputs = TorchTrainer().logits(spec, params, normalise(x))
+        outputs = trainer.logits(spec, params, normalise(x))
     labels = outputs.argmax(axis=1)
     summary = f"{len(labels)} predictions by {whose}, after round {state['round']}"
     if y is not None:
