@@ -30,6 +30,12 @@ def test_every_contestant_but_torch_compile_is_measured(monkeypatch: pytest.Monk
         assert row.ratio_to_loop == row.steps_per_second / loop.steps_per_second
 
 
+def test_help_says_who_takes_part() -> None:
+    text = cli("bench", "train", "--help").out
+    assert "our compiled" in text
+    assert "\\[" not in text
+
+
 def test_steps_are_counted_not_epochs() -> None:
     assert plain_loop(Case("mclr", 64))() == 2 * 10
     assert plain_loop(Case("mclr", 10))() == 2 * 64

@@ -42,6 +42,7 @@ TRAINERS = {
     "compile": "torch.compile",
     "native": "our compiled trainer",
 }
+CONTESTANTS = f"All, or some of {', '.join(f'{name} ({what})' for name, what in TRAINERS.items())}."
 SAMPLES, CLASSES = 640, 10  # whole batches of 10 and of 64
 RATE, MOMENTUM, EPOCHS = 0.01, 0.5, 2
 TURNS, SECONDS = 3, 0.8
@@ -105,10 +106,14 @@ def bench() -> None:
 
 @bench_app.command()
 def train(
-    models: Annotated[str, typer.Option(help="Networks, with commas between.")] = ",".join(SHAPES),
-    trainers: Annotated[str | None, typer.Option(help=f"Contestants, of {','.join(TRAINERS)}; all by default.")] = None,
-    batches: Annotated[str, typer.Option(help="Batch sizes.")] = "10,64",
-    threads: Annotated[str, typer.Option(help="Numbers of clients training at once.")] = "1,2",
+    models: Annotated[
+        str, typer.Option(help=f"Networks, with commas between [{','.join(SHAPES)}].", show_default=False)
+    ] = ",".join(SHAPES),
+    trainers: Annotated[str | None, typer.Option(help=CONTESTANTS)] = None,
+    batches: Annotated[str, typer.Option(help="Batch sizes [10,64].", show_default=False)] = "10,64",
+    threads: Annotated[
+        str, typer.Option(help="Numbers of clients training at once [1,2].", show_default=False)
+    ] = "1,2",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure client-steps per second of a plain PyTorch loop, of torch.compile and of our two trainers."""
