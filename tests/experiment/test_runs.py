@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import coterie
 from coterie.experiment.config import make_config
 from coterie.experiment.estimate import estimate
+from coterie.experiment.folder import RunFolder
 from coterie.experiment.predict import predict
 from coterie.experiment.runner import start
 from coterie.native import available
@@ -36,6 +38,14 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     assert {"L", "C", "G", "loss", "discrepancy", "groups", "up_bytes", "down_bytes"} <= set(rows[0])
     assert rows[-1]["L"] == result.accuracy["L"] == pytest.approx(np.mean(result.per_client["L"]))
     assert coterie.Result.load(tmp_path / "run").to_json() == content
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics_file.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=re.escape(str(folder.metrics_file))):
+        folder.append_metrics({"round": 1})
 
 
 def test_the_folders_configuration_reruns_the_run(tmp_path: Path) -> None:

@@ -214,7 +214,8 @@ def main() -> None:
         if isinstance(error, CoterieError):
             _fail(str(error), 2)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _fail(f"the disk is full: '{error.filename}' can't be written: free some space, then 'coterie resume'", 2)
+            what = f": '{error.filename}' can't be written" if error.filename else ""
+            _fail(f"the disk is full{what}: free some space, then 'coterie resume'", 2)
         if isinstance(error, OSError) and error.filename:
             _fail(f"'{error.filename}': {error.strerror}", 2)
         _fail(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, make_config, read_toml, to_toml
-from coterie.federation.checkpoint import write_whole
+from coterie.federation.checkpoint import naming, write_whole
 
 PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "accuracy.png")
 
@@ -93,7 +93,7 @@ class RunFolder:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add the row of an evaluated round."""
-        with self.metrics_file.open("a", encoding="utf-8") as file:
+        with naming(self.metrics_file), self.metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,28 @@ class Lasting:
         return hashlib.blake2b(self.content, digest_size=12).hexdigest()
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of writing say which file it concerns: the one of a full disk does not by itself."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Replace a file in one step; a kill or a full disk leaves the old one."""
     part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    with naming(path):
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
