@@ -29,16 +29,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import squareform
 from threadpoolctl import threadpool_limits
 
+from coterie.clustering import Auto, Gap, Rule, Silhouette, Threshold
 from coterie.similarity import MEASURES, principal_angles
 
 FEATURES, LABELS, PER_CLIENT, P = 3072, 20, 2, 3
 LOOP_PAIRS, SCIPY_PAIRS = 500_000, 5_000
 """Up to so many pairs are all timed; of more, LOOP_SAMPLE or SCIPY_SAMPLE."""
 LOOP_SAMPLE, SCIPY_SAMPLE = 20_000, 400
+SILHOUETTES = 1000
+"""Up to so many clients: that rule tries every number of groups."""
 
 Array = np.ndarray[Any, Any]
 
@@ -152,10 +153,13 @@ def measured(clients: int, measures: list[str], competitors: bool, grouping: boo
                 row = row._replace(scipy=scipy_seconds, scipy_sampled=scipy_sampled)
         rows.append(row)
         say(row)
-    # Grouping: SciPy's, on which `coterie.clustering` builds; its own functions and rules are to be timed here.
-    for method in ("average", "weighted") if grouping else ():
-        _, *seconds = timed(lambda way=method: hierarchy.linkage(squareform(angles, checks=False), way), times)
-        rows.append(Row(clients, f"group {method}", *seconds, peak()))
+    rules: list[Rule] = [Auto(), Threshold("weighted", threshold=30.0), Gap("average")]
+    if clients <= SILHOUETTES:
+        rules.append(Silhouette("average"))
+    chance = np.full(clients, 20.0)
+    for rule in rules if grouping else ():
+        _, *seconds = timed(lambda by=rule: by.group(angles, chance).labels, times)  # type: ignore[misc]
+        rows.append(Row(clients, f"rule {rule.name}", *seconds, peak()))
         say(rows[-1])
     return rows
 

@@ -117,6 +117,26 @@ def bears_missing_clients(method: str, folder: Path, **settings: Any) -> None:
     _assert_sound(result)
 
 
+def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
+    """Clients that come in the middle or at the end are placed, fine-tune, and are reported apart; also if resumed."""
+    for join_at in (None, 2):
+        late = {**settings, "newcomers": 0.34, "join_at": join_at, "newcomer_epochs": 2}
+        whole = small_run(method, **late, out=str(folder / f"late-{join_at}"))
+        assert whole.newcomers is not None
+        assert len(whole.newcomers["clients"]) == 2
+        assert whole.newcomers["round"] == (join_at or 5)
+        assert whole.newcomers["accuracy"]["L"] > 0
+        assert all((whole.per_client["L"][client] is None) is (not join_at) for client in whole.newcomers["clients"])
+        if whole.groups is not None:
+            assert whole.newcomers["groups"] == [whole.groups[client] for client in whole.newcomers["clients"]]
+        path = folder / f"broken-{join_at}"
+        try:
+            small_run(method, **late, out=str(path), progress=_BreaksOff(9))
+        except _BrokenOff:
+            coterie.resume(path)
+        assert outcome(Result.load(path)) == outcome(whole)
+
+
 def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
     """A federation of one is a federation."""
     _assert_sound(small_run(method, **settings, clients=1, dataset="digits"))
@@ -148,6 +168,7 @@ BATTERY: list[Callable[..., None]] = [
     bears_silence,
     bears_nonsense,
     bears_missing_clients,
+    takes_newcomers,
     takes_one_client,
     needs_nothing_but_messages,
 ]
@@ -160,9 +181,9 @@ class OnTheWire:
         self.inner, self.name = inner, inner.name
         self.bytes = {"down": 0, "up": 0}
 
-    def present(self) -> Mapping[ClientId, int]:
+    def present(self, round: int) -> Mapping[ClientId, int]:
         """Return who is there."""
-        return self.inner.present()
+        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Encode and decode what passes, both ways."""

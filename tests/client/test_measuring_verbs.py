@@ -203,7 +203,7 @@ def test_the_score_of_a_model_that_overflows_is_a_valid_answer(common: bool) -> 
 def test_losses_without_samples() -> None:
     world = World(local_data(train=0))
     reply = world.reply(1, Losses(("a", "b")), Train(PLAN, start=("best",)), a=model(1), b=model(2))
-    assert reply.answer(Compared) == Compared(0, (0.0, 0.0), (0, 0))
+    assert reply.answer(Compared) == Compared(0, (0.0, 0.0), (0, 0), (0, 0))
     assert equal(world.trainer.jobs[-1].start, model(1))
 
 

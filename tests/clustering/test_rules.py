@@ -21,6 +21,7 @@ from coterie.clustering import (
     silhouette,
     tree,
 )
+from coterie.clustering.rules import silhouettes
 
 RULES = [Auto(1.4), Threshold("weighted", "degrees", 5.0), Count("weighted", "degrees", 2), Gap("average"),
          Silhouette("average"), Demo("weighted")]  # fmt: skip
@@ -138,6 +139,16 @@ def test_silhouette_is_that_of_scikit_learn(n: int, seed: int) -> None:
     proximity = np.linalg.norm(points[:, None] - points, axis=-1)
     labels = cut(tree(proximity), count=int(rng.integers(2, n)))
     assert silhouette(proximity, labels) == pytest.approx(silhouette_score(proximity, labels, metric="precomputed"))
+
+
+@pytest.mark.parametrize("linkage", ["average", "centroid"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 40])
+def test_the_silhouettes_of_all_cuts_are_those_of_each(n: int, linkage: str) -> None:
+    points = np.random.default_rng(n).standard_normal((n, 2))
+    proximity = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
+    merges = tree(proximity, linkage)
+    each = {k: silhouette(proximity, cut(merges, count=k)) for k in range(2, n)}
+    assert silhouettes(proximity, merges) == pytest.approx(each)
 
 
 def test_confidence_is_the_gap_around_the_cut() -> None:

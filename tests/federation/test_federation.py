@@ -47,8 +47,8 @@ class Answers:
     def __init__(self, inner: Any, spoil: Any) -> None:
         self.inner, self.spoil = inner, spoil
 
-    def present(self) -> Mapping[int, int]:
-        return self.inner.present()
+    def present(self, round: int) -> Mapping[int, int]:
+        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for reply in self.inner.exchange(requests, deadline):
@@ -71,7 +71,7 @@ def test_cohort_size_is_floor_of_fraction_at_least_one(run: Session, fraction: f
     """⌊0.29 · 100⌋ is 29, although 0.29 * 100 is 28.999…"""
 
     class Hundred:
-        def present(self) -> dict[int, int]:
+        def present(self, round: int) -> dict[int, int]:
             return dict.fromkeys(range(100), 5)
 
     fed = replace(run.fed, engine=Hundred(), fraction=fraction)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_cohort_size_is_floor_of_fraction_at_least_one(run: Session, fraction: f
 
 def test_clients_without_samples_are_never_sampled(run: Session) -> None:
     class Some:
-        def present(self) -> dict[int, int]:
+        def present(self, round: int) -> dict[int, int]:
             return {0: 5, 1: 0, 2: 5, 3: 0}
 
     fed = replace(run.fed, engine=Some(), fraction=1.0)  # type: ignore[arg-type]
@@ -172,8 +172,8 @@ def test_wrong_descriptions_are_ignored(run: Session) -> None:
         return fed.ask({0: request})
 
     assert answers() != {}
-    assert answers(Signed=Signed(np.zeros((64, 3), np.float32))) == {}
-    assert answers(Signed=Signed(np.full((64, 2), np.nan, np.float32))) == {}
+    assert answers(Signed=Signed(np.zeros((64, 3), np.float32), np.full(3, -1))) == {}
+    assert answers(Signed=Signed(np.full((64, 2), np.nan, np.float32), np.full(2, -1))) == {}
     assert answers(Counted=Counted(np.zeros(9, int))) == {}
     assert answers(Counted=Counted(np.full(10, -1))) == {}
     assert fed.events.count == 4

@@ -83,15 +83,21 @@ parts = st.sampled_from(["train", "holdout", "test"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
     "Evaluate": st.builds(Evaluate, texts, parts, floats),
-    "Losses": st.builds(Losses, names, parts, floats),
-    "Signature": st.builds(Signature, integers, st.booleans(), integers, st.text()),
+    "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
+    "Signature": st.builds(
+        Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text()
+    ),
     "ClassCounts": st.builds(ClassCounts),
     "Trained": st.builds(Trained, integers, integers, floats, params, params),
     "Evaluated": st.builds(Evaluated, integers, integers, floats),
     "Compared": st.builds(
-        Compared, integers, st.lists(floats, **several).map(tuple), st.lists(integers, **several).map(tuple)
+        Compared,
+        integers,
+        st.lists(floats, **several).map(tuple),
+        st.lists(integers, **several).map(tuple),
+        st.lists(integers, **several).map(tuple),
     ),
-    "Signed": st.builds(Signed, arrays, st.none() | floats),
+    "Signed": st.builds(Signed, arrays, arrays, st.none() | floats),
     "Counted": st.builds(Counted, arrays),
     "Schedule": schedules,
     "Anchor": anchors,

@@ -120,8 +120,10 @@ def test_layout_in_memory_does_not_matter() -> None:
 
 
 def test_numbers_of_numpy_arrive_as_numbers() -> None:
-    odd = Reply(np.int64(1), 2, (Evaluated(np.int32(5), 3, np.float64(0.25)), Compared(2, (np.float32(0.5),), (2,))))  # type: ignore[arg-type]
-    assert same(wire.decode(wire.encode(odd)), Reply(1, 2, (Evaluated(5, 3, 0.25), Compared(2, (0.5,), (2,)))))
+    odd = Reply(
+        np.int64(1), 2, (Evaluated(np.int32(5), 3, np.float64(0.25)), Compared(2, (np.float32(0.5),), (2,), (1,)))
+    )  # type: ignore[arg-type]
+    assert same(wire.decode(wire.encode(odd)), Reply(1, 2, (Evaluated(5, 3, 0.25), Compared(2, (0.5,), (2,), (1,)))))
 
 
 def test_lists_arrive_as_tuples() -> None:

@@ -1,18 +1,19 @@
-"""What clustered methods share: group once, then one model per group and FedAvg inside it."""
+"""What one-shot methods share: group once, by what clients send; then one model per group (PACFL, FLIS-HC, FLAG)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering import Grouping, Rule, extend
+from coterie.algorithms.groups import Groups
+from coterie.clustering import Grouping, Rule, Threshold, distance_to_groups, extend, matched
 from coterie.federation.checkpoint import Lasting
-from coterie.messages import ClientId, Params, Plan, Train, Trained, weighted_mean
+from coterie.messages import ClientId
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -23,22 +24,25 @@ D = TypeVar("D")
 
 
 @dataclass(kw_only=True)
-class Clustered(ABC, Generic[D]):
+class Clustered(Groups, Generic[D]):
     """Group clients once, by descriptions that they send; then train one model per group (PACFL, Alg. 1).
 
     A method says how clients are described and how far apart two descriptions are.
     """
 
-    transfers: ClassVar[float] = 2.0
     rules: ClassVar[tuple[str, ...]] = ("auto", "degrees", "count", "gap", "demo", "silhouette")
-    """By which the user may ask for groups."""
+
+    assign: Annotated[
+        Literal["frozen", "recluster"],
+        "clients that come later join groups that stay as they are, or all are grouped anew by the same cut",
+    ] = "frozen"
+    found: Annotated[
+        Literal["start", "nearest"], "a group that later ones found begins with θ⁰, or with the nearest group's model"
+    ] = "start"
 
     grouping: Grouping | None = field(init=False, default=None)
     described: dict[ClientId, D] = field(init=False, default_factory=dict)
     """What the clients of the grouping sent, in its order."""
-    start: Params = field(init=False)
-    models: list[Params] = field(init=False, default_factory=list)
-    """One per group."""
     _noise: Floats | None = field(init=False, default=None)
     _sent: Lasting | None = field(init=False, default=None)
 
@@ -61,6 +65,10 @@ class Clustered(ABC, Generic[D]):
         """
         return None
 
+    def form(self, fed: Federation, proximity: Floats) -> Grouping:
+        """Form the groups of all clients described."""
+        return self.rule(fed).group(proximity, self._noise)
+
     def begin(self, fed: Federation) -> None:
         """θ_z ← θ⁰ for all groups z, which are formed of all clients that answer."""
         self.start = fed.initial()
@@ -68,59 +76,53 @@ class Clustered(ABC, Generic[D]):
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Find groups for clients that have none: the first ones form them, later ones join or found."""
-        new = self.describe(fed, clients)
+        new = self.describe(fed, clients) if clients else {}
         if not new:
             return
-        known, rule = list(self.described.values()), self.rule(fed)
+        known = list(self.described.values())
         self.described |= new
         among = self.distances(list(new.values()))
         if self.grouping is None:
             self._noise = self.noise(fed, self.described, among)
-            self.grouping = rule.group(among, self._noise)
+            self.grouping = self.form(fed, among)
+            self.models = [self.start] * self.grouping.n_groups
         else:
             cross = self.distances(list(new.values()), known)
             later = self.noise(fed, self.described, np.hstack([cross, among]))
-            self.grouping = extend(
-                self.grouping, rule.scaled(cross, later, self._noise), rule.scaled(among, later, later)
-            )
+            rule = self.rule(fed)
+            cross, among = rule.scaled(cross, later, self._noise), rule.scaled(among, later, later)
             self._noise = None if self._noise is None or later is None else np.concatenate([self._noise, later])
-        self.models += [self.start] * (self.grouping.n_groups - len(self.models))
+            (self._join if self.assign == "frozen" else self._regroup)(rule, self.grouping, cross, among)
+        self.member = dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
 
-    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""
-        self.place(fed, [client for client in cohort if client not in self.described])
-        groups = self.groups()
-        plan = Train(self.plan(fed))
-        sent = {group: fed.request(plan, model=self.models[group]) for group in {*groups.values()}}
-        replies = fed.ask({client: sent[groups[client]] for client in cohort if client in groups})
-        for group in sent:
-            trained = [reply.answer(Trained) for client, reply in replies.items() if groups[client] == group]
-            if trained:
-                self.models[group] = weighted_mean([t.params for t in trained], [t.samples for t in trained])
+    def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
+        """Groups stay as they are; who is near enough joins, others found new ones (PACFL, Alg. 2 and 3)."""
+        self.grouping = extend(grouping, cross, among)
+        nearest = distance_to_groups(grouping, cross).argmin(axis=1)
+        for group in range(grouping.n_groups, self.grouping.n_groups):
+            founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])
+            self.models.append(self.models[nearest[founder]] if self.found == "nearest" else self.start)
 
-    def plan(self, fed: Federation) -> Plan:
-        """LocalSGD, as the run has it."""
-        return fed.plan
+    def _regroup(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
+        """Cut the tree of all clients at the same height; a group goes on with the model of the old one it is most of.
 
-    def model_for(self, client: ClientId) -> Params:
-        """Return the model of a client's group; of the first group, or θ⁰, for a client that is in none."""
-        if not self.models:
-            return self.start
-        return self.models[self.groups().get(client, 0)]
-
-    def groups(self) -> dict[ClientId, int]:
-        """Return the group of each client that was described."""
-        if self.grouping is None:
-            return {}
-        return {client: int(label) for client, label in zip(self.described, self.grouping.labels, strict=True)}
+        Old clients may change groups: a newcomer can be the bridge between two.
+        """
+        known = list(self.described.values())[: len(grouping.labels)]
+        old = rule.scaled(self.distances(known), None if self._noise is None else self._noise[: len(known)], None)
+        everyone = np.block([[old, cross.T], [cross, among]])
+        self.grouping = Threshold(grouping.linkage, grouping.unit, grouping.threshold).group(everyone)
+        heirs = matched(self.grouping.labels[: len(known)], grouping.labels)
+        self.models = [
+            self.models[heirs[group]] if group in heirs else self.start for group in range(self.grouping.n_groups)
+        ]
 
     def save(self) -> dict[str, Any]:
         """The groups and their models; what clients sent is written once."""
         if self._sent is None or self._sent.value.keys() != {str(client) for client in self.described}:
             self._sent = Lasting({str(client): description for client, description in self.described.items()})
         return {
-            "start": self.start,
-            "models": self.models,
+            **super().save(),
             "described": self._sent,
             "noise": self._noise,
             "grouping": None if self.grouping is None else self.grouping.save(),
@@ -128,6 +130,7 @@ class Clustered(ABC, Generic[D]):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take all of it back."""
-        self.start, self.models, self._noise = state["start"], list(state["models"]), state["noise"]
+        super().load(state)
+        self._noise = state["noise"]
         self.described = {int(client): description for client, description in state["described"].items()}
         self.grouping = None if state["grouping"] is None else Grouping(**state["grouping"])

@@ -27,7 +27,7 @@ class FedAvg:
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
-        request = fed.request(Train(self.plan(fed)), kind="train", **self.sent())
+        request = fed.request(Train(self.plan(fed)), kind="train", models=self.sent())
         replies = fed.ask(dict.fromkeys(cohort, request))
         trained = [reply.answer(Trained) for reply in replies.values()]
         if trained:
@@ -48,6 +48,9 @@ class FedAvg:
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""
         return self.model
+
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers receive θ as everyone does."""
 
     def groups(self) -> None:
         """There are none."""

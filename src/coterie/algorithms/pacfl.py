@@ -33,13 +33,16 @@ class PACFL(Clustered[Signed]):
         Literal["whole", "per-label"] | None,
         "of all samples, or of each label's; by default whole for rules auto, gap and silhouette, else per-label",
     ] = None
+    budget: Annotated[
+        int | None, Ge(1), "vectors of a per-label signature in all, by the labels' shares, instead of p of each"
+    ] = None
     measure: Annotated[
         Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
     ] = None
 
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""
-        samples = [count for count in fed.engine.present().values() if count > 0]
+        samples = [count for count in fed.samples.values() if count > 0]
         return fed.grouping.make(Auto(), samples=float(np.median(samples)) if samples else 0.0)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Signed]:
@@ -48,7 +51,8 @@ class PACFL(Clustered[Signed]):
         self.signature = self.signature or ("whole" if rule.name in WHOLE else "per-label")
         self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
         halves = SPLITS if isinstance(rule, Auto) else 0
-        verb = Signature(self.p, self.signature == "per-label", halves, self.measure)
+        per_label = self.signature == "per-label"
+        verb = Signature(self.p, per_label, budget=self.budget, halves=halves, measure=self.measure)
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb)))
         return {client: reply.answer(Signed) for client, reply in replies.items()}
 
@@ -61,6 +65,5 @@ class PACFL(Clustered[Signed]):
         """Each client's split-half noise, for the rule that is calibrated by it."""
         if not isinstance(self.rule(fed), Auto):
             return None
-        present = fed.engine.present()
         halves = [np.nan if signed.halves is None else signed.halves for signed in described.values()]
-        return noise(halves, [present.get(client, 1) for client in described], proximity)
+        return noise(halves, [fed.samples.get(client, 1) for client in described], proximity)

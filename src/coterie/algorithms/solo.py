@@ -40,6 +40,9 @@ class Solo:
     def model_for(self, client: ClientId) -> None:
         """The server has no model."""
 
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers train alone as everyone does."""
+
     def groups(self) -> None:
         """There are none."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,7 +31,7 @@ from coterie.messages import (
     Verb,
 )
 from coterie.models import initial
-from coterie.similarity import MEASURES, Measure, signature, split_half_distance
+from coterie.similarity import MEASURES, Measure, signature, split_half_distance, vectors_per_label
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, evaluate, losses
 
@@ -91,13 +92,20 @@ class _Turn:
                 return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
 
     def sign(self, verb: Signature) -> Signed:
-        x, labels = self.data.x[self.data.train], self.data.y[self.data.train] if verb.per_label else None
-        vectors = signature(x, verb.p, labels).astype(np.float32)
+        x, y = self.data.x[self.data.train], self.data.y[self.data.train]
+        labels = y if verb.per_label else None
+        parts = {-1: signature(x, verb.p)}
+        if verb.per_label:
+            parts = {
+                c: signature(x[y == c], p) for c, p in vectors_per_label(y, verb.p, verb.share, verb.budget).items()
+            }
+        vectors = np.hstack([*parts.values(), np.zeros((math.prod(x.shape[1:]), 0))]).astype(np.float32)
+        whose = np.repeat(np.array([*parts], np.int64), [part.shape[1] for part in parts.values()])
         if not verb.halves:
-            return Signed(vectors)
+            return Signed(vectors, whose)
         rng = stream(self.request.seed, "halves", self.id)
         apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=_measure(verb.measure), labels=labels)
-        return Signed(vectors, apart)
+        return Signed(vectors, whose, apart)
 
     def model(self, name: str) -> Params:
         """Find a model by the names that verbs use."""
@@ -181,14 +189,14 @@ class _Turn:
 
     def losses(self, verb: Losses) -> Compared:
         x, y = self.data.load_test() if verb.on == "test" else self.data.load(self.samples(verb.on, verb.share))
-        table = np.stack(
-            [losses(self.trainer.logits(self.request.spec, self.model(name), x), y) for name in verb.models]
-        )
+        outputs = [self.trainer.logits(self.request.spec, self.model(name), x) for name in verb.models]
+        table = np.stack([losses(output, y) for output in outputs])
         means = table.mean(axis=1) if len(y) else np.zeros(len(table))
         wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
-        # ties go to the first
-        self.made["best"] = self.model(verb.models[int(means.argmin())])
-        return Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()))
+        correct = tuple(int((output.argmax(axis=1) == y).sum()) for output in outputs)
+        answer = Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
+        self.made["best"] = self.model(verb.models[verb.winner(answer)])
+        return answer
 
 
 def _measure(name: str) -> Measure:

@@ -47,13 +47,16 @@ class EmbeddedEngine:
         faults: Faults | None = None,
         seed: int = 0,
         common_test: CommonTest | None = None,
+        arrivals: Mapping[ClientId, int] | None = None,
     ) -> None:
+        """`arrivals` says in which round clients come that are not there from the beginning."""
         self._clients = []
         for id in range(data.clients):
             first, *rest = (_local(data, train[id], test[id], common_test) for train, test in _phases(data))
             later = {phase.start: local for phase, local in zip(data.drift, rest, strict=True)}
             self._clients.append(Client(id, first, store, trainer, later))
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
+        self._arrivals = arrivals or {}
         self._faults, self._seed = faults or Faults(), seed
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
@@ -63,9 +66,9 @@ class EmbeddedEngine:
     def __exit__(self, *_: object) -> None:
         self._workers.shutdown(cancel_futures=True)
 
-    def present(self) -> Mapping[ClientId, int]:
-        """Return all clients: here nobody leaves."""
-        return self._samples
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        """Return all clients that have come: here nobody leaves."""
+        return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""

@@ -111,6 +111,25 @@ class GroupingSection(Section):
         return Wish(**self.model_dump())
 
 
+class NewcomersSection(Section):
+    """Clients that come late."""
+
+    share: float = setting(0.0, "share of the clients that is held back at first", "--newcomers", ge=0, lt=1)
+    draw: Literal["random", "last"] = setting(
+        "random", "who they are: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
+    )
+    join_at: int | None = setting(None, "the round in which they come; by default when training is over", ge=1)
+    epochs: int = setting(
+        5, "for how long each fine-tunes the model that it receives on coming", "--newcomer-epochs", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> NewcomersSection:
+        if self.join_at is not None and not self.share:
+            raise ValueError("join_at needs newcomers: set share, for instance 0.2")
+        return self
+
+
 class EvaluationSection(Section):
     """When accuracies are measured."""
 
@@ -171,6 +190,7 @@ class Config(Section):
     training: TrainingSection = TrainingSection()
     algorithm: AlgorithmSection = AlgorithmSection()
     grouping: GroupingSection = GroupingSection()
+    newcomers: NewcomersSection = NewcomersSection()
     evaluation: EvaluationSection = EvaluationSection()
     engine: EngineSection = EngineSection()
     faults: FaultsSection = FaultsSection()
@@ -357,6 +377,12 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         _check_wish(
             config.algorithm.name, config.grouping.wish(), getattr(ALGORITHMS[config.algorithm.name], "rules", ())
         )
+    with _told(origins, "newcomers"):
+        if (config.newcomers.join_at or 0) > config.training.rounds:
+            raise CoterieError(
+                f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
+                "leave it out to let them come when training is over"
+            )
     with _told(origins, "model"):
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)

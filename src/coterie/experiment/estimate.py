@@ -15,7 +15,7 @@ from coterie.client import MemoryStore
 from coterie.experiment.config import Config
 from coterie.experiment.progress import Silent
 from coterie.experiment.runner import completed, load_data, make_plan, make_trainer, session
-from coterie.federation.loop import rounds
+from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ModelSpec, Plan
 from coterie.models import initial, parameters
 from coterie.streams import stream
@@ -65,6 +65,7 @@ def estimate(config: Config) -> Estimate:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, config.evaluation.every):
             pass
         run.evaluator.fine_tuned()
+        afterwards(run.fed, run.algorithm, run.evaluator)
         ledger, spec = run.fed.ledger, run.fed.spec
 
     sample = data.train[data.train_parts[0][:200]]

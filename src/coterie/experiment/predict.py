@@ -18,6 +18,7 @@ from coterie.experiment.folder import RunFolder
 from coterie.experiment.plugins import import_plugins
 from coterie.experiment.runner import load_data
 from coterie.federation.checkpoint import load_checkpoint, write_whole
+from coterie.federation.offer import single
 from coterie.messages import ModelSpec
 from coterie.training import Trainer
 
@@ -51,13 +52,14 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
     algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
     algorithm.load(state["algorithm"])
-    own = {} if client is None else DiskStore(folder.clients).load(client, before=state["round"] + 1)
+    last = state["round"] + ("plus" in state)  # newcomers after training train in a round of their own
+    own = {} if client is None else DiskStore(folder.clients).load(client, before=last + 1)
     if "model" in own:
         params, whose = own["model"], f"client {client}'s own model"
     else:
-        received = [algorithm.model_for(i) for i in (range(clients) if client is None else [client])]
+        received = [single(algorithm.model_for(i)) for i in (range(clients) if client is None else [client])]
         if any(model is None for model in received):
-            raise CoterieError("this method keeps no model at the server: name a client that has trained, --client 0")
+            raise CoterieError("there is no one model at the server: name a client that has trained, --client 0")
         if any(model is not received[0] for model in received):
             raise CoterieError("this run has several models: name a client, for instance --client 0")
         params = received[0]  # type: ignore[assignment]

@@ -22,14 +22,15 @@ from coterie.experiment.config import Config, differences
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
-from coterie.experiment.summary import summarise
+from coterie.experiment.summary import newcomers_text, summarise
 from coterie.federation import Algorithm, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import ServerData
-from coterie.federation.loop import rounds
-from coterie.messages import Failure, ModelSpec, Plan, Schedule
+from coterie.federation.loop import afterwards, rounds
+from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
+from coterie.streams import stream
 from coterie.training import CommonTest, Trainer
 
 MEMORY_FOR_STATES = 2**30
@@ -163,6 +164,7 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
         faults=Faults(faults.drop, faults.straggle, faults.hostile),
         seed=seed,
         common_test=test,
+        arrivals=arrivals(config, data),
     )
     with engine:
         fed = Federation(
@@ -175,11 +177,22 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
+            newcomer_epochs=config.newcomers.epochs,
             grouping=config.grouping.wish(),
             drifts=frozenset(phase.start for phase in data.drift),
         )
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         yield Session(fed, algorithm, Evaluator(fed, algorithm))
+
+
+def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
+    """Return in which round each client comes that is held back at first; after training is one more than there are."""
+    wanted, clients = config.newcomers, data.clients
+    held = min(round(wanted.share * clients), clients - 1)
+    if wanted.share and not held:
+        raise CoterieError(f"newcomers: {wanted.share:g} of {clients} clients is less than one: raise it")
+    order = stream(config.run.seed, "newcomers").permutation(clients) if wanted.draw == "random" else range(clients)
+    return {int(client): wanted.join_at or config.training.rounds + 1 for client in [*order][clients - held :]}
 
 
 def _run(
@@ -197,8 +210,7 @@ def _run(
             done, spent = state["round"], state["seconds"]
             algorithm.load(state["algorithm"])
             evaluator.load(state["evaluator"])
-            fed.ledger.load(state["ledger"])
-            fed.events.load(state["events"])
+            fed.load(state["federation"])
             history = folder.cut_metrics(done)
         elif folder is not None:
             folder.clear_traces()
@@ -212,6 +224,7 @@ def _run(
         fed.on_reply = progress.clients
         stack.callback(progress.end)
 
+        told = len(fed.joined)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
             row = None
             seconds = spent + time.monotonic() - began
@@ -223,10 +236,22 @@ def _run(
             if folder is not None:
                 save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
             progress.round(t, row)
+            if len(fed.joined) > told:
+                told = len(fed.joined)
+                progress.phase(f"round {t}: {newcomers_text(fed)}")
 
-        if any(algorithm.model_for(client) is not None for client in fed.clients):
-            progress.phase("fine-tuning the final model on every client (protocol +)")
-        plus = evaluator.fine_tuned()
+        if state is not None and "plus" in state:  # which is written only when newcomers have come after training
+            plus = state["plus"]
+        else:
+            if any(algorithm.model_for(client) is not None for client in fed.clients):
+                progress.phase("fine-tuning the final model on every client (protocol +)")
+            plus = evaluator.fine_tuned()
+            afterwards(fed, algorithm, evaluator)
+        if len(fed.joined) > told:
+            progress.phase(f"after training: {newcomers_text(fed)}")
+            if folder is not None:
+                seconds = spent + time.monotonic() - began
+                save_checkpoint(folder.checkpoint, {**_state(config, data, run, fed.rounds, seconds), "plus": plus})
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.now, "untested", "no test samples: no mean includes it"))
         seconds = spent + time.monotonic() - began
@@ -298,8 +323,7 @@ def _state(config: Config, data: FederatedData, run: Session, round: int, second
         "seconds": seconds,
         "algorithm": run.algorithm.save(),
         "evaluator": run.evaluator.save(),
-        "ledger": run.fed.ledger.save(),
-        "events": run.fed.events.save(),
+        "federation": run.fed.save(),
         "spec": run.fed.spec,
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],

@@ -31,6 +31,7 @@ def summarise(
     """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
     last, groups = history[-1], algorithm.groups()
     labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
+    late = [client for client, how in fed.joined.items() if how.round > fed.rounds]
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -44,15 +45,12 @@ def summarise(
             "plus": plus,
             "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
         },
-        per_client={
-            "L": accuracies(evaluator.own, data.clients),
-            "C": accuracies(evaluator.received, data.clients),
-        },
+        per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
         grouping=_grouping(algorithm),
-        newcomers=None,
+        newcomers=_newcomers(fed, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[_reached(target, history) for target in config.evaluation.targets],
         seconds=seconds,
@@ -63,6 +61,41 @@ def summarise(
         history=history,
         folder=folder,
     )
+
+
+def newcomers_text(fed: Federation) -> str:
+    """Say how the newcomers fared."""
+    founded = sum(how.founded for how in fed.joined.values())
+    text = f"{len(fed.joined)} newcomers" if len(fed.joined) > 1 else "1 newcomer"
+    return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
+
+
+def _per_client(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
+    """Return accuracies by client, under L and C; None for others than these."""
+    return {
+        protocol: accuracies({c: score for c, score in scores.items() if c in set(whose)}, clients)
+        for protocol, scores in (("L", evaluator.own), ("C", evaluator.received))
+    }
+
+
+def _newcomers(fed: Federation, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
+    """Report apart who came late: where they went, and how well their models serve them."""
+    if not fed.joined:
+        return None
+    who = sorted(fed.joined)
+    each = {
+        protocol: [values[client] for client in who]
+        for protocol, values in _per_client(evaluator, clients, who).items()
+    }
+    known = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
+    return {
+        "clients": who,
+        "round": min(how.round for how in fed.joined.values()),
+        "groups": [fed.joined[client].group for client in who],
+        "founded": [client for client in who if fed.joined[client].founded],
+        "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in known.items()},
+        "per_client": each,
+    }
 
 
 def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None) -> float | None:

@@ -2,7 +2,8 @@
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine
-from coterie.federation.federation import Federation
+from coterie.federation.federation import Federation, Joined
 from coterie.federation.ledger import Ledger
+from coterie.federation.offer import Offer, Several, terms
 
-__all__ = ["Algorithm", "Engine", "Federation", "Ledger"]
+__all__ = ["Algorithm", "Engine", "Federation", "Joined", "Ledger", "Offer", "Several", "terms"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.messages import ClientId, Params
+from coterie.federation.offer import Offer
+from coterie.messages import ClientId
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -22,8 +23,12 @@ class Algorithm(Protocol):
         """Ask the cohort, then aggregate what came back."""
         ...
 
-    def model_for(self, client: ClientId) -> Params | None:
+    def model_for(self, client: ClientId) -> Offer | None:
         """Return what this client would receive now; None where the server has no model for it."""
+        ...
+
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Find a place for clients that came after the beginning, so that `model_for` knows them."""
         ...
 
     def groups(self) -> Mapping[ClientId, int] | None:

@@ -13,8 +13,11 @@ class Engine(Protocol):
 
     name: str
 
-    def present(self) -> Mapping[ClientId, int]:
-        """Return the clients that are here now, with the number of training samples each declared."""
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        """Return the clients that are here now, with the number of training samples each declared.
+
+        `round` is what the round of the moment is; a simulation may let clients come in some round.
+        """
         ...
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:

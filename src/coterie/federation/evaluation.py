@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
 from coterie.federation.ledger import EVALUATION
-from coterie.messages import ClientId, Evaluate, Evaluated, Params, Request, Train, Verb
+from coterie.federation.offer import Offer, Several, terms
+from coterie.messages import ClientId, Evaluate, Evaluated, Request, Train, Verb
 from coterie.training import digest
 
 Score = tuple[int, int]
@@ -39,11 +40,11 @@ class Evaluator:
         self._seen: dict[ClientId, str] = {}
         """Digest of the model that the score in `received` belongs to."""
 
-    def evaluate(self) -> Evaluation:
-        """Bring all scores up to date."""
+    def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
+        """Bring all scores up to date, or those of some clients."""
         fed = self.fed
-        models = {client: self.algorithm.model_for(client) for client in fed.clients}
-        names = _digests(models)
+        models = {client: self.algorithm.model_for(client) for client in (clients or fed.clients)}
+        names = _names(models)
         requests: dict[ClientId, Request] = {}
         alike: dict[tuple[bool, str | None], Request] = {}
         for client, model in models.items():
@@ -69,21 +70,22 @@ class Evaluator:
                         self._seen[client] = names[client]
         return Evaluation(_mean(self.own), _mean(self.received), self._global(models, names), self._pooled())
 
-    def _request(self, own: bool, model: Params | None) -> Request:
+    def _request(self, own: bool, offer: Offer | None) -> Request:
         verbs: list[Verb] = [Evaluate("own")] if own else []
-        if model is None:
+        if offer is None:
             return self.fed.request(*verbs, kind=EVALUATION)
-        return self.fed.request(*verbs, Evaluate("model"), kind=EVALUATION, model=model)
+        first, name, models = terms(offer)
+        return self.fed.request(*verbs, *first, Evaluate(name), kind=EVALUATION, models=models)
 
     def fine_tuned(self) -> float | None:
         """Protocol +: every client trains the server's final model once, and is scored with the result."""
-        verbs = Train(self.fed.plan, keep=False, send=False, purpose="fine-tune"), Evaluate("trained")
-        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
-        requests = {
-            client: self.fed.request(*verbs, kind=EVALUATION, model=model)
-            for client, model in models.items()
-            if model is not None
-        }
+        requests = {}
+        for client in self.fed.clients:
+            offer = self.algorithm.model_for(client)
+            if offer is not None:
+                first, name, models = terms(offer)
+                train = Train(self.fed.plan, start=(name,), keep=False, send=False, purpose="fine-tune")
+                requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
         replies = self.fed.ask(requests)
         scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
         return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
@@ -114,13 +116,13 @@ class Evaluator:
         self._seen = {int(client): name for client, name in saved["seen"].items()}
         self.fed.touched = set(saved["touched"])
 
-    def _global(self, models: Mapping[ClientId, Params | None], names: Mapping[ClientId, str]) -> float | None:
+    def _global(self, models: Mapping[ClientId, Offer | None], names: Mapping[ClientId, str]) -> float | None:
         """G, where there is one model for all: on the common test set, else on all clients' parts together."""
-        if len(set(names.values())) != 1 or len(names) != len(models):
+        model = next(iter(models.values()), None)
+        if model is None or isinstance(model, Several) or len(set(names.values())) != 1 or len(names) != len(models):
             return None
         if self.fed.test is None:
             return self._pooled()
-        model = next(model for model in models.values() if model is not None)
         score = self.fed.test.evaluate(self.fed.trainer, self.fed.spec, model)
         return score.correct / score.samples if score.samples else None
 
@@ -142,13 +144,16 @@ def _mean(scores: Mapping[ClientId, Score]) -> float | None:
     return float(np.mean(tested)) if tested else None
 
 
-def _digests(models: Mapping[ClientId, Params | None]) -> dict[ClientId, str]:
-    """Name each client's model by content; models shared by identity are read once."""
+def _names(offers: Mapping[ClientId, Offer | None]) -> dict[ClientId, str]:
+    """Name what each client would receive by its content; models shared by identity are read once."""
     by_identity: dict[int, str] = {}
     names: dict[ClientId, str] = {}
-    for client, model in models.items():
-        if model is not None:
+    for client, offer in offers.items():
+        if offer is None:
+            continue
+        models = offer.models if isinstance(offer, Several) else (offer,)
+        for model in models:
             if id(model) not in by_identity:
                 by_identity[id(model)] = digest(model)
-            names[client] = by_identity[id(model)]
+        names[client] = " ".join(by_identity[id(model)] for model in models)
     return names

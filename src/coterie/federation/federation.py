@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from coterie.clustering import Wish
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.ledger import EVALUATION, Ledger
+from coterie.federation.offer import Offer, single
 from coterie.federation.validation import fault
 from coterie.messages import (
     Array,
@@ -43,6 +45,16 @@ class ServerData:
     y: npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Joined:
+    """How a client came into the federation after its beginning."""
+
+    round: int
+    group: int | None
+    founded: bool
+    """Whether no group was near enough, so that a new one was founded."""
+
+
 @dataclass
 class Training:
     """What a round of local training looked like from the server."""
@@ -58,9 +70,9 @@ class Training:
         """Mean over clients, or None where nobody trained."""
         return self.loss / self.replies if self.replies else None
 
-    def discrepancy(self, model_for: Callable[[ClientId], Params | None]) -> float | None:
+    def discrepancy(self, model_for: Callable[[ClientId], Offer | None]) -> float | None:
         """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4)."""
-        models = {client: model_for(client) for client in self.returned}
+        models = {client: single(model_for(client)) for client in self.returned}
         apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
         return sum(apart) / len(apart) if apart else None
 
@@ -81,6 +93,8 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    newcomer_epochs: int = 5
+    """For how long clients that come late fine-tune what they receive."""
     grouping: Wish = field(default_factory=Wish)
     """What was asked for of methods that form groups."""
     drifts: frozenset[int] = frozenset()
@@ -94,20 +108,37 @@ class Federation:
     """Of the round of the moment."""
     touched: set[ClientId] = field(default_factory=set)
     """Clients whose own model may have changed since they were last evaluated."""
+    admitted: set[ClientId] = field(default_factory=set)
+    """Who takes part; others that are here are newcomers."""
+    joined: dict[ClientId, Joined] = field(default_factory=dict)
+    """How those came in who were not there from the beginning."""
     _kept: dict[ClientId, int] = field(default_factory=dict)
     """The last round in which each client was asked to keep what it trains."""
     on_reply: Callable[[int, int], None] = lambda done, total: None
     """Told after each reply how many of how many have come."""
 
+    def __post_init__(self) -> None:
+        self.admitted |= set(self.engine.present(0))
+
+    @property
+    def samples(self) -> Mapping[ClientId, int]:
+        """Training samples of all who are here, newcomers too."""
+        return self.engine.present(self.now)
+
     @property
     def clients(self) -> list[ClientId]:
-        """All clients that are here, in order."""
-        return sorted(self.engine.present())
+        """All clients that are here and take part, in order."""
+        return sorted(client for client in self.samples if client in self.admitted)
 
     @property
     def trainable(self) -> list[ClientId]:
-        """The clients that are here and have something to train on, in order."""
-        return sorted(client for client, samples in self.engine.present().items() if samples > 0)
+        """The clients that take part and have something to train on, in order."""
+        return sorted(client for client, samples in self.samples.items() if samples > 0 and client in self.admitted)
+
+    @property
+    def newcomers(self) -> list[ClientId]:
+        """Who is here but does not take part yet, in order."""
+        return sorted(client for client in self.samples if client not in self.admitted)
 
     def cohort(self, round: int) -> list[ClientId]:
         """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
@@ -120,12 +151,21 @@ class Federation:
         """Return the common start θ⁰, or others for methods that start several models."""
         return initial(self.spec, self.seed, which)
 
-    def request(self, *verbs: Verb, kind: str | None = None, **models: Params) -> Request:
+    def request(
+        self,
+        *verbs: Verb,
+        model: Params | None = None,
+        models: Mapping[str, Params] | None = None,
+        kind: str | None = None,
+        spec: ModelSpec | None = None,
+    ) -> Request:
         """Put verbs, and the models that they name, into a request of this round.
 
-        `kind` is the heading under which the bytes are counted, by default that of the verbs.
+        `model` is short for models={"model": …}. `kind` is the heading under which the bytes are counted, by default
+        that of the verbs; `spec` another network than the run's.
         """
-        return Request(self.now, self.seed, self.spec, verbs, models, kind or _kind(verbs))
+        sent = {**(models or {}), **({} if model is None else {"model": model})}
+        return Request(self.now, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
@@ -148,7 +188,7 @@ class Federation:
                 continue
             request = requests[answer.client]
             self.ledger.count(request.kind, answer.client, self.now, up=wire.size(answer))
-            wrong = fault(request, answer, self._template)
+            wrong = fault(request, answer, initial(request.spec, self.seed))
             if wrong:
                 failures.append(Failure(answer.client, self.now, "invalid", wrong))
             else:
@@ -165,9 +205,21 @@ class Federation:
         """Run a model on samples that the server owns."""
         return self.trainer.logits(self.spec, params, x)
 
-    @property
-    def _template(self) -> Params:
-        return initial(self.spec, self.seed)
+    def save(self) -> dict[str, Any]:
+        """Return what has happened so far, as plain data."""
+        return {
+            "ledger": self.ledger.save(),
+            "events": self.events.save(),
+            "admitted": sorted(self.admitted),
+            "joined": {str(client): asdict(how) for client, how in self.joined.items()},
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save` returned."""
+        self.ledger.load(state["ledger"])
+        self.events.load(state["events"])
+        self.admitted = set(state["admitted"])
+        self.joined = {int(client): Joined(**how) for client, how in state["joined"].items()}
 
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""

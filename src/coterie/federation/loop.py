@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import Federation, Training
+from coterie.federation.newcomers import admit
 
 
 def rounds(
@@ -27,5 +28,14 @@ def rounds(
         if t in fed.drifts:
             evaluator.forget()
         algorithm.round(fed, fed.cohort(t))
+        admit(fed, algorithm)
         due = t == fed.rounds or (every > 0 and t % every == 0)
         yield t, evaluator.evaluate() if due else None
+
+
+def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
+    """Admit who comes when training is over, and measure their accuracy; that of the others stays as it was."""
+    fed.now = fed.rounds + 1
+    newcomers = admit(fed, algorithm)
+    if newcomers:
+        evaluator.evaluate(newcomers)

@@ -53,23 +53,35 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
             if not 0 <= answer.correct <= answer.samples or not math.isfinite(answer.loss):
                 return "impossible numbers"
         case Losses(), Compared():
-            if not len(answer.losses) == len(answer.wins) == len(verb.models):
+            if not len(answer.losses) == len(answer.wins) == len(answer.correct) == len(verb.models):
                 return f"{len(answer.losses)} losses for {len(verb.models)} models"
             if not all(math.isfinite(loss) for loss in answer.losses) or sum(answer.wins) != answer.samples:
                 return "impossible numbers"
+            if not all(0 <= number <= answer.samples for number in (*answer.wins, *answer.correct)):
+                return "impossible numbers"
         case Signature(), Signed():
             features = math.prod(request.spec.shape)
-            most = verb.p * (request.spec.classes if verb.per_label else 1)
+            classes = request.spec.classes if verb.per_label else 1
+            most = (
+                max(verb.budget, classes) if verb.budget else (features * classes if verb.share else verb.p * classes)
+            )
             if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
             if not np.isfinite(answer.vectors).all():
                 return "a number is not finite"
+            if answer.labels.shape != answer.vectors.shape[1:] or not _labels(answer.labels, verb, request):
+                return "labels that do not belong to the vectors"
             if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
                 return f"halves {answer.halves} degrees apart"
         case _, Counted():
             if answer.counts.shape != (request.spec.classes,) or not _counts(answer.counts):
                 return f"counts of shape {answer.counts.shape} for {request.spec.classes} classes"
     return None
+
+
+def _labels(labels: Array, verb: Signature, request: Request) -> bool:
+    low, high = (0, request.spec.classes - 1) if verb.per_label else (-1, -1)
+    return bool(np.issubdtype(labels.dtype, np.integer) and ((labels >= low) & (labels <= high)).all())
 
 
 def _counts(counts: Array) -> bool:

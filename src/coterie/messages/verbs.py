@@ -52,14 +52,26 @@ class Losses:
     on: Part = "train"
     share: float = 0.1
     """Of the training samples, where `on` is the hold-out."""
+    by: Literal["loss", "accuracy"] = "loss"
+    """What makes a model the best."""
+
+    def winner(self, answer: Compared) -> int:
+        """Return the position of the best model; of equals, the first."""
+        scores = answer.losses if self.by == "loss" else [-number for number in answer.correct]
+        return min(range(len(scores)), key=lambda k: scores[k])
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Describe the training data by the first `p` left singular vectors of the raw samples, whole or per label."""
+    """Describe the training data by the first left singular vectors of the raw samples, whole or per label."""
 
     p: int = 3
+    """How many vectors, of all samples or of each label's."""
     per_label: bool = False
+    share: float | None = None
+    """If given, per label this share of its samples, rounded, at least 1, instead of `p`."""
+    budget: int | None = None
+    """If given, so many vectors in all, divided among labels in proportion to their samples, instead of `p`."""
     halves: int = 0
     """Cut the samples in two so many times, and tell how far apart the halves' signatures are."""
     measure: str = "theta1"
@@ -101,6 +113,9 @@ class Compared:
     samples: int
     losses: tuple[float, ...]
     wins: tuple[int, ...]
+    """Samples on which each model has the smallest loss."""
+    correct: tuple[int, ...]
+    """Samples that each model labels right."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,8 @@ class Signed:
 
     vectors: Array
     """(features, vectors)."""
+    labels: Array
+    """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
     halves: float | None = None
     """Mean distance of halves in degrees; None where it was not asked for or there are too few samples."""
 

@@ -44,8 +44,22 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
         + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
     )
     console.print(table)
+    for result in results:
+        if result["newcomers"]:
+            console.print(_newcomers(result))
     console.print(LEGEND)
     return text.getvalue()
+
+
+def _newcomers(result: Mapping[str, Any]) -> str:
+    """Return a line on those who came late."""
+    late = result["newcomers"]
+    when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
+    founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
+    return (
+        f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: L {_percent(late['accuracy']['L'])}, "
+        f"C {_percent(late['accuracy']['C'])}{founded}"
+    )
 
 
 def _percent(fraction: float | None) -> str:

@@ -2,7 +2,7 @@
 
 | what is compared | functions | paper |
 |---|---|---|
-| samples | `signature`, `principal_angles` | PACFL |
+| samples | `signature`, `vectors_per_label`, `principal_angles` | PACFL |
 | halves of the samples | `split_half_distance` | ours |
 | predictions on the server's samples | `inference_similarity` | FLIS |
 | updates | `update_cosines`, `cosine_features`, `edc`, `madc` | FedGroup |
@@ -17,7 +17,7 @@ from coterie.similarity.angles import MEASURES, Measure, principal_angles
 from coterie.similarity.classwise import Scales, classwise_angles, gradient_angles, mixed_proximity
 from coterie.similarity.halves import split_half_distance
 from coterie.similarity.inference import inference_similarity
-from coterie.similarity.signatures import signature
+from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.updates import cosine_features, edc, madc, update_cosines
 
 __all__ = [
@@ -35,4 +35,5 @@ __all__ = [
     "signature",
     "split_half_distance",
     "update_cosines",
+    "vectors_per_label",
 ]

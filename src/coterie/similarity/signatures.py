@@ -43,6 +43,35 @@ def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None)
     return np.hstack([_singular_vectors(samples[y == label], p) for label in np.unique(y)])
 
 
+def vectors_per_label(
+    labels: npt.ArrayLike, p: int, share: float | None = None, budget: int | None = None
+) -> dict[int, int]:
+    """Return how many vectors a per-label signature takes of each label, in increasing label order.
+
+    `p` of each; or with `share` that share of its samples, rounded, at least 1 (FLAG); or with `budget` so many in
+    all, in proportion to samples by largest remainders, at least 1 each (PACFL for Dirichlet partitions).
+
+    >>> vectors_per_label([4] * 70 + [7] * 30, p=3)
+    {4: 3, 7: 3}
+    >>> vectors_per_label([4] * 70 + [7] * 30, p=3, share=0.05)
+    {4: 4, 7: 2}
+    >>> vectors_per_label([4] * 70 + [7] * 30, p=3, budget=20)
+    {4: 14, 7: 6}
+    """
+    values, counts = np.unique(np.asarray(labels), return_counts=True)
+    if budget is not None and len(values):
+        exact = budget * counts / counts.sum()
+        each = np.maximum(np.floor(exact).astype(int), 1)
+        for label in np.argsort(-(exact - np.floor(exact)), kind="stable"):
+            if each.sum() < budget and exact[label] >= 1:
+                each[label] += 1
+    elif share is not None:
+        each = np.maximum(np.floor(share * counts + 0.5).astype(int), 1)
+    else:
+        each = np.full(len(values), p)
+    return {int(value): int(number) for value, number in zip(values, each, strict=True)}
+
+
 def _singular_vectors(samples: npt.NDArray[Any], p: int) -> Floats:
     """Work on the smaller of the two Gram matrices, which is much cheaper than a thin SVD."""
     count, features = samples.shape

@@ -1,0 +1,76 @@
+"""Iterative federated clustering (IFCA, Ghosh et al., NeurIPS 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.groups import Groups, usual_number
+from coterie.federation.offer import Several, terms
+from coterie.messages import ClientId, Train, Trained
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("ifca")
+@dataclass(kw_only=True)
+class IFCA(Groups):
+    """K models, all sent to the cohort; each client trains the one that fits its data best."""
+
+    criterion: Annotated[
+        Literal["train-loss", "test-accuracy"],
+        "by which a client chooses; test-accuracy is PACFL's code, which looks at the test samples (a leak)",
+    ] = "train-loss"
+    weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
+    init_retry: Annotated[
+        int, Ge(0), "draw new initial models, up to so often, while too few clients choose one of them (IFCA's guard)"
+    ] = 0
+
+    def begin(self, fed: Federation) -> None:
+        """θ_k ← different random models: were they equal, everyone would choose the first."""
+        self.start, K = fed.initial(), usual_number(fed)
+        for attempt in range(self.init_retry + 1):
+            self.models = [fed.initial(attempt * K + k) for k in range(K)]
+            if attempt == self.init_retry:
+                break
+            self.place(fed, fed.trainable)
+            share = np.bincount(list(self.member.values()), minlength=K) / max(len(self.member), 1)
+            if share.min() >= (0.35 if K == 2 else 0.4 / K):
+                break
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
+        offer = self.offer()
+        first, best, models = terms(offer)
+        request = fed.request(*first, Train(self.plan(fed), start=(best,)), models=models)
+        replies = fed.ask(dict.fromkeys(cohort, request))
+        self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+        self.average({client: reply.answer(Trained) for client, reply in replies.items()}, self.weights == "equal")
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Newcomers download the K models and choose."""
+        offer = self.offer()
+        first, _, models = terms(offer)
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
+        self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+
+    def offer(self, last: int | None = None) -> Several:
+        """All models, and how clients choose."""
+        if self.criterion == "train-loss":
+            return Several(tuple(self.models), "train", "loss", last)
+        return Several(tuple(self.models), "test", "accuracy", last)
+
+    def model_for(self, client: ClientId) -> Several:
+        """Everyone receives all models."""
+        return self.offer(self.member.get(client))
+
+    @property
+    def transfers(self) -> float:  # type: ignore[override]
+        """K models down, one up."""
+        return len(self.models) + 1.0

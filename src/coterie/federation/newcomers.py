@@ -1,0 +1,53 @@
+"""The door for clients that come late: the same for every method, in simulation and in deployment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coterie.federation.algorithm import Algorithm
+from coterie.federation.federation import Federation, Joined
+from coterie.federation.offer import single, terms
+from coterie.messages import ClientId, Train
+
+NEWCOMER = "newcomer"
+"""The heading under which the ledger counts what newcomers' first training costs."""
+
+
+def admit(fed: Federation, algorithm: Algorithm) -> dict[ClientId, Joined]:
+    """Take in who has come since: the method places them, and they fine-tune the model that they then receive.
+
+    They are in cohorts from the next round on.
+    """
+    newcomers = fed.newcomers
+    if not newcomers:
+        return {}
+    old = set((algorithm.groups() or {}).values())
+    able = [client for client in newcomers if fed.samples[client] > 0]
+    algorithm.admit(fed, able)
+    fed.admitted |= set(newcomers)
+    if fed.newcomer_epochs:
+        _fine_tune(fed, algorithm, able)
+    groups = algorithm.groups() or {}
+    joined = {
+        client: Joined(fed.now, groups.get(client), client in groups and groups[client] not in old)
+        for client in newcomers
+    }
+    fed.joined |= joined
+    return joined
+
+
+def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
+    """Train on one's own samples what one would receive, laid over one's own model; it becomes one's own."""
+    plan = replace(fed.plan, epochs=fed.newcomer_epochs)
+    requests = {}
+    for client in clients:
+        offer = algorithm.model_for(client)
+        offer = single(offer) or offer  # of several models, the one that the client took when it was placed
+        if offer is None:
+            train = Train(plan, start=("own",), send=False, purpose="newcomer")
+            requests[client] = fed.request(train, kind=NEWCOMER)
+        else:
+            first, name, models = terms(offer)
+            train = Train(plan, start=("own", name), send=False, purpose="newcomer")
+            requests[client] = fed.request(*first, train, kind=NEWCOMER, models=models)
+    fed.ask(requests)
