@@ -9,7 +9,19 @@ from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut,
 from coterie.clustering.k_means import KMeans, k_means
 from coterie.clustering.newcomers import distance_to_groups, extend, matched
 from coterie.clustering.rows import row_groups
-from coterie.clustering.rules import Auto, Count, Demo, Gap, Rule, Silhouette, Threshold, granularity_for, silhouette
+from coterie.clustering.rules import (
+    Auto,
+    Count,
+    Demo,
+    Gap,
+    Rule,
+    Silhouette,
+    Threshold,
+    Trial,
+    elbow,
+    granularity_for,
+    silhouette,
+)
 
 __all__ = [
     "LINKAGES",
@@ -24,6 +36,7 @@ __all__ = [
     "RuleName",
     "Silhouette",
     "Threshold",
+    "Trial",
     "Wish",
     "adjusted_rand_index",
     "bipartition",
@@ -32,6 +45,7 @@ __all__ = [
     "condensed",
     "cut",
     "distance_to_groups",
+    "elbow",
     "extend",
     "granularity_for",
     "heights",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from coterie.clustering.rules import Auto, Count, Demo, Gap, Rule, Silhouette, Threshold
 
-RuleName = Literal["auto", "degrees", "count", "gap", "demo", "silhouette"]
+RuleName = Literal["auto", "degrees", "count", "gap", "demo", "silhouette", "trial"]
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]
 
 
@@ -55,17 +55,22 @@ class Wish:
     def make(self, default: Rule, samples: float = math.inf) -> Rule:
         """Return the rule that was asked for, or the method's own; with the linkage that was asked for.
 
-        `samples` per client sets the default of `auto`'s factor.
+        `samples` per client sets the default of `auto`'s factor. A method whose own rule is not `auto` has one
+        linkage for all rules; beside `auto`, the rules of PACFL's paper go with WPGMA, others with UPGMA.
         """
+        calibrated = isinstance(default, Auto)
         unit: str = getattr(default, "unit", "degrees")
+        told, found = ("weighted", "average") if calibrated else (default.linkage, default.linkage)
+        own = replace(default, samples=samples) if isinstance(default, Auto) else default
         rules: dict[RuleName | None, Rule] = {
-            None: replace(default, samples=samples) if isinstance(default, Auto) else default,
+            None: own,
             "auto": Auto(self.granularity, samples=samples),
-            "degrees": Threshold("weighted", unit, self.threshold or 0.0),
-            "count": Count("weighted", unit, self.groups or 1),
-            "gap": Gap("average", unit),
-            "demo": Demo("weighted", unit),
-            "silhouette": Silhouette("average", unit),
+            "degrees": Threshold(told, unit, self.threshold or 0.0),
+            "count": Count(told, unit, self.groups or 1),
+            "gap": Gap(found, unit),
+            "demo": Demo(told, unit),
+            "silhouette": Silhouette(found, unit),
+            "trial": own,  # whose own rule it is
         }
         rule = rules[self.named]
         return rule if self.linkage is None else replace(rule, linkage=self.linkage)  # type: ignore[type-var]

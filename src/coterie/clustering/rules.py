@@ -1,12 +1,13 @@
 """Rules: from proximities to groups, with the reason.
 
 A rule says where to cut a tree of merges. `auto` finds the cut from the clients' own noise; `gap`, `silhouette` and
-`demo` find it from the proximities alone; `threshold` and `count` are told.
+`demo` find it from the proximities alone; `threshold` and `count` are told; `trial` tries.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -199,6 +200,53 @@ class Demo(_Plain):
         labels = cut(merges, threshold=threshold)
         told = f"Just below {threshold:.3g} {self.unit} the number of groups jumps by more than one"
         return _grouping(self, proximity, merges, labels, threshold, told)
+
+
+@dataclass(frozen=True)
+class Trial(_Plain):
+    """Try cuts from one group to many, and take the one after which more groups gain little (FLAG)."""
+
+    score: Callable[[Ints], float] = lambda labels: 0.0
+    """How good groups are, for instance the accuracy of models that were trained by them."""
+    step: float = 0.1
+    """Cuts are tried at 1, 1 − step, … 0 of the largest proximity that there can be, 1."""
+    name: ClassVar[str] = "trial"
+
+    def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
+        """Groups that repeat themselves are tried once."""
+        merges = tree(proximity, self.linkage)
+        cuts: dict[int, float] = {}  # the highest threshold for each number of groups
+        for threshold in np.arange(1.0, -self.step / 2, -self.step):
+            cuts.setdefault(int(number_of_groups(merges, threshold)), float(threshold))
+        counts = sorted(cuts)
+        labels = [cut(merges, threshold=cuts[count]) for count in counts]
+        scores = [self.score(each) for each in labels]
+        best = elbow(counts, scores)
+        tried = ", ".join(f"{count}: {score:.3f}" for count, score in zip(counts, scores, strict=True))
+        told = f"A trial of each cut scored (groups: score) {tried}; beyond {counts[best]} the gain is small"
+        return _grouping(self, proximity, merges, labels[best], cuts[counts[best]], told)
+
+
+def elbow(counts: Sequence[int], scores: Sequence[float]) -> int:
+    """Return the position of the count, ascending, after which scores gain little.
+
+    With both axes scaled to 0 … 1 it is the point farthest above the line from the first to the last, or where none is
+    above it, the best; and then the first whose score is within 0.01 of that one's.
+
+    >>> elbow([1, 2, 4, 9], [0.50, 0.60, 0.80, 0.82])
+    2
+    >>> elbow([1, 2, 4, 9], [0.80, 0.80, 0.79, 0.70])
+    0
+    >>> elbow([1, 5, 9], [0.5, 0.5, 0.9])
+    2
+    """
+    x, y = np.asarray(counts, np.float64), np.asarray(scores, np.float64)
+    knee = int(y.argmax())
+    if len(x) > 2 and np.ptp(y) > 0:
+        along, up = (x - x[0]) / (x[-1] - x[0]), (y - y.min()) / np.ptp(y)
+        above = up - (up[0] + along * (up[-1] - up[0]))
+        knee = int(above.argmax()) if above.max() > 1e-9 else knee
+    return int(np.flatnonzero(y >= y[knee] - 0.01)[0])
 
 
 def silhouette(proximity: Floats, labels: Ints) -> float:

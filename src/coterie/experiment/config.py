@@ -88,7 +88,8 @@ class GroupingSection(Section):
 
     rule: RuleName | None = setting(
         None,
-        "auto: from the clients' noise; degrees: a threshold; count: a number; gap, silhouette, demo: see the docs",
+        "auto: from the clients' noise; degrees: a threshold; count: a number; gap, silhouette, demo, trial: see the "
+        "docs",
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance")
     groups: int | None = setting(None, "rule count: how many groups", ge=1)

@@ -26,6 +26,7 @@ class Result:
     true_groups: list[int] | None
     ari: float | None
     grouping: dict[str, Any] | None
+    memberships: list[Any] | None
     newcomers: dict[str, Any] | None
     traffic: dict[str, Any]
     targets: list[dict[str, Any]]

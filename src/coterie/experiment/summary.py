@@ -49,6 +49,7 @@ def summarise(
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
+        memberships=_memberships(algorithm, data.clients),
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
@@ -104,6 +105,15 @@ def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None)
         return None
     both = [(found, true) for found, true in zip(labels, truth, strict=True) if found is not None]
     return adjusted_rand_index(*zip(*both, strict=True)) if both else None
+
+
+def _memberships(algorithm: Algorithm, clients: int) -> list[Any] | None:
+    """Return each client's shares in groups, or the groups that it is in, where a method has more than one for it."""
+    found = getattr(algorithm, "memberships", None)
+    if found is None:
+        return None
+    known = found()
+    return [known.get(client) for client in range(clients)]
 
 
 def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:

@@ -224,10 +224,10 @@ class Federation:
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
-            if isinstance(verb, Train) and isinstance(answer, Trained):
+            if isinstance(verb, Train) and verb.keep and isinstance(answer, Trained):
                 self.training.replies += 1
                 self.training.loss += answer.loss
-                if verb.keep and verb.send is True:
+                if verb.send is True:
                     self.training.returned[reply.client] = answer.params
 
 

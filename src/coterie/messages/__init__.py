@@ -1,7 +1,7 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
 from coterie.messages.envelope import ClientId, Failure, Reply, Request
-from coterie.messages.params import Array, Params, distance, frozen, is_finite, weighted_mean
+from coterie.messages.params import Array, Params, distance, frozen, is_finite, update, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
 from coterie.messages.verbs import (
@@ -48,5 +48,6 @@ __all__ = [
     "distance",
     "frozen",
     "is_finite",
+    "update",
     "weighted_mean",
 ]

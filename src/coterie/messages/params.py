@@ -45,6 +45,12 @@ def frozen(params: dict[str, Array]) -> dict[str, Array]:
     return params
 
 
+def update(trained: Params, start: Params) -> npt.NDArray[np.float32]:
+    """Return Δ = θ_i − θ as one vector, over the floating-point tensors in their order."""
+    floating = [name for name, value in start.items() if np.issubdtype(value.dtype, np.floating)]
+    return np.concatenate([np.subtract(trained[name], start[name], dtype=np.float32).ravel() for name in floating])
+
+
 def distance(a: Params, b: Params) -> float:
     """Return the Euclidean distance of two models over their floating-point tensors."""
     squares = 0.0

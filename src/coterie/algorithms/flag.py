@@ -1,0 +1,133 @@
+"""Clustering by class-wise data angles and gradients, with a search for the cut (FLAG)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.clustered import Clustered, Floats
+from coterie.algorithms.trial import FederatedTrial
+from coterie.clustering import Rule, Trial
+from coterie.messages import (
+    Array,
+    ClassCounts,
+    ClientId,
+    Counted,
+    ModelSpec,
+    Signature,
+    Signed,
+    Train,
+    Trained,
+    update,
+)
+from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_proximity
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+Description = Mapping[str, Array]
+"""``vectors`` with their ``labels``, ``counts`` per class, and the ``update`` Δ."""
+
+
+@algorithm("flag")
+@dataclass(kw_only=True)
+class FLAG(Clustered[Description]):
+    """One model per group of clients whose data and first gradients both point the same way."""
+
+    rules: ClassVar[tuple[str, ...]] = ("trial", "degrees", "count", "gap", "silhouette")
+
+    beta: Annotated[float, Ge(0), Le(1), "share of the data angles in the mixture; 1: data only, 0: gradients only"] = (
+        0.5
+    )
+    delta: Annotated[float, Ge(0), Le(1), "range of the class weights, 1 ± delta; 0: no weights"] = 0.5
+    share: Annotated[float, Gt(0), Le(1), "singular vectors per class, as a share of its samples"] = 0.01
+    warmup: Annotated[int, Ge(1), "local epochs before the gradients are taken"] = 20
+    missing_angle: Annotated[float, Ge(0), Le(180), "degrees for a class that only one of two clients has"] = 180.0
+    onesided_weight: Annotated[float, Ge(0), "weight of such a class"] = 1.0
+    eps_mode: Annotated[Literal["log1p", "paper"], "weights by ln(n + 1), or by ln(n + ε) as printed"] = "log1p"
+    step: Annotated[float, Gt(0), Le(1), "trial: between two cuts that are tried, from 1 to 0"] = 0.1
+    trial_clients: Annotated[int, Ge(1), "trial: clients that take part"] = 30
+    trial_rounds: Annotated[int, Ge(1), "trial: rounds"] = 5
+    trial_epochs: Annotated[
+        int | None, Ge(1), "trial: local epochs per round; by default 1, more where clients have under 200 samples"
+    ] = None
+    trial_holdout: Annotated[float, Gt(0), Lt(1), "trial: share of the samples that are held out to score"] = 0.1
+    trial_model: Annotated[
+        Literal["light", "same"], "trial: a perceptron with 64 hidden units, or the network of the run"
+    ] = "light"
+
+    scales: Scales | None = field(init=False, default=None)
+    """Of the first clients; those who come later are measured by them."""
+
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
+        """Ask each client for U_ic of its classes c, its class counts n_ic, and Δ_i after some epochs from θ⁰."""
+        warmup = Train(replace(fed.plan, epochs=self.warmup), start=("initial",), keep=False, purpose="warm-up")
+        request = fed.request(Signature(per_label=True, share=self.share), ClassCounts(), warmup, kind="describe")
+        described: dict[ClientId, Description] = {}
+        for client, reply in fed.ask(dict.fromkeys(clients, request)).items():
+            signed = reply.answer(Signed)
+            described[client] = {
+                "vectors": signed.vectors,
+                "labels": signed.labels,
+                "counts": reply.answer(Counted).counts,
+                "update": update(reply.answer(Trained).params, self.start),
+            }
+        return described
+
+    def distances(self, a: Sequence[Description], b: Sequence[Description] | None = None) -> Floats:
+        """A = β V̂ + (1 − β) Ĝ (Eqs. 2 to 6)."""
+        V = classwise_angles(
+            *_by_class(a),
+            None if b is None else _by_class(b),
+            delta=self.delta,
+            missing_angle=self.missing_angle,
+            eps_mode=self.eps_mode,
+            onesided_weight=self.onesided_weight,
+            scales=self.scales,
+        )
+        G = gradient_angles([d["update"] for d in a], None if b is None else [d["update"] for d in b])
+        if self.scales is None:
+            self.scales = Scales.of(V, G, _by_class(a)[1], self.eps_mode)
+        return mixed_proximity(V, G, self.beta, self.scales)
+
+    def rule(self, fed: Federation) -> Rule:
+        """The cut search, unless another rule was asked for."""
+        samples = np.median([max(count, 1) for count in fed.samples.values()])
+        trial = FederatedTrial(
+            fed,
+            list(self.described),
+            self.light(fed),
+            self.trial_clients,
+            self.trial_rounds,
+            self.trial_epochs or math.ceil(200 / max(samples, 1)),
+            self.trial_holdout,
+        )
+        return fed.grouping.make(Trial("average", "of the largest angle", trial.score, self.step))
+
+    def light(self, fed: Federation) -> ModelSpec:
+        """Return the network of the trial."""
+        if self.trial_model == "same" or fed.spec.name == "lstm":
+            return fed.spec
+        return ModelSpec("mlp", fed.spec.shape, fed.spec.classes, {"hidden": 64})
+
+    def save(self) -> dict[str, Any]:
+        """The scales too."""
+        return {**super().save(), "scales": None if self.scales is None else asdict(self.scales)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take all of it back."""
+        super().load(state)
+        self.scales = None if state["scales"] is None else Scales(**state["scales"])
+
+
+def _by_class(described: Sequence[Description]) -> tuple[list[dict[int, Array]], Array]:
+    """Return each client's vectors by class, and all class counts, (clients, C)."""
+    counts = np.stack([d["counts"] for d in described])
+    vectors = [{int(c): d["vectors"][:, d["labels"] == c] for c in np.flatnonzero(d["counts"])} for d in described]
+    return vectors, counts
