@@ -1,7 +1,10 @@
 """PACFL: what it is at its two ends, that groups are what its signatures say, and who comes late."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,3 +100,75 @@ def test_a_resumed_run_has_the_same_groups(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "a" / "result.json").read_text())
     assert saved["grouping"]["rule"] == "auto"
     assert len(list((tmp_path / "a").glob("checkpoint-*.safetensors"))) == 1
+
+
+@contextmanager
+def federation(**settings: Any) -> Iterator[tuple[Any, Any]]:
+    config = settings_to_config(None, {"algorithm": "pacfl", **SMALL, "clients": 16, **settings})
+    data = load_data(config)
+    config = completed(config, data)
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+        run.algorithm.start = run.fed.initial()
+        yield run.fed, run.algorithm
+
+
+@pytest.mark.parametrize("rule", [{}, {"threshold": 12.0, "linkage": "average"}])
+def test_grouping_anew_is_what_grouping_all_at_once_would_be(rule: dict[str, Any]) -> None:
+    """Same cut, and the cross block of distances, which the paper's Alg. 2 forgets, is there."""
+    with federation(algorithm_options={"assign": "recluster"}, **rule) as (fed, method):
+        method.place(fed, list(range(11)))
+        first, models = dict(method.member), [{"w": np.float32(k)} for k in range(len(method.models))]
+        method.models = list(models)
+        threshold = method.grouping.threshold
+        method.place(fed, list(range(11, 16)))
+        assert method.grouping.threshold == threshold
+        kept = {client: method.models[method.member[client]] for client in first}
+        if [method.member[c] for c in first] == list(first.values()):  # nobody was regrouped: models stay with members
+            assert all(kept[client] is models[first[client]] for client in first)
+    with federation(algorithm_options={"assign": "recluster"}, **rule) as (fed, together):
+        together.place(fed, list(range(16)))
+        assert method.grouping.proximity.shape == (16, 16)
+        if not isinstance(rule.get("threshold"), float):
+            return  # the noise of later clients is borrowed from other neighbours
+        assert method.grouping.proximity == pytest.approx(together.grouping.proximity)
+        assert method.grouping.labels.tolist() == together.grouping.labels.tolist()
+
+
+def test_a_bridge_between_two_groups_moves_nobody_unless_all_are_grouped_anew() -> None:
+    """The paper says that old ids never change; with single linkage a newcomer can join two groups into one."""
+    line = {0: 0.0, 1: 1.0, 2: 10.0, 3: 11.0, 4: 5.5}  # clients on a line; the last lies between two pairs
+    for assign, expected in (("frozen", [0, 0, 1, 1, 0]), ("recluster", [0, 0, 0, 0, 0])):
+        with federation(algorithm_options={"assign": assign}, threshold=4.6, linkage="single") as (fed, method):
+            method.describe = lambda fed, clients: {client: np.float64(line[client]) for client in clients}
+            method.distances = lambda a, b=None: np.abs(np.subtract.outer(a, a if b is None else b))
+            method.place(fed, [0, 1, 2, 3])
+            assert list(method.member.values()) == [0, 0, 1, 1]
+            method.place(fed, [4])
+            assert list(method.member.values()) == expected
+
+
+@pytest.mark.parametrize(("found", "which"), [("start", None), ("nearest", 1)])
+def test_a_group_that_newcomers_found_begins_with(found: str, which: int | None) -> None:
+    line = {0: 0.0, 1: 10.0, 2: 17.0}
+    with federation(algorithm_options={"found": found}, threshold=4.0) as (fed, method):
+        method.describe = lambda fed, clients: {client: np.float64(line[client]) for client in clients}
+        method.distances = lambda a, b=None: np.abs(np.subtract.outer(a, a if b is None else b))
+        method.place(fed, [0, 1])
+        method.models = [{"w": np.float32([0])}, {"w": np.float32([1])}]
+        method.place(fed, [2])
+        assert method.member[2] == 2
+        assert method.models[2] is (method.start if which is None else method.models[which])
+
+
+def test_a_budget_of_vectors_is_divided_by_the_labels_shares() -> None:
+    """The authors' code computes such a budget and then ignores it."""
+    settings = {**SMALL, "dataset": "digits", "partition": "dirichlet:alpha=0.3", "clients": 4, "groups": 2}
+    with federation(**settings, algorithm_options={"budget": 20}) as (fed, method):
+        sent = method.describe(fed, [0, 1, 2, 3])
+        assert all(15 <= signed.vectors.shape[1] <= 20 for signed in sent.values())
+        for client, signed in sent.items():
+            labels, width = np.unique(signed.labels, return_counts=True)
+            data = load_data(settings_to_config(None, {**settings, "algorithm": "pacfl"}))
+            counts = np.bincount(data.train.y[data.train_parts[client]], minlength=10)
+            assert set(labels) == set(np.flatnonzero(counts))
+            assert width[counts[labels].argmax()] == width.max()

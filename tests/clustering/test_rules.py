@@ -14,8 +14,10 @@ from coterie.clustering import (
     Grouping,
     Silhouette,
     Threshold,
+    Trial,
     Wish,
     cut,
+    elbow,
     granularity_for,
     number_of_groups,
     silhouette,
@@ -198,3 +200,47 @@ def test_a_number_names_its_rule(wish: Wish, rule) -> None:
 )
 def test_wishes_that_contradict_themselves(wish: Wish, named: str) -> None:
     assert named in wish.problem()
+
+
+def test_a_trial_cuts_where_more_groups_gain_little() -> None:
+    """Four blocks: a score that rewards finding them, and little more, is followed; each cut is tried once."""
+    proximity = blocks([5, 5, 5, 5], inside=0.1, between=0.7)
+    truth, tried = np.repeat(np.arange(4), 5), []
+
+    def score(labels: np.ndarray) -> float:
+        tried.append(int(labels.max()) + 1)
+        return 0.5 if labels.max() == 0 else 0.9 if np.array_equal(labels, truth) else 0.85
+
+    found = Trial("average", "of the largest", score).group(proximity / proximity.max())
+    assert found.labels.tolist() == truth.tolist()
+    assert tried == sorted(set(tried))
+    assert tried[0] == 1
+    assert found.rule == "trial"
+    assert "4: 0.900" in found.reason
+
+
+def test_a_trial_that_sees_no_gain_leaves_one_group() -> None:
+    found = Trial("average", "of the largest", lambda labels: 0.8 - 0.001 * labels.max()).group(blocks([4, 4]) / 100)
+    assert found.n_groups == 1
+
+
+def test_a_trial_of_one_client() -> None:
+    assert Trial("average", "of the largest", lambda labels: 0.5).group(np.zeros((1, 1))).labels.tolist() == [0]
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=12))
+def test_no_smaller_count_is_as_good_as_the_elbow(thousandths: list[int]) -> None:
+    scores = [number / 1000 for number in thousandths]
+    at = elbow(list(range(1, len(scores) + 1)), scores)
+    assert all(score < scores[at] for score in scores[:at])
+    assert scores[at] >= min(scores[0], scores[-1]) - 0.01 - 1e-9
+
+
+def test_a_wish_keeps_the_methods_own_linkage() -> None:
+    """FLAG's is UPGMA for all rules, FLIS-HC's WPGMA; beside auto, PACFL's paper has WPGMA."""
+    for own in ("average", "weighted"):
+        for wish in (Wish(groups=2), Wish(threshold=0.5), Wish(rule="gap")):
+            assert wish.make(Silhouette(own, "1 − agreement")).linkage == own
+    assert Wish(groups=2).make(Auto()).linkage == "weighted"
+    assert Wish(rule="gap").make(Auto()).linkage == "average"
+    assert Wish(rule="trial").make(Trial("average")).name == "trial"

@@ -1,0 +1,155 @@
+"""FLAG: its matrices from what clients really sent, the search for the cut, newcomers by the old scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coterie
+from coterie.algorithms.flag import FLAG
+from coterie.client import MemoryStore
+from coterie.data import load
+from coterie.experiment.api import settings_to_config
+from coterie.experiment.progress import Silent
+from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.messages import ModelSpec
+from coterie.similarity import principal_angles, signature
+from coterie.testing import SMALL, small_run
+
+
+@contextmanager
+def federation(**settings: Any) -> Iterator[tuple[Session, FLAG]]:
+    config = settings_to_config(None, {"algorithm": "flag", **SMALL, **settings})
+    data = load_data(config)
+    config = completed(config, data)
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+        assert isinstance(run.algorithm, FLAG)
+        yield run, run.algorithm
+
+
+def proximity(**settings: Any) -> np.ndarray:
+    found = coterie.cluster(algorithm="flag", **{**SMALL, "groups": 2, **settings})
+    assert found.grouping.proximity is not None
+    return found.grouping.proximity
+
+
+def test_without_weights_and_gradients_it_is_the_mean_of_class_angles() -> None:
+    """δ = 0, β = 1: V_ij is the plain mean over classes of Θ₁ between the first singular vectors, scaled."""
+    found = proximity(algorithm_options={"delta": 0.0, "beta": 1.0, "share": 0.02})
+    data = load("digits-rotated", clients=6)
+    expected = np.zeros((6, 6))
+    for c in range(10):
+        own = []
+        for part in data.train_parts:
+            x = data.train.x[part][data.train.y[part] == c]
+            own.append(signature(x, max(1, round(0.02 * len(x)))).astype(np.float32))
+        expected += principal_angles(own) / 10
+    assert found == pytest.approx(expected / expected.max(), abs=1e-6)
+
+
+def test_the_gradients_are_those_of_the_local_training_from_the_common_start() -> None:
+    """β = 0: angles of Δ_i after the warm-up epochs, divided by the largest."""
+    found = proximity(algorithm_options={"beta": 0.0, "warmup": 3})
+    with federation(algorithm_options={"warmup": 3}) as (run, method):
+        method.start = run.fed.initial()
+        sent = method.describe(run.fed, [0, 1, 2, 3, 4, 5])
+    updates = np.stack([sent[client]["update"] for client in sent]).astype(np.float64)
+    units = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+    angles = np.degrees(np.arccos(np.clip(units @ units.T, -1, 1)))
+    np.fill_diagonal(angles, 0)
+    assert found == pytest.approx(angles / angles.max(), abs=1e-6)
+
+
+def test_half_of_each_is_the_mean_of_both() -> None:
+    one, other = (proximity(algorithm_options={"beta": beta, "warmup": 3}) for beta in (0.0, 1.0))
+    assert proximity(algorithm_options={"beta": 0.5, "warmup": 3}) == pytest.approx((one + other) / 2)
+
+
+def test_a_cut_at_one_is_one_group_and_fedavg_bit_for_bit() -> None:
+    flag, fedavg = small_run("flag", threshold=1.0), small_run("fedavg")
+    assert flag.groups == [0] * 6
+    assert flag.per_client == fedavg.per_client
+    assert [row["loss"] for row in flag.history] == [row["loss"] for row in fedavg.history]
+
+
+def test_the_trial_finds_the_groups_that_turned_digits_have() -> None:
+    found = coterie.cluster(algorithm="flag", dataset="digits-rotated", clients=20)
+    assert (found.grouping.rule, found.ari) == ("trial", 1.0)
+    assert "groups: score" in found.grouping.reason
+
+
+def test_the_trial_leaves_alike_clients_together() -> None:
+    assert coterie.cluster(algorithm="flag", dataset="digits", clients=20).grouping.n_groups == 1
+
+
+def test_it_sees_permuted_labels_where_data_alone_cannot() -> None:
+    """FLAG's claim: clients for whom labels mean something else have the same images."""
+    permuted = {"dataset": "digits-permuted", "clients": 20, "groups": 4}
+    assert coterie.cluster(algorithm="flag", **permuted).ari == 1.0
+    assert (coterie.cluster(algorithm="pacfl", **permuted).ari or 0.0) < 0.5
+    assert coterie.cluster(algorithm="flag", **permuted, algorithm_options={"beta": 0.0}).ari == 1.0
+
+
+def test_newcomers_are_measured_by_the_scales_of_those_who_were_there() -> None:
+    with federation(clients=12, groups=4) as (run, method):
+        method.start = run.fed.initial()
+        method.place(run.fed, [0, 1, 2, 3, 4, 5, 6, 7])
+        scales, first = method.scales, dict(method.member)
+        method.place(run.fed, [8, 9, 10, 11])
+        assert method.scales == scales
+        assert {client: method.member[client] for client in first} == first
+        assert [method.member[client] for client in (8, 9, 10, 11)] == [first[client] for client in (0, 1, 2, 3)]
+
+
+def test_a_newcomer_with_unseen_classes_founds_its_own_group() -> None:
+    """Three clients have digits 0 to 4 only; the fourth comes with 5 to 9."""
+
+    @coterie.partition("odd-one-out")
+    def odd_one_out(data, clients, rng):  # type: ignore[no-untyped-def]
+        """The last client has other classes."""
+        from coterie.data import Partition
+
+        low, high = np.flatnonzero(data.train.y < 5), np.flatnonzero(data.train.y >= 5)
+        return Partition([*np.array_split(low, clients - 1), high])
+
+    from coterie.data import PARTITIONS
+
+    try:
+        result = small_run(
+            "flag", dataset="digits", partition="odd-one-out", clients=4, groups=1, newcomers=0.25, newcomer_draw="last"
+        )
+    finally:
+        del PARTITIONS._items["odd-one-out"]
+    assert result.newcomers is not None
+    assert result.newcomers["clients"] == result.newcomers["founded"] == [3]
+    assert result.newcomers["groups"] == [1]
+
+
+def test_the_trial_uses_its_own_light_network_and_trains_each_group_once() -> None:
+    with federation(clients=8, dataset="digits-rotated") as (run, method):
+        asked: list[tuple[str, ModelSpec, int]] = []
+        plain = run.fed.ask
+
+        def ask(requests: Any) -> Any:
+            asked.extend((request.kind, request.spec, client) for client, request in requests.items())
+            return plain(requests)
+
+        run.fed.ask = ask  # type: ignore[method-assign]
+        method.begin(run.fed)
+        trials = [(spec, client) for kind, spec, client in asked if kind == "trial"]
+        assert {spec.options["hidden"] for spec, _ in trials} == {64}
+        assert method.grouping is not None
+        cuts = method.grouping.reason.count(": 0.")
+        assert cuts > 2
+        assert len(trials) < cuts * 8 * (method.trial_rounds + 1), "a group that occurs in two cuts is trained once"
+        assert run.fed.training.replies == 0, "a trial is not training"
+
+
+def test_drop_outs_in_every_round() -> None:
+    result = small_run("flag", drop=0.3, rounds=6, clients=8, groups=4)
+    assert result.accuracy["C"] is not None
+    assert {event["kind"] for event in result.events} == {"dropped"}
