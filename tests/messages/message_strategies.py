@@ -82,7 +82,7 @@ specs = st.builds(
 parts = st.sampled_from(["train", "holdout", "test"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
-    "Evaluate": st.builds(Evaluate, texts, parts, floats),
+    "Evaluate": st.builds(Evaluate, texts | names, parts, floats),
     "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
     "Signature": st.builds(
         Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text()

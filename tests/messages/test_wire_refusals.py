@@ -237,6 +237,7 @@ ACCEPTED: dict[str, set[str]] = {
     "tuple[float, ...]": {"empty", "integers", "floats"},
     "tuple[str, ...]": {"empty", "texts"},
     "bool | tuple[str, ...]": {"truth", "empty", "texts"},
+    "str | tuple[str, ...]": {"text", "train", "empty", "texts"},
     "tuple[Anchor, ...]": {"empty", "anchors"},
     "tuple[Verb, ...]": {"empty", "verbs"},
     "tuple[Answer, ...]": {"empty", "answers"},

@@ -31,6 +31,7 @@ class Clustered(Groups, Generic[D]):
     """
 
     rules: ClassVar[tuple[str, ...]] = ("auto", "degrees", "count", "gap", "demo", "silhouette")
+    one_shot: ClassVar[bool] = True
 
     assign: Annotated[
         Literal["frozen", "recluster"],

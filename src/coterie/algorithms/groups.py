@@ -20,6 +20,8 @@ class Groups:
     transfers: ClassVar[float] = 2.0
     rules: ClassVar[tuple[str, ...]] = ("count",)
     """By which the user may ask for groups."""
+    one_shot: ClassVar[bool] = False
+    """Whether groups are formed before training, as a `grouping` says."""
 
     start: Params = field(init=False)
     models: list[Params] = field(init=False, default_factory=list)

@@ -48,7 +48,7 @@ class IFCA(Groups):
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
         offer = self.offer()
         first, best, models = terms(offer)
-        request = fed.request(*first, Train(self.plan(fed), start=(best,)), models=models)
+        request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
         self.average({client: reply.answer(Trained) for client, reply in replies.items()}, self.weights == "equal")

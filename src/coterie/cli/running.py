@@ -91,7 +91,8 @@ def cluster(
     if checked.run.out is not None:
         pictures = found.save(Path(checked.run.out))
         if not quiet and not as_json:
-            typer.echo("Pictures: " + ", ".join(str(path) for path in pictures if path.suffix == ".png"))
+            drawn = ", ".join(str(path) for path in pictures if path.suffix == ".png")
+            typer.echo(f"Pictures: {drawn or 'none, since no tree of merges led to these groups'}")
 
 
 @contextmanager

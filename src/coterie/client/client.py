@@ -117,16 +117,20 @@ class _Turn:
             return initial(self.request.spec, self.request.seed)
         return self.request.models[name]
 
+    def overlaid(self, names: tuple[str, ...]) -> dict[str, Array]:
+        """Lay models over each other, the last on top."""
+        result: dict[str, Array] = {}
+        for name in names:
+            result |= self.model(name)
+        return result
+
     def samples(self, on: str, share: float) -> Index:
         if on == "train":
             return self.data.train
         return self.data.training_part(share, self.request.seed, self.id)[1]
 
     def train(self, verb: Train) -> Trained:
-        plan, request = verb.plan, self.request
-        start: dict[str, Array] = {}
-        for name in verb.start:
-            start |= self.model(name)
+        plan, request, start = verb.plan, self.request, self.overlaid(verb.start)
         used, _ = self.data.training_part(plan.holdout, request.seed, self.id)
         x, y = self.data.load(used)
         rng = stream(request.seed, verb.purpose, self.id, request.round)
@@ -179,10 +183,12 @@ class _Turn:
         return self.state.get("mask") if name == "own" else None if name is None else self.request.models[name]
 
     def evaluate(self, verb: Evaluate) -> Evaluated:
-        spec, params = self.request.spec, self.model(verb.model)
+        names = (verb.model,) if isinstance(verb.model, str) else verb.model
+        spec, params = self.request.spec, self.model(names[0]) if len(names) == 1 else self.overlaid(names)
         if verb.on != "test":
             return evaluate(self.trainer, spec, params, *self.data.load(self.samples(verb.on, verb.share)))
-        shared = verb.model not in ("own", "trained") or (verb.model == "own" and "model" not in self.state)
+        personal = {"trained"} | ({"own"} if "model" in self.state else set())
+        shared = len(names) == 1 and not personal & set(names)
         if self.data.common_test is not None and shared:
             return self.data.common_test.evaluate(self.trainer, spec, params, self.data.test)
         return evaluate(self.trainer, spec, params, *self.data.load_test())

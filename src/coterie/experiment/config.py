@@ -406,7 +406,9 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
 def _check_wish(method: str, wish: Wish, rules: tuple[str, ...]) -> None:
     """Refuse wishes for groups of methods that have none, or find them otherwise."""
     if not rules and wish != Wish():
-        raise CoterieError(f"method '{method}' forms no groups: leave out the keys of [grouping]")
+        raise CoterieError(f"method '{method}' takes no wishes for groups: leave out the keys of [grouping]")
+    if wish.linkage is not None and rules == ("count",):
+        raise CoterieError(f"method '{method}' merges no groups, so that there is no linkage: leave it out")
     if wish.named is not None and wish.named not in rules:
         raise CoterieError(f"method '{method}' knows no rule '{wish.named}': use {' or '.join(rules)}")
 

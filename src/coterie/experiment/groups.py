@@ -47,18 +47,19 @@ class Groups:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none."""
-        everyone = max([*self.clients, *self.missing], default=-1) + 1
-        groups: list[int | None] = [None] * everyone
-        for client, label in zip(self.clients, self.grouping.labels, strict=True):
-            groups[client] = int(label)
         return {
-            "groups": groups,
+            "groups": self._by_client(self.grouping.labels.tolist()),
             "n_groups": self.grouping.n_groups,
             **self.grouping.summary(),
             "heights": self.grouping.heights.tolist(),
-            "true_groups": self.true_groups,
+            "true_groups": None if self.true_groups is None else self._by_client(self.true_groups),
             "ari": self.ari,
         }
+
+    def _by_client(self, values: list[int]) -> list[int | None]:
+        """Put what is in the order of the grouping in that of clients; None for one that is in no group."""
+        known = dict(zip(self.clients, values, strict=True))
+        return [known.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
 
     def save(self, folder: Path) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""
@@ -78,8 +79,8 @@ def form_groups(config: Config, progress: Progress | None = None) -> Groups:
     from coterie.training.torch_trainer import one_thread
 
     progress = progress or Silent()
-    if not hasattr(ALGORITHMS[config.algorithm.name], "place"):
-        able = [name for name in ALGORITHMS if hasattr(ALGORITHMS[name], "place")]
+    if not getattr(ALGORITHMS[config.algorithm.name], "one_shot", False):
+        able = [name for name in ALGORITHMS if getattr(ALGORITHMS[name], "one_shot", False)]
         raise CoterieError(
             f"method '{config.algorithm.name}' forms no groups before training: use --algorithm {' or '.join(able)}"
         )
@@ -93,11 +94,14 @@ def form_groups(config: Config, progress: Progress | None = None) -> Groups:
         progress.phase(f"describing {len(run.fed.trainable)} clients")
         run.fed.on_reply = progress.clients
         run.algorithm.begin(run.fed)
+        waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
+        if waiting:  # methods that place clients when they first take part do it now
+            run.algorithm.admit(run.fed, waiting)
         progress.end()
         grouping, found = getattr(run.algorithm, "grouping", None), run.algorithm.groups() or {}
         if not isinstance(grouping, Grouping):
             raise CoterieError("no client described itself: there is nothing to group")
-        clients, ledger = sorted(found), run.fed.ledger
+        clients, ledger = list(found), run.fed.ledger
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in found}
     return Groups(

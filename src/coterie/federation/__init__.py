@@ -4,6 +4,6 @@ from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine
 from coterie.federation.federation import Federation, Joined
 from coterie.federation.ledger import Ledger
-from coterie.federation.offer import Offer, Several, terms
+from coterie.federation.offer import Layers, Offer, Several, terms
 
-__all__ = ["Algorithm", "Engine", "Federation", "Joined", "Ledger", "Offer", "Several", "terms"]
+__all__ = ["Algorithm", "Engine", "Federation", "Joined", "Layers", "Ledger", "Offer", "Several", "terms"]

@@ -11,8 +11,8 @@ import numpy as np
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
 from coterie.federation.ledger import EVALUATION
-from coterie.federation.offer import Offer, Several, terms
-from coterie.messages import ClientId, Evaluate, Evaluated, Request, Train, Verb
+from coterie.federation.offer import Layers, Offer, Several, parts, terms
+from coterie.messages import ClientId, Evaluate, Evaluated, Plan, Request, Train, Verb
 from coterie.training import digest
 
 Score = tuple[int, int]
@@ -52,7 +52,8 @@ class Evaluator:
             if model is None:
                 self.received.pop(client, None)
                 self._seen.pop(client, None)
-            changed = model if model is not None and names[client] != self._seen.get(client) else None
+            new = names.get(client) != self._seen.get(client) or (own_changed and isinstance(model, Layers))
+            changed = model if model is not None and new else None
             if own_changed or changed is not None:
                 kind = own_changed, None if changed is None else names[client]
                 if kind not in alike:
@@ -62,7 +63,7 @@ class Evaluator:
             for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
                 if isinstance(verb, Evaluate) and isinstance(answer, Evaluated):
                     score = (answer.correct, answer.samples)
-                    if verb.model == "own":
+                    if verb.model == ("own",):
                         self.own[client] = score
                         fed.touched.discard(client)
                     else:
@@ -71,20 +72,20 @@ class Evaluator:
         return Evaluation(_mean(self.own), _mean(self.received), self._global(models, names), self._pooled())
 
     def _request(self, own: bool, offer: Offer | None) -> Request:
-        verbs: list[Verb] = [Evaluate("own")] if own else []
+        verbs: list[Verb] = [Evaluate(("own",))] if own else []
         if offer is None:
             return self.fed.request(*verbs, kind=EVALUATION)
-        first, name, models = terms(offer)
-        return self.fed.request(*verbs, *first, Evaluate(name), kind=EVALUATION, models=models)
+        first, start, models = terms(offer)
+        return self.fed.request(*verbs, *first, Evaluate(start), kind=EVALUATION, models=models)
 
-    def fine_tuned(self) -> float | None:
-        """Protocol +: every client trains the server's final model once, and is scored with the result."""
+    def fine_tuned(self, plan: Plan | None = None) -> float | None:
+        """Protocol +: every client trains the server's final model by a plan, and is scored with the result."""
         requests = {}
         for client in self.fed.clients:
             offer = self.algorithm.model_for(client)
             if offer is not None:
-                first, name, models = terms(offer)
-                train = Train(self.fed.plan, start=(name,), keep=False, send=False, purpose="fine-tune")
+                first, start, models = terms(offer)
+                train = Train(plan or self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
                 requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
         replies = self.fed.ask(requests)
         scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
@@ -119,7 +120,9 @@ class Evaluator:
     def _global(self, models: Mapping[ClientId, Offer | None], names: Mapping[ClientId, str]) -> float | None:
         """G, where there is one model for all: on the common test set, else on all clients' parts together."""
         model = next(iter(models.values()), None)
-        if model is None or isinstance(model, Several) or len(set(names.values())) != 1 or len(names) != len(models):
+        if model is None or isinstance(model, Several | Layers) or len(set(names.values())) != 1:
+            return None
+        if len(names) != len(models):
             return None
         if self.fed.test is None:
             return self._pooled()
@@ -151,9 +154,8 @@ def _names(offers: Mapping[ClientId, Offer | None]) -> dict[ClientId, str]:
     for client, offer in offers.items():
         if offer is None:
             continue
-        models = offer.models if isinstance(offer, Several) else (offer,)
-        for model in models:
+        for model in parts(offer):
             if id(model) not in by_identity:
                 by_identity[id(model)] = digest(model)
-        names[client] = " ".join(by_identity[id(model)] for model in models)
+        names[client] = " ".join(by_identity[id(model)] for model in parts(offer))
     return names

@@ -37,7 +37,7 @@ def admit(fed: Federation, algorithm: Algorithm) -> dict[ClientId, Joined]:
 
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
-    """Train on one's own samples what one would receive, laid over one's own model; it becomes one's own."""
+    """Train on one's own samples what one receives; it becomes one's own."""
     plan = replace(fed.plan, epochs=fed.newcomer_epochs)
     requests = {}
     for client in clients:
@@ -47,7 +47,7 @@ def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -
             train = Train(plan, start=("own",), send=False, purpose="newcomer")
             requests[client] = fed.request(train, kind=NEWCOMER)
         else:
-            first, name, models = terms(offer)
-            train = Train(plan, start=("own", name), send=False, purpose="newcomer")
+            first, start, models = terms(offer)
+            train = Train(plan, start=start, send=False, purpose="newcomer")
             requests[client] = fed.request(*first, train, kind=NEWCOMER, models=models)
     fed.ask(requests)

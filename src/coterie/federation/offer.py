@@ -1,4 +1,4 @@
-"""What a client receives: one model, or several of which it takes the best."""
+"""What a client receives: one model, several of which it takes the best, or layers to lay over its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ class Several:
         return self.verb.winner(reply.answer(Compared))
 
 
-Offer: TypeAlias = Params | Several
+@dataclass(frozen=True)
+class Layers:
+    """Some layers, which a client lays over its own model (LG-FedAvg)."""
+
+    params: Params
+
+
+Offer: TypeAlias = Params | Several | Layers
 
 
 class Terms(NamedTuple):
@@ -36,8 +43,8 @@ class Terms(NamedTuple):
 
     verbs: tuple[Verb, ...]
     """What the client does first."""
-    name: str
-    """Under which later verbs find the model that it took."""
+    start: tuple[str, ...]
+    """What it then has, as later verbs name it."""
     models: dict[str, Params]
     """What travels."""
 
@@ -45,12 +52,21 @@ class Terms(NamedTuple):
 def terms(offer: Offer) -> Terms:
     """Return how a request makes an offer."""
     if isinstance(offer, Several):
-        return Terms((offer.verb,), "best", {f"model{k}": model for k, model in enumerate(offer.models)})
-    return Terms((), "model", {"model": offer})
+        return Terms((offer.verb,), ("best",), {f"model{k}": model for k, model in enumerate(offer.models)})
+    if isinstance(offer, Layers):
+        return Terms((), ("own", "model"), {"model": offer.params})
+    return Terms((), ("model",), {"model": offer})
 
 
 def single(offer: Offer | None) -> Params | None:
-    """Return the model behind an offer as far as the server knows it: that of a choice, the one taken last."""
+    """Return the whole model behind an offer where the server knows it: of several, the one taken last."""
     if isinstance(offer, Several):
         return None if offer.last is None else offer.models[offer.last]
-    return offer
+    return None if isinstance(offer, Layers) else offer
+
+
+def parts(offer: Offer) -> tuple[Params, ...]:
+    """Return all that travels."""
+    if isinstance(offer, Several):
+        return offer.models
+    return (offer.params,) if isinstance(offer, Layers) else (offer,)

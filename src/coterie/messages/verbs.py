@@ -38,7 +38,8 @@ class Train:
 class Evaluate:
     """Count the right answers of a model on the client's test part (or another)."""
 
-    model: str = "model"
+    model: str | tuple[str, ...] = "model"
+    """Or several, laid over each other as in ``Train.start``."""
     on: Part = "test"
     share: float = 0.1
     """Of the training samples, where `on` is the hold-out."""

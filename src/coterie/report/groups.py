@@ -49,7 +49,7 @@ def groups_table(
             str(group),
             str(len(members)),
             f"{counts[members].sum():,}",
-            _shortened([clients[i] for i in members]),
+            _shortened(sorted(clients[i] for i in members)),
             profile(counts[members].sum(axis=0)),
             *truth,
         )
@@ -57,7 +57,8 @@ def groups_table(
     console = Console(file=text, width=110, highlight=False, markup=False)
     many = "1 group" if grouping.n_groups == 1 else f"{grouping.n_groups} groups"
     sure = "" if grouping.confidence is None else f", confidence {grouping.confidence:.2f}"
-    console.print(f"{title}: {many} by rule '{grouping.rule}', cut at {grouping.threshold:.3g} {grouping.unit}{sure}")
+    cut = f", cut at {grouping.threshold:.3g} {grouping.unit}" if len(grouping.tree) else ""
+    console.print(f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}")
     console.print(grouping.reason)
     console.print(table)
     return text.getvalue()
@@ -88,7 +89,7 @@ def draw(grouping: Grouping, title: str, folder: Path) -> list[Path]:
         ("dendrogram", _dendrogram, (8.4, 4.2)),
         ("thresholds", _thresholds, (6.4, 4.0)),
     ):
-        if len(grouping.labels) < 2 or (name == "proximity" and grouping.proximity is None):
+        if len(grouping.tree) == 0 or (name == "proximity" and grouping.proximity is None):
             continue
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()

@@ -1,0 +1,218 @@
+"""Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.groups import Groups, usual_number
+from coterie.clustering import Count, Grouping, k_means
+from coterie.messages import (
+    Anchor,
+    Array,
+    ClientId,
+    Params,
+    Plan,
+    Train,
+    Trained,
+    distance,
+    frozen,
+    update,
+    weighted_mean,
+)
+from coterie.similarity import cosine_features, madc, update_cosines
+from coterie.streams import stream
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation, Offer
+
+DECIMALS = 6
+"""Of cosines between updates; what is behind them is rounding of float32."""
+
+
+@algorithm("fedgroup")
+@dataclass(kw_only=True)
+class FedGroup(Groups):
+    """One model per group of clients whose first updates point in similar directions; some of them form the groups."""
+
+    one_shot: ClassVar[bool] = True
+
+    measure: Annotated[
+        Literal["edc", "madc"],
+        "edc: k-means on the cosines of first updates with their m main directions; madc: complete linkage on their "
+        "cosines with each other",
+    ] = "edc"
+    alpha_pre: Annotated[int, Ge(1), "so many clients per group pre-train at first and form the groups"] = 20
+    pretrain_steps: Annotated[int, Ge(1), "mini-batches of pre-training"] = 50
+    pretrain_epochs: Annotated[int | None, Ge(1), "epochs of pre-training, instead of mini-batches"] = None
+    centres: Annotated[
+        Literal["clustered", "random"], "random: each group is founded by one client that is drawn (ablation RCC)"
+    ] = "clustered"
+    assignment: Annotated[
+        Literal["nearest", "random-once", "random-each"],
+        "of other clients: to the nearest direction, or drawn, once or at every selection (ablation RAC)",
+    ] = "nearest"
+    eager: Annotated[bool, "find groups for all clients before round 1, not when they are first selected"] = False
+    direction: Annotated[
+        Literal["cold-start", "latest"],
+        "of a group, for other clients: of its founders' first updates, or of its own last one (FedGroup's code)",
+    ] = "cold-start"
+    eta_g: Annotated[float, Ge(0), "learning rate between groups"] = 0.0
+    normalise: Annotated[
+        bool, "between groups take means (FedGroup's code), not the paper's sums, which grow without bound"
+    ] = True
+
+    grouping: Grouping | None = field(init=False, default=None)
+    """Of the group cold start, and then of who joined, in the order of `member`."""
+    directions: list[Array] = field(init=False, default_factory=list)
+    """Δ^(g) of each group, (parameters,)."""
+    cold: set[ClientId] = field(init=False, default_factory=set)
+    """Who could train, but is in no group yet."""
+
+    def begin(self, fed: Federation) -> None:
+        """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""
+        self.start = fed.initial()
+        self.place(fed, fed.trainable if self.eager else [])
+
+    def pretrain(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Params]:
+        """w_i ← a short LocalSGD from w₀."""
+        epochs, steps = self.pretrain_epochs, self.pretrain_steps
+        plan = replace(fed.plan, steps=steps) if epochs is None else replace(fed.plan, steps=None, epochs=epochs)
+        verb = Train(plan, start=("initial",), keep=False, purpose="pre-train")
+        replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="pre-train")))
+        return {client: reply.answer(Trained).params for client, reply in replies.items()}
+
+    def group_cold_start(self, fed: Federation) -> list[ClientId]:
+        """Form m groups of the first updates Δ_i of α_pre·m clients (Alg. 3); return who was asked for one.
+
+        w^(g) ← the plain mean of its clients' models, and Δ^(g) ← w^(g) − w₀. A client that did not move is in group 0.
+        """
+        m, eligible = usual_number(fed), fed.trainable
+        size = m if self.centres == "random" else self.alpha_pre * m
+        asked = sorted(eligible[i] for i in stream(fed.seed, "cold start", fed.now).permutation(len(eligible))[:size])
+        models = self.pretrain(fed, asked)
+        if models:
+            moved = [client for client, model in models.items() if update(model, self.start).any()] or [*models]
+            self.grouping = self.group(fed, m, np.stack([update(models[client], self.start) for client in moved]))
+            self.member = dict(zip(moved, self.grouping.labels.tolist(), strict=True))
+            self.member |= {client: 0 for client in models if client not in self.member}
+            for group in range(self.grouping.n_groups):
+                own = [model for client, model in models.items() if self.member[client] == group]
+                self.models.append(weighted_mean(own, [1] * len(own)))
+            self.directions = [update(model, self.start) for model in self.models]
+        return asked
+
+    def group(self, fed: Federation, m: int, deltas: Array) -> Grouping:
+        """Divide the Δ_i, (clients, parameters), into m groups: by EDC (Eq. 8), by MADC (Eq. 7), or one each."""
+        n, features = len(deltas), cosine_features(deltas, m).round(DECIMALS)
+        k = max(1, min(m, n - 1, len(np.unique(features, axis=0))))
+        if self.centres == "random":
+            found, how = _without_tree(np.arange(n)), ", each of a client drawn at random"
+        elif self.measure == "edc":
+            rng = stream(fed.seed, "k-means", fed.now)
+            found, how = _without_tree(k_means(features[:, :k], k, rng, iterations=20).labels), " by EDC and k-means"
+        else:
+            found, how = Count("complete", "MADC", k).group(madc(deltas)), " by MADC and complete linkage"
+        told = f"{found.n_groups} group{'s' * (found.n_groups > 1)} of {n} first update{'s' * (n > 1)}{how}"
+        few = f"; {m} would take more updates that differ" if found.n_groups < m else ""
+        return replace(found, reason=f"{told}{few}.")
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Client cold start; before it that of the groups, until somebody answers."""
+        asked = self.group_cold_start(fed) if self.grouping is None else []
+        new = [client for client in clients if client not in self.member and client not in asked]
+        if self.grouping is not None:
+            self.member |= self.nearest(fed, new) if self.assignment == "nearest" else self.drawn(fed, new)
+            labels, founding = np.array([*self.member.values()]), self.grouping.weights
+            weights = np.pad(founding, (0, len(labels) - len(founding)))
+            self.grouping = replace(self.grouping, labels=labels, weights=weights)
+        self.cold = {*fed.trainable, *clients} - self.member.keys()
+
+    def nearest(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
+        """g* ← argmin_g (1 − cos(Δ^(g), Δ_pre)) / 2 (Eq. 9); a group whose Δ^(g) is 0 is never chosen."""
+        models = self.pretrain(fed, clients) if clients else {}
+        deltas = {client: update(model, self.start) for client, model in models.items()}
+        if not deltas:
+            return {}
+        apart = (1 - update_cosines([*deltas.values()], self.directions)) / 2
+        apart[:, [not direction.any() for direction in self.directions]] = np.inf
+        return dict(zip(deltas, apart.argmin(axis=1).tolist(), strict=True))
+
+    def drawn(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
+        """g* ← any group."""
+        when = (fed.now,) if self.assignment == "random-each" else ()
+        streams = {client: stream(fed.seed, "random group", client, *when) for client in clients}
+        return {client: int(rng.integers(len(self.models))) for client, rng in streams.items()}
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """One round of Alg. 2; where groups are drawn at every selection, all but the founders leave theirs before."""
+        if self.assignment == "random-each" and self.grouping is not None:
+            founders = {client for client, weight in zip(self.member, self.grouping.weights, strict=True) if weight}
+            self.member = {c: group for c, group in self.member.items() if c in founders or c not in cohort}
+        super().round(fed, cohort)
+
+    def average(self, trained: Mapping[ClientId, Trained], plain: bool = False) -> None:
+        """Aggregate inside groups, then between them (Alg. 2, lines 7 and 10)."""
+        before = [*self.models]
+        super().average(trained, plain)
+        if self.direction == "latest":
+            changes = zip(self.directions, before, self.models, strict=True)
+            self.directions = [delta if new is old else update(new, old) for delta, old, new in changes]
+        if self.eta_g:
+            self.aggregate_groups()
+
+    def aggregate_groups(self) -> None:
+        """w_j ← w̃_j + η_g Σ_{l ≠ j} w̃_l / ‖w̃_l‖ (Alg. 2, line 18), over the sum of these weights if normalised."""
+        lengths = [distance(model, dict.fromkeys(model, np.zeros(()))) for model in self.models]
+        shares = [self.eta_g / length if length else 0.0 for length in lengths]
+        weights = [[*shares[:j], 1.0, *shares[j + 1 :]] for j in range(len(shares))]
+        means = [weighted_mean(self.models, row) for row in weights]
+        self.models = [m if self.normalise else _scaled(m, sum(row)) for m, row in zip(means, weights, strict=True)]
+
+    def model_for(self, client: ClientId) -> Offer | None:
+        """Return the model of a client's group; none as long as it is in none, unless it can't train."""
+        return None if self.models and client in self.cold else super().model_for(client)
+
+    def save(self) -> dict[str, Any]:
+        """The cold start, too."""
+        return {
+            **super().save(),
+            "directions": self.directions,
+            "cold": sorted(self.cold),
+            "grouping": None if self.grouping is None else self.grouping.save(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take all of it back."""
+        super().load(state)
+        self.directions, self.cold = list(state["directions"]), set(state["cold"])
+        self.grouping = None if state["grouping"] is None else Grouping(**state["grouping"])
+
+
+@algorithm("fedgrouprox")
+@dataclass(kw_only=True)
+class FedGrouProx(FedGroup):
+    """FedGroup whose clients are held near the model that they received."""
+
+    mu: Annotated[float, Ge(0), "strength of the proximal term μ/2·‖w − w^(g)‖²"] = 1.0
+
+    def plan(self, fed: Federation) -> Plan:
+        """Add μ(w − w^(g)) to the gradient; pre-training is without."""
+        return replace(fed.plan, anchors=(Anchor("model", self.mu),))
+
+
+def _without_tree(labels: npt.NDArray[np.int64]) -> Grouping:
+    """Describe groups that no tree of merges led to."""
+    weights = 1 / np.bincount(labels)[labels]
+    return Grouping(labels, np.zeros((0, 4)), 0.0, "EDC", "count", "k-means", "", weights)
+
+
+def _scaled(model: Params, by: float) -> Params:
+    """Return a model times a number, but for its integers."""
+    return frozen({name: np.asarray(v * by, v.dtype) if v.dtype.kind == "f" else v for name, v in model.items()})
