@@ -28,9 +28,8 @@ from coterie.experiment.progress import Silent
 from coterie.experiment.result import Result
 from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Engine
-from coterie.federation.ledger import EVALUATION
 from coterie.federation.loop import rounds
-from coterie.messages import ClientId, Failure, Reply, Request, wire
+from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated",
@@ -127,7 +126,7 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
         assert whole.newcomers["round"] == (join_at or 5)
         assert whole.newcomers["accuracy"]["L"] > 0
         assert all((whole.per_client["L"][client] is None) is (not join_at) for client in whole.newcomers["clients"])
-        if whole.groups is not None:
+        if whole.groups is not None and join_at is None:  # later, a method may have regrouped them
             assert whole.newcomers["groups"] == [whole.groups[client] for client in whole.newcomers["clients"]]
         path = folder / f"broken-{join_at}"
         try:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coterie.client import Client, LocalData, MemoryStore, Store
-from coterie.messages import Failure, ModelSpec, Params, Plan, Reply, Request, Schedule, Verb
+from coterie.messages import EVALUATION, Evaluate, Failure, ModelSpec, Params, Plan, Reply, Request, Schedule, Verb
 from coterie.training import CommonTest, Job, Outcome
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -67,7 +67,8 @@ class World:
         self.client = Client(id, self.data, self.store, self.trainer)
 
     def ask(self, round: int, *verbs: Verb, **models: Params) -> Reply | Failure:
-        return self.client.answer(Request(round, SEED, SPEC, verbs, models))
+        kind = EVALUATION if all(isinstance(verb, Evaluate) for verb in verbs) else "train"
+        return self.client.answer(Request(round, SEED, SPEC, verbs, models, kind))
 
     def reply(self, round: int, *verbs: Verb, **models: Params) -> Reply:
         reply = self.ask(round, *verbs, **models)

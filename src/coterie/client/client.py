@@ -11,6 +11,7 @@ from coterie.client.data import Index, LocalData
 from coterie.client.scoring import curriculum_order
 from coterie.client.store import State, Store
 from coterie.messages import (
+    EVALUATION,
     Answer,
     Array,
     ClassCounts,
@@ -65,9 +66,8 @@ class Client:
         return Reply(self.id, request.round, answers)
 
     def _remembered(self, request: Request) -> State:
-        """Return the state to start from: before this round if the request changes it, else the latest."""
-        changes = any(isinstance(verb, Train) and verb.keep for verb in request.verbs)
-        return self._store.load(self.id, before=request.round if changes else request.round + 1)
+        """Return the state to start from: before this round, so that it can be asked again; to measure, the latest."""
+        return self._store.load(self.id, before=request.round + (request.kind == EVALUATION))
 
 
 class _Turn:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from coterie.client import Client, LocalData, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
-from coterie.messages import Answer, ClientId, Evaluated, Failure, Reply, Request, Trained
+from coterie.messages import EVALUATION, Answer, ClientId, Evaluated, Failure, Reply, Request, Trained
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer
 
@@ -81,7 +81,7 @@ class EmbeddedEngine:
                 future.cancel()
 
     def _answer(self, client: ClientId, request: Request) -> Reply | Failure:
-        fate = "" if request.kind == "evaluate" else self._fate(client, request.round)
+        fate = "" if request.kind == EVALUATION else self._fate(client, request.round)
         if fate == "drop":
             return Failure(client, request.round, "dropped")
         try:

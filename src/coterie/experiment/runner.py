@@ -154,13 +154,13 @@ class Session:
 def session(config: Config, data: FederatedData, store: Store, trainer: Trainer) -> Iterator[Session]:
     """Set up engine, federation and method; the engine ends with the block."""
     seed, faults = config.run.seed, config.faults
-    spec = make_spec(config, data)
+    spec, workers = make_spec(config, data), config.engine.workers or os.cpu_count() or 1
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     engine = EmbeddedEngine(
         data,
         store,
         trainer,
-        workers=config.engine.workers or os.cpu_count() or 1,
+        workers=workers,
         faults=Faults(faults.drop, faults.straggle, faults.hostile),
         seed=seed,
         common_test=test,
@@ -177,6 +177,7 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
+            workers=workers,
             newcomer_epochs=config.newcomers.epochs,
             grouping=config.grouping.wish(),
             drifts=frozenset(phase.start for phase in data.drift),

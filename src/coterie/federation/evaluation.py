@@ -10,9 +10,8 @@ import numpy as np
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
-from coterie.federation.ledger import EVALUATION
 from coterie.federation.offer import Layers, Offer, Several, parts, terms
-from coterie.messages import ClientId, Evaluate, Evaluated, Plan, Request, Train, Verb
+from coterie.messages import EVALUATION, ClientId, Evaluate, Evaluated, Plan, Request, Train, Verb
 from coterie.training import digest
 
 Score = tuple[int, int]

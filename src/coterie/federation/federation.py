@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy.typing as npt
 from coterie.clustering import Wish
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
-from coterie.federation.ledger import EVALUATION, Ledger
+from coterie.federation.ledger import Ledger
 from coterie.federation.offer import Offer, single
 from coterie.federation.validation import fault
 from coterie.messages import (
+    EVALUATION,
     Array,
     ClientId,
     Evaluate,
@@ -93,6 +95,8 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    workers: int = 1
+    """How many of its own models the server runs at a time."""
     newcomer_epochs: int = 5
     """For how long clients that come late fine-tune what they receive."""
     grouping: Wish = field(default_factory=Wish)
@@ -201,9 +205,10 @@ class Federation:
                 self._observe(requests[client], reply)
         return ordered
 
-    def logits(self, params: Params, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Run a model on samples that the server owns."""
-        return self.trainer.logits(self.spec, params, x)
+    def logits(self, models: Sequence[Params], x: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+        """Run models on samples that the server owns, several at a time: (samples, classes) of each."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="server") as pool:
+            return list(pool.map(lambda params: self.trainer.logits(self.spec, params, x), models))
 
     def save(self) -> dict[str, Any]:
         """Return what has happened so far, as plain data."""
@@ -224,7 +229,7 @@ class Federation:
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
-            if isinstance(verb, Train) and verb.keep and isinstance(answer, Trained):
+            if isinstance(verb, Train) and verb.keep and isinstance(answer, Trained) and answer.steps:
                 self.training.replies += 1
                 self.training.loss += answer.loss
                 if verb.send is True:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.messages import ClientId
-
-EVALUATION = "evaluate"
-"""The kind of messages that only measure; they are counted apart from the totals."""
+from coterie.messages import EVALUATION, ClientId
 
 
 class Ledger:

@@ -1,6 +1,6 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
-from coterie.messages.envelope import ClientId, Failure, Reply, Request
+from coterie.messages.envelope import EVALUATION, ClientId, Failure, Reply, Request
 from coterie.messages.params import Array, Params, distance, frozen, is_finite, update, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
@@ -22,6 +22,7 @@ from coterie.messages.verbs import (
 
 __all__ = [
     "ANSWERS",
+    "EVALUATION",
     "Anchor",
     "Answer",
     "Array",

@@ -14,6 +14,10 @@ ClientId: TypeAlias = int
 A = TypeVar("A")
 
 
+EVALUATION = "evaluate"
+"""The kind of requests that only measure: they see a client's latest state, and no fault or cost falls on them."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One or several verbs for one client, with the models they name.

@@ -1,0 +1,108 @@
+"""Dynamic clusters by inference similarity (FLIS-DC, Morafah et al., 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.inference import Cluster, Inference, clusters, together
+from coterie.clustering import Grouping
+from coterie.federation.offer import Several, terms
+from coterie.messages import ClientId, Losses, Params, Plan, Train, Trained, weighted_mean
+from coterie.similarity import inference_similarity
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("flis-dc")
+@dataclass(kw_only=True)
+class FLISDC(Inference):
+    """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
+
+    rules: ClassVar[tuple[str, ...]] = ("gap", "silhouette")
+    linkage: ClassVar[str] = "average"
+
+    select_on: Annotated[
+        Literal["train", "holdout", "test"],
+        "where a client finds its best model: by loss on training samples, or on a tenth of them that it keeps out of "
+        "training; or by accuracy on its test samples, which is the authors' code (a leak)",
+    ] = "train"
+
+    clusters: list[Cluster] = field(init=False, default_factory=list)
+    """G_i: the members of the cluster around each client that answered last; they overlap."""
+    grouping: Grouping | None = field(init=False, default=None)
+    """By which β was found in the last round."""
+
+    def begin(self, fed: Federation) -> None:
+        """θ⁰ is all there is."""
+        self.check(fed)
+        self.start = fed.initial()
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
+        first, best, models = terms(self.offer())
+        request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
+        trained = {c: reply.answer(Trained) for c, reply in fed.ask(dict.fromkeys(cohort, request)).items()}
+        if not trained:
+            return
+        A = inference_similarity(self.predictions(fed, [t.params for t in trained.values()]))
+        self.grouping = self.rule(fed).group(1 - A)
+        self.clusters = clusters(list(trained), A, self.threshold(self.grouping))
+        self.models = [
+            weighted_mean([trained[j].params for j in G], [trained[j].samples for j in G]) for G in self.clusters
+        ]
+        self.member = {client: i for i, client in enumerate(trained)}
+
+    def threshold(self, grouping: Grouping) -> float:
+        """β; where a rule finds it, 1 − where that cuts the tree of 1 − A, and 0 where it finds one group."""
+        if self.beta is not None:
+            return self.beta
+        return 1 - grouping.threshold if grouping.n_groups > 1 else 0.0
+
+    def plan(self, fed: Federation) -> Plan:
+        """LocalSGD, without the samples that a client chooses by where it holds some out."""
+        return replace(fed.plan, holdout=Losses.share) if self.select_on == "holdout" else fed.plan
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Newcomers download all models and take the best."""
+        offer = self.offer()
+        if isinstance(offer, Several):
+            first, _, models = terms(offer)
+            replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
+            self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+
+    def offer(self, last: int | None = None) -> Params | Several:
+        """All models of the last round, and how clients choose; θ⁰ as long as there are none."""
+        by: Literal["loss", "accuracy"] = "accuracy" if self.select_on == "test" else "loss"
+        return Several(tuple(self.models), self.select_on, by, last) if self.models else self.start
+
+    def model_for(self, client: ClientId) -> Params | Several:
+        """Everyone receives all models."""
+        return self.offer(self.member.get(client))
+
+    def groups(self) -> dict[ClientId, int]:
+        """Return who of the last cohort has a cluster of the same members; and newcomers, by what they took."""
+        return together({client: self.clusters[i] for client, i in self.member.items()})
+
+    def memberships(self) -> dict[ClientId, list[int]]:
+        """Return which of the models each client of the last cohort is part of."""
+        parts = {client: [i for i, G in enumerate(self.clusters) if client in G] for client in self.member}
+        return {client: models for client, models in parts.items() if models}
+
+    @property
+    def transfers(self) -> float:  # type: ignore[override]
+        """All models down, one up."""
+        return max(len(self.models), 1) + 1.0
+
+    def save(self) -> dict[str, Any]:
+        """The clusters, their models, and how they were found."""
+        return {**super().save(), "clusters": self.clusters, "grouping": self.grouping and self.grouping.save()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take all of it back."""
+        super().load(state)
+        self.clusters = [tuple(members) for members in state["clusters"]]
+        self.grouping = state["grouping"] and Grouping(**state["grouping"])

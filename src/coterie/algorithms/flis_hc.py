@@ -1,0 +1,110 @@
+"""Hierarchical clusters by inference similarity (FLIS-HC, Morafah et al., 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.clustered import Clustered, Floats
+from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
+from coterie.clustering import Grouping, Threshold
+from coterie.errors import CoterieError
+from coterie.messages import Array, ClientId, Params, Train, Trained, weighted_mean
+from coterie.similarity import inference_similarity
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+ALIKE = 0.96
+"""Agreement from which the released script joins clients whatever β is."""
+
+
+@algorithm("flis-hc")
+@dataclass(kw_only=True)
+class FLISHC(Inference, Clustered[Array]):
+    """One model per group of clients whose models, each trained once, label the server's samples alike."""
+
+    rules: ClassVar[tuple[str, ...]] = ("count", "gap", "silhouette")
+
+    hc_mode: Annotated[
+        Literal["hierarchical", "row-threshold"],
+        "row-threshold is the released script, which is not hierarchical: each client receives the mean of the last "
+        f"models of those who agree with it on beta, or on {ALIKE}, of the samples; in the script only the latter, as "
+        "beta is lost there: leave it out",
+    ] = "hierarchical"
+
+    last: dict[ClientId, Params] = field(init=False, default_factory=dict)
+    """What clients sent last; kept for row-threshold only."""
+
+    def begin(self, fed: Federation) -> None:
+        """All train once, are grouped, and start anew from θ⁰."""
+        if self.hc_mode == "row-threshold" and fed.grouping.named is not None:
+            raise CoterieError("hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]")
+        self.check(fed)
+        super().begin(fed)
+
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
+        """Let each client train θ⁰ once; of its model only what it says of the server's samples is kept."""
+        verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="warm-up")
+        replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="warm-up")))
+        models = [reply.answer(Trained).params for reply in replies.values()]
+        return dict(zip(replies, self.predictions(fed, models), strict=True))
+
+    def distances(self, a: Sequence[Array], b: Sequence[Array] | None = None) -> Floats:
+        """1 − A: the share of the server's samples on which two models do not agree."""
+        return 1 - inference_similarity(a, b)
+
+    def form(self, fed: Federation, proximity: Floats) -> Grouping:
+        """Cut the tree of 1 − A (Alg. 3); of the released script's clients each is a group, with neighbours."""
+        if self.hc_mode == "hierarchical":
+            return super().form(fed, proximity)
+        told = "Each client is by itself, and receives the mean of its neighbours."
+        return replace(Threshold(self.linkage, UNIT, -1.0).group(proximity), rule=self.hc_mode, reason=told)
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """As PACFL: θ_z ← mean over the clients of the cohort in z; or, as the released script, over neighbours."""
+        if self.hc_mode == "hierarchical":
+            super().round(fed, cohort)
+        else:
+            self.place(fed, [client for client in cohort if client not in self.member])
+            self.last |= {client: trained.params for client, trained in self.train(fed, cohort).items()}
+            self.mix(fed)
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Join the nearest group; or get to know the neighbours."""
+        super().place(fed, clients)
+        if self.hc_mode == "row-threshold":
+            self.mix(fed)
+
+    def mix(self, fed: Federation) -> None:
+        """θ_i ← mean of the last models of i's neighbours; of those who have not trained yet, θ⁰."""
+        near, samples = self.neighbours(), fed.samples
+        means = {
+            N: weighted_mean([self.last.get(j, self.start) for j in N], [samples.get(j, 1) for j in N])
+            for N in set(near.values())
+        }
+        for client, group in self.member.items():
+            self.models[group] = means[near[client]]
+
+    def neighbours(self) -> dict[ClientId, Cluster]:
+        """Return who agrees with each client on β, or on 0.96, of the samples; it itself does."""
+        if not self.described:
+            return {}
+        A = inference_similarity(list(self.described.values()))
+        around = clusters(list(self.described), A, ALIKE if self.beta is None else min(self.beta, ALIKE))
+        return dict(zip(self.described, around, strict=True))
+
+    def groups(self) -> dict[ClientId, int]:
+        """Return the group of each client; of the released script's, who has the same neighbours."""
+        return super().groups() if self.hc_mode == "hierarchical" else together(self.neighbours())
+
+    def save(self) -> dict[str, Any]:
+        """The groups, and what the script keeps."""
+        return {**super().save(), "last": {str(client): model for client, model in self.last.items()}}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take all of it back."""
+        super().load(state)
+        self.last = {int(client): model for client, model in state["last"].items()}

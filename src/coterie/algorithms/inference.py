@@ -1,0 +1,121 @@
+"""What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+
+from coterie.algorithms.groups import Groups
+from coterie.clustering import Rule, Silhouette, Threshold, row_groups
+from coterie.errors import CoterieError
+from coterie.messages import Array, ClientId, Params
+from coterie.streams import stream
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+UNIT = "disagreement"
+SAMPLES = 2500
+"""On the server, in the paper."""
+Cluster: TypeAlias = tuple[ClientId, ...]
+"""Its members, in order."""
+
+
+@dataclass(kw_only=True)
+class Inference(Groups):
+    """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
+
+    linkage: ClassVar[str] = "weighted"
+
+    beta: Annotated[
+        float | None,
+        Ge(0),
+        "agreement from which two clients belong together: 0 joins all, above 1 none; by default by the rule of "
+        "[grouping], that is silhouette unless another is named",
+    ] = None
+    soft: Annotated[bool, "compare the models' probabilities instead of the labels that they predict"] = False
+    server_data: Annotated[
+        Literal["reserved", "test", "noise"],
+        "what models are compared on: samples that every run reserves before clients get theirs; test samples of all "
+        "classes, as in the authors' code, on which the models are then scored (a leak); random inputs",
+    ] = "reserved"
+    _samples: npt.NDArray[np.float32] | None = field(init=False, default=None, repr=False)
+
+    def check(self, fed: Federation) -> None:
+        """Refuse what can't work before any client does."""
+        self.samples(fed)
+        self.rule(fed)
+
+    def rule(self, fed: Federation) -> Rule:
+        """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""
+        if self.beta is None:
+            return fed.grouping.make(Silhouette(self.linkage, UNIT))
+        if fed.grouping.named is not None:
+            raise CoterieError(
+                f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule "
+                f"'{fed.grouping.named}' in [grouping]: leave one of them out"
+            )
+        return fed.grouping.make(Threshold(self.linkage, UNIT, 1 - self.beta))
+
+    def predictions(self, fed: Federation, models: Sequence[Params]) -> list[Array]:
+        """B_i: labels of the server's samples by each model, (samples,), or their probabilities, (samples, classes)."""
+        return [self._prediction(outputs) for outputs in fed.logits(models, self.samples(fed))]
+
+    def _prediction(self, outputs: npt.NDArray[np.float32]) -> Array:
+        if not self.soft:
+            return np.asarray(outputs.argmax(axis=1))
+        odds = np.nan_to_num(outputs).astype(np.float64)  # finite weights may still have infinite outputs
+        odds = np.exp(odds - odds.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True), np.float32)
+
+    def samples(self, fed: Federation) -> npt.NDArray[np.float32]:
+        """D_server, as networks see it."""
+        if self._samples is None:
+            self._samples = {"reserved": _reserved, "test": _tested, "noise": _noise}[self.server_data](fed)
+        return self._samples
+
+
+def _reserved(fed: Federation) -> npt.NDArray[np.float32]:
+    if not len(fed.server_data.x):
+        raise CoterieError("the data leave no samples to the server: use server_data = 'noise' in [algorithm]")
+    return fed.server_data.x
+
+
+def _tested(fed: Federation) -> npt.NDArray[np.float32]:
+    """Take as many of each class from the end of the test set."""
+    if fed.test is None:
+        raise CoterieError(
+            "server_data = 'test' needs a test set for all clients, but here each has its own: use 'reserved'"
+        )
+    each = max(1, SAMPLES // fed.spec.classes)
+    last = [np.flatnonzero(fed.test.y == label)[-each:] for label in range(fed.spec.classes)]
+    return np.asarray(fed.test.normalise(fed.test.x[np.concatenate(last)]))
+
+
+def _noise(fed: Federation) -> npt.NDArray[np.float32]:
+    samples = len(fed.server_data.x) or SAMPLES
+    return stream(fed.seed, "server noise").standard_normal((samples, *fed.spec.shape), np.float32)
+
+
+def clusters(clients: Sequence[ClientId], similarity: npt.ArrayLike, threshold: float) -> list[Cluster]:
+    """G_i = {j: A_ij ≥ β} around each client; i is always in it.
+
+    >>> clusters([3, 8, 9], [[1.0, 0.8, 0.1], [0.8, 1.0, 0.5], [0.1, 0.5, 1.0]], threshold=0.6)
+    [(3, 8), (3, 8), (9,)]
+    """
+    return [tuple(clients[j] for j in np.flatnonzero(row).tolist()) for row in row_groups(similarity, threshold)]
+
+
+def together(around: Mapping[ClientId, Cluster]) -> dict[ClientId, int]:
+    """Number clusters by first appearance: clients whose clusters have the same members share a number.
+
+    >>> together({3: (3, 8), 8: (3, 8), 9: (9,)})
+    {3: 0, 8: 0, 9: 1}
+    """
+    numbers: dict[Cluster, int] = {}
+    return {client: numbers.setdefault(members, len(numbers)) for client, members in around.items()}

@@ -1,0 +1,110 @@
+"""Local and global layers (LG-FedAvg, Liang et al., 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.errors import CoterieError
+from coterie.federation.offer import Layers, terms
+from coterie.messages import ClientId, Params, Train, Trained, frozen, weighted_mean
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("lg-fedavg")
+@dataclass(kw_only=True)
+class LGFedAvg:
+    """Each client keeps its own first layers; only the last ones are shared and averaged."""
+
+    shared: Annotated[
+        int | None, Ge(1), "how many of the last layers are global; by default 2, or all but one in small networks"
+    ] = None
+    weights: Annotated[Literal["samples", "equal"], "of clients in the mean; the original's are equal"] = "samples"
+    pretrain: Annotated[int, Ge(0), "rounds of FedAvg at first, with whose model clients then begin (original)"] = 0
+    broadcast_all: Annotated[bool, "send the global layers to all clients in every round (original)"] = False
+
+    start: Params = field(init=False)
+    """With which a client begins: θ⁰, or FedAvg's model."""
+    layers: Params = field(init=False)
+    """The global ones."""
+    begun: set[ClientId] = field(init=False, default_factory=set)
+    """Who has layers of its own."""
+
+    def begin(self, fed: Federation) -> None:
+        """θ ← θ⁰."""
+        self.start = fed.initial()
+        self.layers = last_layers(self.start, self.shared)
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
+        if fed.now <= self.pretrain:
+            self.start = self.mean(fed, cohort, Train(fed.plan)) or self.start
+            self.layers = last_layers(self.start, self.shared)
+            return
+        if self.broadcast_all:
+            quiet = replace(fed.plan, steps=0)
+            self.ask(fed, [c for c in fed.trainable if c not in cohort], Train(quiet, send=False))
+        self.layers = self.mean(fed, cohort, Train(fed.plan, send=tuple(self.layers))) or self.layers
+        self.begun |= set(cohort)
+
+    def mean(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> Params:
+        """Return the mean of what clients send back, by samples or plain; nothing if nobody does."""
+        trained = self.ask(fed, clients, verb)
+        weights = [1 if self.weights == "equal" else t.samples for t in trained]
+        return weighted_mean([t.params for t in trained], weights) if trained else {}
+
+    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> list[Trained]:
+        """Let clients train what they would receive now."""
+        requests = {}
+        for client in clients:
+            _, start, models = terms(self.model_for(client))
+            requests[client] = fed.request(replace(verb, start=start), models=models)
+        return [reply.answer(Trained) for reply in fed.ask(requests).values()]
+
+    def model_for(self, client: ClientId) -> Layers | Params:
+        """Return the global layers, to be laid over one's own; to who has none yet after FedAvg, its whole model."""
+        if self.pretrain and client not in self.begun:
+            return frozen({**self.start, **self.layers})
+        return Layers(self.layers)
+
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers begin as others did, with the global layers of the moment."""
+
+    def groups(self) -> None:
+        """There are none."""
+
+    @property
+    def transfers(self) -> float:
+        """Both ways, as a share of the whole model."""
+        size = {name: value.size for name, value in self.start.items()}
+        return 2.0 * sum(size[name] for name in self.layers) / sum(size.values())
+
+    def save(self) -> dict[str, Any]:
+        """The layers, and who has its own."""
+        return {"start": self.start, "layers": self.layers, "begun": sorted(self.begun)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take them back."""
+        self.start, self.layers, self.begun = state["start"], state["layers"], set(state["begun"])
+
+
+def last_layers(model: Params, count: int | None) -> Params:
+    """Return the parameters of the last layers of a network; by default two, or all but one where there are fewer.
+
+    A layer is what has a matrix of weights; normalisations belong to the layer before them.
+    """
+    owners = [name.rpartition(".")[0] for name in model]
+    layers = list(dict.fromkeys(owner for owner, value in zip(owners, model.values(), strict=True) if value.ndim > 1))
+    if count is not None and count >= len(layers):
+        raise CoterieError(
+            f"lg-fedavg: shared = {count} leaves no local layer, as the network has {len(layers)}: write less, or use "
+            "fedavg"
+        )
+    first = owners.index(layers[-(count or max(1, min(2, len(layers) - 1)))])
+    return dict(list(model.items())[first:])

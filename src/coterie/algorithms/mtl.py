@@ -1,0 +1,75 @@
+"""Mean-regularised multi-task learning, the baseline of Sub-FedAvg."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from coterie.algorithms import algorithm
+from coterie.messages import Anchor, ClientId, Train, Trained, weighted_mean
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("mtl")
+@dataclass(kw_only=True)
+class MTL:
+    """Every client has its own model, drawn towards the mean of the cohort's; nothing is averaged."""
+
+    strength: Annotated[
+        float | None, Ge(0), "of the penalty; by default 10^-e, e the number of digits of the model's size plus one"
+    ] = None
+
+    transfers = 2.0
+
+    def begin(self, fed: Federation) -> None:
+        """Each client begins with θ⁰."""
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """Minimise f_i(w_i) + λ(‖W‖² + tr(W Ω Wᵀ)), Ω = (I − 11ᵀ/n)², W the cohort's models, all but w_i held.
+
+        Of the penalty the gradient is 2λ w_i + 2λ (n−1)/n (w_i − mean of the others).
+        """
+        now = Train(replace(fed.plan, steps=0), start=("own",), keep=False)
+        replies = fed.ask(dict.fromkeys(cohort, fed.request(now, kind="gather")))
+        W = {client: reply.answer(Trained).params for client, reply in replies.items()}
+        penalty, n = 2 * self.penalty(fed), len(W)
+        decayed = replace(fed.plan, weight_decay=fed.plan.weight_decay + penalty)
+        requests = {}
+        for client in W:
+            others = [model for other, model in W.items() if other != client]
+            if others:
+                plan = replace(decayed, anchors=(Anchor("others", penalty * (n - 1) / n),))
+                mean = {"others": weighted_mean(others, [1] * len(others))}
+                requests[client] = fed.request(Train(plan, start=("own",), send=False), models=mean)
+            else:
+                requests[client] = fed.request(Train(decayed, start=("own",), send=False))
+        fed.ask(requests)
+
+    def penalty(self, fed: Federation) -> float:
+        """λ = 10^−e with e = ⌊log₁₀ d + 1⌋ + 1, d the number of parameters."""
+        if self.strength is not None:
+            return self.strength
+        d = sum(value.size for value in fed.initial().values())
+        return float(10.0 ** -(math.floor(math.log10(d) + 1) + 1))
+
+    def model_for(self, client: ClientId) -> None:
+        """The server has no model."""
+
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers begin as everyone did."""
+
+    def groups(self) -> None:
+        """There are none."""
+
+    def save(self) -> dict[str, Any]:
+        """The server has no state."""
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The server has no state."""
