@@ -37,8 +37,7 @@ def ordered(score: Any, order: Any = "curriculum", seed: int = 0, n: int = 40) -
         Curriculum(score=score, order=order),
         lambda params: scores(params, x).astype(np.float32),
         y,
-        model(1),
-        model(2),
+        {"G": model(1), "L": model(2)},
         np.random.default_rng(seed),
     )
     assert sorted(result) == list(range(n))
@@ -94,7 +93,7 @@ def test_a_loss_that_is_no_number_is_hardest_and_one_of_zero_easiest() -> None:
 
     def order(which: Any) -> list[int]:
         curriculum = Curriculum(order=which)
-        return curriculum_order(curriculum, lambda _: outputs, y, {}, {}, np.random.default_rng(0)).tolist()
+        return curriculum_order(curriculum, lambda _: outputs, y, {"G": {}}, np.random.default_rng(0)).tolist()
 
     assert order("curriculum") == [2, 4, 0, 3, 1]
     assert order("anti") == [1, 3, 0, 4, 2]

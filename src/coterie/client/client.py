@@ -136,13 +136,12 @@ class _Turn:
         rng = stream(request.seed, verb.purpose, self.id, request.round)
         order = None
         if plan.curriculum is not None:
-            own = self.state.get("model", start)
+            judges = {"G": start, "L": self.state.get("model", start), "E": request.models.get("expert", start)}
             order = curriculum_order(
                 plan.curriculum,
                 lambda params: self.trainer.logits(request.spec, params, x),
                 y,
-                start,
-                own,
+                judges,
                 stream(request.seed, f"{verb.purpose} order", self.id, request.round),
             )
         job = Job(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +20,27 @@ def curriculum_order(
     curriculum: Curriculum,
     logits: Callable[[Params], Floats],
     y: Index,
-    received: Params,
-    own: Params,
+    judges: Mapping[str, Params],
     rng: np.random.Generator,
 ) -> Index:
-    """Return the samples from first to last: easiest first, hardest first, or at random."""
+    """Return the samples from first to last: easiest first, hardest first, or at random.
+
+    `judges` are the models that a score names by letters.
+    """
     shuffled = rng.permutation(len(y))  # so that equal scores stand in random order
     if curriculum.order == "random":
         return shuffled
-    easiness = _easiness(curriculum, logits, y, received, own)[shuffled]
+    easiness = _easiness(curriculum, logits, y, judges)[shuffled]
     key = -easiness if curriculum.order == "curriculum" else easiness
     return shuffled[np.argsort(key, kind="stable")]
 
 
 def _easiness(
-    curriculum: Curriculum, logits: Callable[[Params], Floats], y: Index, received: Params, own: Params
+    curriculum: Curriculum, logits: Callable[[Params], Floats], y: Index, judges: Mapping[str, Params]
 ) -> npt.NDArray[np.float64]:
     """Return a score per sample, higher for easier ones."""
-    judges, _, by_prediction = curriculum.score.partition("-")
-    outputs = [logits(model) for judge, model in (("G", received), ("L", own)) if judge in judges]
+    letters, _, by_prediction = curriculum.score.partition("-")
+    outputs = [logits(judges[letter]) for letter in letters]
     if by_prediction:
         predictions = [output.argmax(axis=1) for output in outputs]
         truth = predictions[1] if len(predictions) > 1 else y

@@ -95,6 +95,8 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    expert: Params | None = None
+    """By whose losses clients order their samples, where a curriculum says so."""
     workers: int = 1
     """How many of its own models the server runs at a time."""
     newcomer_epochs: int = 5
@@ -169,6 +171,8 @@ class Federation:
         that of the verbs; `spec` another network than the run's.
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
+        if self.expert is not None and any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs):
+            sent["expert"] = self.expert
         return Request(self.now, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
@@ -234,6 +238,10 @@ class Federation:
                 self.training.loss += answer.loss
                 if verb.send is True:
                     self.training.returned[reply.client] = answer.params
+
+
+def _asks_expert(verb: Train) -> bool:
+    return verb.plan.curriculum is not None and verb.plan.curriculum.score == "E"
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:

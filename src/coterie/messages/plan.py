@@ -21,7 +21,7 @@ from typing import Literal
 
 Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
 Order = Literal["curriculum", "anti", "random"]
-Score = Literal["G", "L", "LG", "G-pred", "L-pred", "LG-pred"]
+Score = Literal["G", "L", "LG", "G-pred", "L-pred", "LG-pred", "E"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Curriculum:
     """Which samples step t may use: the first g(t) in order of a score (ALGORITHMS 6)."""
 
     score: Score = "G"
+    """By the loss of the received model (G), one's own (L), both, or the request's model ``expert`` (E); ``-pred``: by
+    whether predictions are right, or agree."""
     pacing: Pacing = "linear"
     a: float = 0.8
     b: float = 0.2
