@@ -21,8 +21,8 @@ from coterie.testing import SMALL, outcome, small_run
 
 CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
-    "ari", "grouping", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer", "engine",
-    "versions",
+    "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
+    "engine", "versions",
 ]  # fmt: skip
 
 

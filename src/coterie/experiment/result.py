@@ -26,6 +26,8 @@ class Result:
     true_groups: list[int] | None
     ari: float | None
     grouping: dict[str, Any] | None
+    details: dict[str, Any] | None
+    """What only some methods have to tell."""
     memberships: list[Any] | None
     newcomers: dict[str, Any] | None
     traffic: dict[str, Any]

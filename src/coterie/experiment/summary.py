@@ -44,11 +44,13 @@ def summarise(
             **{protocol: last[protocol] for protocol in ("L", "C", "G")},
             "plus": plus,
             "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
+            **_one_step(fed, algorithm, evaluator, late),
         },
         per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
+        details=algorithm.details() if hasattr(algorithm, "details") else None,
         memberships=_memberships(algorithm, data.clients),
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, evaluator, data.clients),
@@ -62,6 +64,14 @@ def summarise(
         history=history,
         folder=folder,
     )
+
+
+def _one_step(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, late: Sequence[int]) -> dict[str, Any]:
+    """Score the model after one step of each client, where the method personalises so (Per-FedAvg)."""
+    if not hasattr(algorithm, "one_step"):
+        return {}
+    early = [client for client in fed.clients if client not in late]
+    return {"one_step": evaluator.fine_tuned(algorithm.one_step(fed), early)}
 
 
 def newcomers_text(fed: Federation) -> str:

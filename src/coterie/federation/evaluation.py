@@ -77,10 +77,10 @@ class Evaluator:
         first, start, models = terms(offer)
         return self.fed.request(*verbs, *first, Evaluate(start), kind=EVALUATION, models=models)
 
-    def fine_tuned(self, plan: Plan | None = None) -> float | None:
+    def fine_tuned(self, plan: Plan | None = None, clients: Iterable[ClientId] | None = None) -> float | None:
         """Protocol +: every client trains the server's final model by a plan, and is scored with the result."""
         requests = {}
-        for client in self.fed.clients:
+        for client in clients or self.fed.clients:
             offer = self.algorithm.model_for(client)
             if offer is not None:
                 first, start, models = terms(offer)
