@@ -1,6 +1,5 @@
 """Rule `auto` on data whose groups are known."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +24,6 @@ def test_rotated_digits_fall_into_their_groups_and_iid_ones_into_one(clients: in
 def test_over_twenty_seeds(clients: int, least: float) -> None:
     assert np.mean([found("digits-rotated", clients, seed).ari for seed in range(20)]) >= least
     assert sum(found("digits", clients, seed).grouping.n_groups == 1 for seed in range(20)) >= 19
-
-
-@pytest.fixture
-def real_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of real data sets, which COTERIE_DATA then names."""
-    place = Path(os.environ.get("COTERIE_DATA") or Path(__file__).parents[3] / "shared" / "data")
-    missing = [name for name in ("fashion_mnist", "cifar10", "svhn", "usps") if not (place / f"{name}.npz").exists()]
-    if missing:
-        pytest.skip(f"no {', '.join(missing)} in {place}: set COTERIE_DATA to the folder of real data sets")
-    monkeypatch.setenv("COTERIE_DATA", str(place))
 
 
 @pytest.mark.slow
