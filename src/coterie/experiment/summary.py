@@ -129,7 +129,11 @@ def _memberships(algorithm: Algorithm, clients: int) -> list[Any] | None:
 def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
     """Say how the groups were found, where a rule found them."""
     found = getattr(algorithm, "grouping", None)
-    return found.summary() if isinstance(found, Grouping) else None
+    if isinstance(found, Grouping):
+        return found.summary()
+    reason = getattr(algorithm, "reason", None)
+    empty = dict.fromkeys(("rule", "threshold", "unit", "reason", "confidence"))
+    return None if reason is None else {**empty, "reason": reason}
 
 
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
