@@ -8,7 +8,7 @@ import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 import typer
@@ -89,6 +89,29 @@ def predict(
     if out is None:
         typer.echo("\n".join(str(label) for label in prediction.labels))
     typer.echo(prediction.summary, err=True)
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", hidden=True)],
+    cluster: Annotated[int | None, typer.Option(help="Of which group.")] = None,
+    client: Annotated[
+        int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
+    ] = None,
+    format: Annotated[Literal["safetensors", "onnx"], typer.Option(help="Of the file.")] = "safetensors",
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The file; by default model.FORMAT in the run folder.")] = None,
+) -> None:
+    """Take a model out of a run, to be used without Coterie.
+
+    RUN: Run folder.
+    """
+    from coterie.experiment.export import export as write
+
+    _, told = write(folder, out, client=client, group=cluster, format=format, smaller=compact)
+    typer.echo(told)
 
 
 def _listing(

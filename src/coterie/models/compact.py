@@ -1,0 +1,176 @@
+"""A truly smaller network with the same outputs: units that are dead are taken out.
+
+It is for sequences of convolutions, linear layers, batch normalisation, ReLU, max-pooling and flattening, such as
+`lenet5`, `lenet5-bn`, `cnn` and `mlp`, after pruning has set many weights to 0.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+def compact(network: nn.Module) -> nn.Sequential:
+    """Return a copy without the channels and units that never change what comes out.
+
+    A unit is dead if nothing leads from it; or if nothing leads to it, so that it always says the same: what that adds
+    to the next layer goes into the biases there.
+    """
+    import copy
+
+    from torch import nn
+
+    known = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, nn.Upsample)
+    plain = isinstance(network, nn.Sequential) and all(isinstance(layer, known) for layer in network)
+    if not plain or any(isinstance(layer, known[:2]) and layer.bias is None for layer in network.children()):
+        raise CoterieError(
+            "only sequences of convolutions, linear layers, batch normalisation, ReLU and max-pooling can be made "
+            "smaller (lenet5, lenet5-bn, cnn, mlp): leave out --compact"
+        )
+    smaller: Any = copy.deepcopy(network).eval().double()  # what is folded into biases is exact to float32
+    while _shrunk(smaller):
+        pass
+    return smaller.float()  # type: ignore[no-any-return]
+
+
+def sizes(network: nn.Sequential) -> str:
+    """Write the widths of a network's layers: channels of convolutions, units of linear layers."""
+    from torch import nn
+
+    return " ".join(str(layer.weight.shape[0]) for layer in network if isinstance(layer, nn.Conv2d | nn.Linear))
+
+
+def architecture(network: nn.Sequential) -> list[list[Any]]:
+    """Describe a sequence by names, kinds and sizes, so that `from_architecture` can make it again."""
+    from torch import nn
+
+    described: list[list[Any]] = []
+    for name, layer in network.named_children():
+        sizes: list[Any]
+        match layer:
+            case nn.Conv2d():
+                sizes = [
+                    layer.in_channels,
+                    layer.out_channels,
+                    *layer.kernel_size,
+                    *layer.stride,
+                    *_sides(layer.padding),
+                ]
+            case nn.Linear():
+                sizes = [layer.in_features, layer.out_features]
+            case nn.BatchNorm2d():
+                sizes = [layer.num_features]
+            case nn.MaxPool2d():
+                sizes = [*_sides(layer.kernel_size), *_sides(layer.stride)]
+            case nn.Upsample():
+                sizes = [layer.scale_factor]
+            case _:
+                sizes = []
+        described.append([name, type(layer).__name__, *map(int, sizes)])
+    return described
+
+
+def from_architecture(described: list[list[Any]]) -> nn.Sequential:
+    """Make a sequence again, with other parameters."""
+    from torch import nn
+
+    def make(kind: str, *n: int) -> nn.Module:
+        match kind:
+            case "Conv2d":
+                return nn.Conv2d(n[0], n[1], (n[2], n[3]), (n[4], n[5]), (n[6], n[7]))
+            case "MaxPool2d":
+                return nn.MaxPool2d((n[0], n[1]), (n[2], n[3]))
+            case "Upsample":
+                return nn.Upsample(scale_factor=n[0])
+            case "Linear" | "BatchNorm2d" | "ReLU" | "Flatten":
+                return getattr(nn, kind)(*n)  # type: ignore[no-any-return]
+        raise CoterieError(f"a layer of the kind '{kind}' is not known")
+
+    return nn.Sequential(OrderedDict((name, make(kind, *n)) for name, kind, *n in described))
+
+
+def _sides(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else tuple(size)
+
+
+def _shrunk(network: nn.Sequential) -> bool:
+    """Take out the dead units between two layers with weights; say whether there were any."""
+    import torch
+    from torch import nn
+
+    layers: list[Any] = list(network)
+    weighted = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d | nn.Linear)]
+    for at, after in pairwise(weighted):
+        layer, follower, between = layers[at], layers[after], layers[at + 1 : after]
+        units = layer.weight.shape[0]
+        into = _into(follower.weight, units)
+        silent = (layer.weight == 0).flatten(1).all(dim=1)
+        says = layer.bias if layer.bias is not None else layer.weight.new_zeros(units)
+        for step in between:
+            if isinstance(step, nn.BatchNorm2d) and step.running_var is not None and step.running_mean is not None:
+                scale = step.weight / torch.sqrt(step.running_var + step.eps)
+                silent |= step.weight == 0
+                says = torch.where(step.weight == 0, step.bias, (says - step.running_mean) * scale + step.bias)
+            elif isinstance(step, nn.ReLU):
+                says = says.clamp(min=0)
+        padded = isinstance(follower, nn.Conv2d) and any(_sides(follower.padding))
+        if padded:  # a constant is not one at the border
+            silent &= says == 0
+        dead = silent | (into == 0).flatten(1).all(dim=1)
+        if dead.all():
+            dead[0] = False  # a layer needs a unit
+        if dead.any():
+            with torch.no_grad():
+                constant = (into * torch.where(silent & dead, says, 0).reshape(-1, *[1] * (into.ndim - 1))).sum(dim=0)
+                follower.bias += constant.reshape(len(follower.bias), -1).sum(dim=1)
+            _keep_outputs(layer, ~dead)
+            for step in between:
+                if isinstance(step, nn.BatchNorm2d):
+                    _keep_norm(step, ~dead)
+            _keep_inputs(follower, ~dead)
+            return True
+    return False
+
+
+def _into(weight: torch.Tensor, units: int) -> torch.Tensor:
+    """Return what leads from each unit of the layer before, (units, outputs, …): a channel may have many columns."""
+    return weight.reshape(weight.shape[0], units, -1).transpose(0, 1)
+
+
+def _keep_outputs(layer: Any, kept: torch.Tensor) -> None:
+    from torch import nn
+
+    layer.weight = nn.Parameter(layer.weight[kept])
+    if layer.bias is not None:
+        layer.bias = nn.Parameter(layer.bias[kept])
+    if isinstance(layer, nn.Conv2d):
+        layer.out_channels = int(kept.sum())
+    else:
+        layer.out_features = int(kept.sum())
+
+
+def _keep_inputs(layer: Any, kept: torch.Tensor) -> None:
+    from torch import nn
+
+    weight = layer.weight.reshape(layer.weight.shape[0], len(kept), -1)[:, kept]
+    if isinstance(layer, nn.Conv2d):
+        layer.weight = nn.Parameter(weight.reshape(len(weight), -1, *layer.kernel_size))
+        layer.in_channels = int(kept.sum())
+    else:
+        layer.weight = nn.Parameter(weight.flatten(1))
+        layer.in_features = layer.weight.shape[1]
+
+
+def _keep_norm(layer: Any, kept: torch.Tensor) -> None:
+    from torch import nn
+
+    layer.weight, layer.bias = nn.Parameter(layer.weight[kept]), nn.Parameter(layer.bias[kept])
+    layer.running_mean, layer.running_var = layer.running_mean[kept], layer.running_var[kept]
+    layer.num_features = int(kept.sum())
