@@ -37,6 +37,7 @@ class IFCA(Groups):
         self.start, K = fed.initial(), usual_number(fed)
         for attempt in range(self.init_retry + 1):
             self.models = [fed.initial(attempt * K + k) for k in range(K)]
+            self.member = {}  # of models that were given up
             if attempt == self.init_retry:
                 break
             self.place(fed, fed.trainable)

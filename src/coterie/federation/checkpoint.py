@@ -6,7 +6,6 @@ Parts of a state that last over many rounds, such as what clients sent once to d
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ class Lasting:
     @cached_property
     def name(self) -> str:
         """A name that no other content has."""
-        return hashlib.blake2b(self.content, digest_size=12).hexdigest()
+        return wire.digest(self.value)
 
 
 @contextmanager
@@ -68,8 +67,9 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
             write_whole(_beside(path, name), part.content)
         part.__dict__.pop("content", None)  # what is written needs no memory
     write_whole(path, content)
+    kept = {_beside(path, name).name for name in lasting}
     for file in path.parent.glob(_beside(path, "*").name):
-        if file.name not in {_beside(path, name).name for name in lasting}:
+        if file.name not in kept:
             file.unlink()
 
 

@@ -82,6 +82,11 @@ def unpack(blob: bytes) -> Any:
         raise WireError(f"not readable: {error}") from None
 
 
+def digest(value: Any) -> str:
+    """Return a name of what `pack` can write, that no other content has."""
+    return _checksum(*_take_apart(value))
+
+
 def _checksum(tree: str, arrays: Mapping[str, Array]) -> str:
     content = hashlib.blake2b(tree.encode(), digest_size=16)
     for name in sorted(arrays):

@@ -1,0 +1,97 @@
+"""Multi-centre federated learning (FeSEM, Xie et al., 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.groups import Groups, usual_number
+from coterie.clustering import k_means
+from coterie.errors import CoterieError
+from coterie.messages import ClientId, Params, Train, Trained, distance, update, weighted_mean
+from coterie.streams import stream
+
+if TYPE_CHECKING:
+    from coterie.federation import Federation
+
+
+@algorithm("fesem")
+@dataclass(kw_only=True)
+class FeSEM(Groups):
+    """K centres; a client belongs to the one nearest to the model that it trained last, and goes on from there."""
+
+    init: Annotated[
+        Literal["random", "k-means"],
+        "centres at first: random models, of which all clients may fall to one, or found by k-means among models that "
+        "the first cohort trains from θ⁰, as later ones do to find their centre",
+    ] = "random"
+    layer: Annotated[
+        Literal["all", "last"], "what distances are taken over: all parameters, or the last layer's as in FeSEM's code"
+    ] = "all"
+    weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
+
+    def begin(self, fed: Federation) -> None:
+        """M_k ← different random models; or none until a cohort has trained."""
+        self.start, size = fed.initial(), len(fed.cohort(1))
+        if self.init == "random":
+            self.models = [fed.initial(k) for k in range(usual_number(fed))]
+        elif size < (fed.grouping.groups or 0):
+            raise CoterieError(
+                f"k-means can't find {fed.grouping.groups} groups in a first cohort of {size}: raise --fraction, lower "
+                "--groups, or let fesem start with init=random"
+            )
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """θ_i ← LocalSGD(M_c(i)); E-step: c(i) ← argmin_k ‖θ_i − M_k‖²; M-step: M_k ← mean of its θ_i.
+
+        Clients that did not train keep their groups: the server has no models of theirs.
+        """
+        self.place(fed, [client for client in cohort if client not in self.member])
+        trained = self.train(fed, cohort)
+        self.member |= {client: self.nearest(t.params) for client, t in trained.items()}
+        self.average(trained, plain=self.weights == "equal")
+
+    def nearest(self, model: Params) -> int:
+        """Return argmin_k ‖θ − M_k‖²; of equals, the first."""
+        compared = self._compared(model)
+        return int(np.argmin([distance(compared, centre) for centre in self.models]))
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """E-step for clients that have not trained yet: θ_i is θ⁰, or, with k-means, LocalSGD(θ⁰)."""
+        models = dict.fromkeys(clients, self.start)
+        if self.init == "k-means":
+            verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
+            replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
+            models = {client: reply.answer(Trained).params for client, reply in replies.items()}
+            if not self.models and not self._found(fed, clients, [*models.values()]):
+                return
+        self.member |= {client: self.nearest(model) for client, model in models.items()}
+
+    def _found(self, fed: Federation, clients: Sequence[ClientId], models: Sequence[Params]) -> bool:
+        """Find the centres by k-means; if too few clients have answered, wait for the next cohort."""
+        K = min(usual_number(fed), len(clients))
+        if len(models) >= max(K, 1):
+            points = [update(model, self._compared(self.start)) for model in models]
+            labels = k_means(points, K, stream(fed.seed, "k-means")).labels.tolist()
+            self.models = [weighted_mean(models, [label == k for label in labels]) for k in range(max(labels) + 1)]
+        return bool(self.models)
+
+    def _compared(self, model: Params) -> Params:
+        """Return the parameters that distances are taken over."""
+        last = [*model][-1].rpartition(".")[0]
+        return model if self.layer == "all" else {n: v for n, v in model.items() if n.rpartition(".")[0] == last}
+
+    @property
+    def reason(self) -> str:
+        """What became of the centres, of which all clients may fall to one."""
+        taken = len({*self.member.values()})
+        if not self.models:
+            return "In no round have enough clients answered for k-means to find centres."
+        if taken == 1 < min(len(self.models), len(self.member)):
+            hint = ": try init=k-means" if self.init == "random" else ""
+            return f"All clients fell to one of {len(self.models)} centres, as if there were no groups{hint}."
+        return f"Each client is nearest to one of {len(self.models)} centres; {taken} of these have clients."

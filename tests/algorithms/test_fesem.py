@@ -1,0 +1,340 @@
+"""FeSEM: who is nearest to which centre, against a direct loop; and its known weakness, shown and avoided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.algorithms.fesem import FeSEM
+from coterie.client import MemoryStore
+from coterie.errors import CoterieError
+from coterie.experiment.api import settings_to_config
+from coterie.experiment.progress import Silent
+from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.federation import Federation
+from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
+from coterie.messages import Failure, Params, Reply, Request, Trained
+from coterie.testing import (
+    SMALL,
+    does_not_depend_on_workers,
+    goes_on_after_an_interruption,
+    needs_nothing_but_messages,
+    outcome,
+    small_run,
+    state_on_disk_changes_nothing,
+    takes_newcomers,
+    takes_one_client,
+)
+
+DIGITS = {"clients": 20, "fraction": 1.0, "rounds": 6, "epochs": 5, "lr": 0.02, "model_options": {}, "eval_every": 0}
+K_MEANS = {"init": "k-means"}
+
+
+@contextmanager
+def federation(**settings: Any) -> Iterator[tuple[FeSEM, Federation]]:
+    config = settings_to_config(None, {"algorithm": "fesem", **SMALL, **settings})
+    data = load_data(config)
+    config = completed(config, data)
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+        yield run.algorithm, run.fed  # type: ignore[misc]
+
+
+def flat(params: Params, prefix: str = "") -> np.ndarray:
+    return np.concatenate([v.ravel() for name, v in params.items() if name.startswith(prefix)]).astype(np.float64)
+
+
+class Heard:
+    """An engine that notes requests and what was trained, and may change the answers."""
+
+    name = "heard"
+
+    def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
+        self.inner, self.change = fed.engine, change
+        self.asked: dict[tuple[int, int, str], Request] = {}
+        self.trained: dict[tuple[int, int, str], Trained] = {}
+        fed.engine = self
+
+    def present(self, round: int) -> Mapping[int, int]:
+        return self.inner.present(round)
+
+    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        for client, request in requests.items():
+            self.asked[request.round, client, request.kind] = request
+        for reply in self.inner.exchange(requests, deadline):
+            reply = self.change(reply) if isinstance(reply, Reply) else reply
+            if isinstance(reply, Reply):
+                self.trained[reply.round, reply.client, requests[reply.client].kind] = reply.answer(Trained)
+            yield reply
+
+
+def distances(theta: Params, centres: list[Params], prefix: str) -> list[float]:
+    return [float(((flat(theta, prefix) - flat(centre, prefix)) ** 2).sum()) for centre in centres]
+
+
+def test_with_one_centre_it_is_fedavg_bit_for_bit() -> None:
+    settings = {"dataset": "digits", "partition": "label-skew:rho=0.4", "rounds": 6}
+    fesem, fedavg = outcome(small_run("fesem", groups=1, **settings)), outcome(small_run("fedavg", **settings))
+    for row in (*fesem["history"], *fedavg["history"]):
+        del row["groups"]
+    assert fesem["history"] == fedavg["history"]
+    assert fesem["per_client"] == fedavg["per_client"]
+    assert fesem["groups"] == [0] * 6
+
+
+@pytest.mark.parametrize("layer", ["all", "last"])
+@pytest.mark.parametrize("weights", ["samples", "equal"])
+def test_against_a_direct_loop(layer: str, weights: str) -> None:
+    """The E-step goes by the centres before the round; the M-step takes who answered in it.
+
+    Training alone hardly moves a client to another centre, so that each third one is carried there: in what
+    distances are taken over, and nothing else.
+    """
+    options = {"layer": layer, "weights": weights, "init": "k-means"}
+    uneven = {"dataset": "digits", "partition": "dirichlet:alpha=0.6", "clients": 12, "lr": 0.3}
+    prefix, moves = "fc2" if layer == "last" else "", 0
+    with federation(**uneven, algorithm_options=options, groups=3, fraction=0.7, drop=0.2) as (method, fed):
+
+        def carried(reply: Reply) -> Reply:
+            if fed.now == 1 or (reply.client + fed.now) % 3 or not method.groups().get(reply.client):
+                return reply
+            answer, z = reply.answer(Trained), method.groups()[reply.client]
+            params = dict(answer.params)
+            for name in params:
+                if name.startswith(prefix):
+                    params[name] = params[name] + method.models[z - 1][name] - method.models[z][name]
+            return Reply(reply.client, reply.round, (replace(answer, params=params),))
+
+        engine = Heard(fed, carried)
+        method.begin(fed)
+        fed.now = 1
+        method.round(fed, fed.cohort(1))
+        for t in range(2, 9):
+            member, before = dict(method.groups()), list(method.models)
+            fed.now = t
+            method.round(fed, fed.cohort(t))
+            first = {c: a for (when, c, kind), a in engine.trained.items() if (when, kind) == (t, "place")}
+            assert not first.keys() & member.keys()
+            member |= {c: nearest(a.params, before, prefix) for c, a in first.items()}
+            now = {c: a for (when, c, kind), a in engine.trained.items() if (when, kind) == (t, "train")}
+            for client, answer in now.items():
+                assert engine.asked[t, client, "train"].models["model"] is before[member[client]]
+                moves += member[client] != nearest(answer.params, before, prefix)
+                member[client] = nearest(answer.params, before, prefix)
+            assert method.groups() == member
+            for group, centre in enumerate(method.models):
+                own = [answer for client, answer in now.items() if member[client] == group]
+                n = [answer.samples if weights == "samples" else 1 for answer in own]
+                if own:
+                    mean = sum(k * flat(answer.params) for k, answer in zip(n, own, strict=True)) / sum(n)
+                    assert np.allclose(flat(centre), mean, rtol=1e-5, atol=1e-6)
+                else:
+                    assert centre is before[group]
+        assert len(method.models) == 3
+    assert moves > 3
+
+
+def nearest(theta: Params, centres: list[Params], prefix: str = "") -> int:
+    apart = [((flat(theta, prefix) - flat(centre, prefix)) ** 2).sum() for centre in centres]
+    return int(np.argmin(apart))
+
+
+def test_who_never_trained_is_nearest_by_the_common_start() -> None:
+    """Centres that are moved by hand: the second is then the one nearest to θ⁰."""
+    with federation(groups=3) as (method, fed):
+        engine = Heard(fed)
+        method.begin(fed)
+        start = flat(fed.initial())
+        assert [np.linalg.norm(flat(model) - start) > 1 for model in method.models] == [False, True, True]
+        method.models = [method.models[2], method.models[0], method.models[1]]
+        centre = method.models[1]
+        fed.now = 1
+        method.round(fed, [3, 4])
+        assert all(engine.asked[1, client, "train"].models["model"] is centre for client in (3, 4))
+        assert method.groups() == {3: 1, 4: 1}
+        assert method.models[1] is not centre
+
+
+def test_of_centres_equally_far_the_first_is_taken() -> None:
+    with federation(groups=3) as (method, fed):
+        method.begin(fed)
+        method.models = [method.models[1], method.start, method.start]
+        assert method.nearest(method.start) == 1
+
+
+def test_random_centres_collapse_and_it_says_so() -> None:
+    with federation(**DIGITS, groups=4) as (method, fed):
+        method.begin(fed)
+        others = method.models[1:]
+        fed.now = 1
+        method.round(fed, fed.cohort(1))
+        assert set(method.groups().values()) == {0}
+        assert method.reason == "All clients fell to one of 4 centres, as if there were no groups: try init=k-means."
+        assert all(a is b for a, b in zip(method.models[1:], others, strict=True))  # centres nobody chose stay
+
+
+def test_one_centre_or_one_client_is_no_collapse() -> None:
+    for settings in ({"groups": 1}, {"groups": 3, "clients": 1, "dataset": "digits"}):
+        with federation(**settings, fraction=1.0) as (method, fed):
+            method.begin(fed)
+            fed.now = 1
+            method.round(fed, fed.cohort(1))
+            assert method.reason.startswith("Each client is nearest to one of")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_k_means_finds_the_rotations(seed: int) -> None:
+    result = small_run("fesem", **DIGITS, groups=4, seed=seed, algorithm_options=K_MEANS)
+    assert result.ari == 1
+
+
+def test_the_first_centres_are_means_of_what_a_cohort_trained_from_the_common_start() -> None:
+    with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
+        engine = Heard(fed)
+        method.begin(fed)
+        assert method.model_for(0) is method.start
+        fed.now = 1
+        method.place(fed, fed.cohort(1))
+        assert all(request.verbs[0].start == ("initial",) for request in engine.asked.values())
+        assert all(not request.models for request in engine.asked.values())  # nothing travels down
+        thetas = {client: flat(answer.params) for (_, client, _), answer in engine.trained.items()}
+        for group, centre in enumerate(method.models):
+            own = [thetas[client] for client, z in method.groups().items() if z == group]
+            assert np.allclose(flat(centre), np.mean(own, axis=0), rtol=1e-5, atol=1e-6)
+        assert method.groups() == {c: nearest(engine.trained[1, c, "place"].params, method.models) for c in thetas}
+
+
+def test_k_means_waits_for_a_cohort_in_which_enough_answer() -> None:
+    with federation(fraction=1.0, groups=4, algorithm_options=K_MEANS) as (method, fed):
+        silent = {1: {0, 1, 2}, 2: set(range(6)), 3: {5}}
+        Heard(
+            fed, lambda reply: Failure(reply.client, reply.round, "late") if reply.client in silent[fed.now] else reply
+        )
+        method.begin(fed)
+        for fed.now in (1, 2):
+            method.round(fed, range(6))
+            assert method.groups() == {}
+            assert method.models == []
+            assert method.model_for(3) is method.start
+            assert method.reason.startswith("In no round have enough clients answered")
+        fed.now = 3
+        method.round(fed, range(6))
+        assert set(method.groups()) == set(range(5))
+        assert set(method.groups().values()) == {0, 1, 2, 3}
+        assert method.model_for(5) is method.models[0]
+
+
+def test_k_means_needs_as_many_clients_as_groups() -> None:
+    with pytest.raises(CoterieError, match=r"can't find 4 groups in a first cohort of 3: raise --fraction, lower --gr"):
+        small_run("fesem", groups=4, algorithm_options=K_MEANS)
+    takes_one_client("fesem", Path(), algorithm_options=K_MEANS)  # if the number was not asked for, there are fewer
+
+
+def test_equal_clients_make_fewer_groups() -> None:
+    with federation(fraction=1.0, groups=3, algorithm_options=K_MEANS) as (method, fed):
+        same: list[Trained] = []
+
+        def copied(reply: Reply) -> Reply:
+            same.append(reply.answer(Trained))
+            return Reply(reply.client, reply.round, (same[0],))
+
+        Heard(fed, copied)
+        method.begin(fed)
+        fed.now = 1
+        method.round(fed, range(6))
+        assert len(method.models) == 1
+        assert set(method.groups().values()) == {0}
+
+
+@pytest.mark.parametrize("join_at", [3, None])
+def test_newcomers_find_their_rotation(join_at: int | None) -> None:
+    late = {"newcomers": 0.3, "join_at": join_at, "newcomer_epochs": 1}
+    result = small_run("fesem", **DIGITS, **late, groups=4, algorithm_options=K_MEANS)
+    assert len(result.newcomers["clients"]) == 6
+    assert result.ari == 1
+    assert result.newcomers["founded"] == []
+
+
+def test_newcomers_move_no_centre() -> None:
+    with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
+        method.begin(fed)
+        fed.now = 1
+        method.round(fed, range(12))
+        before = list(method.models)
+        method.admit(fed, [12, 13])
+        assert {12, 13} <= set(method.groups())
+        assert all(a is b for a, b in zip(method.models, before, strict=True))
+
+
+def test_with_30_percent_missing_in_every_round_groups_are_found_all_the_same() -> None:
+    result = small_run("fesem", **DIGITS, groups=4, drop=0.3, seed=1, algorithm_options=K_MEANS)
+    assert result.ari == 1
+    assert None not in result.groups
+
+
+@pytest.mark.parametrize("init", ["random", "k-means"])
+def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
+    with federation(fraction=1.0, groups=2, algorithm_options={"init": init}) as (method, fed):
+
+        def change(reply: Reply) -> Reply:
+            answer = reply.answer(Trained)
+            request = engine.asked.get((reply.round, reply.client, "train"))
+            if reply.client == 5:
+                params = {name: np.full_like(value, np.nan) for name, value in answer.params.items()}
+            elif reply.client in (0, 1) and request is not None:
+                params = dict(request.models["model"])
+            else:
+                params = dict(answer.params)
+            return Reply(reply.client, reply.round, (replace(answer, params=params),))
+
+        engine = Heard(fed, change)
+        method.begin(fed)
+        for fed.now in (1, 2, 3):
+            before = dict(method.groups())
+            method.round(fed, range(6))
+            assert all(np.isfinite(flat(model)).all() for model in method.models)
+            assert all(
+                method.groups()[c] == before.get(c, method.groups()[c]) for c in (0, 1)
+            )  # they are at their centre
+        assert sum(event["count"] for event in fed.events.save()) >= 3
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        does_not_depend_on_workers,
+        goes_on_after_an_interruption,
+        needs_nothing_but_messages,
+        state_on_disk_changes_nothing,
+        takes_newcomers,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_the_battery_holds_with_k_means(check: Callable[..., None], tmp_path: Path) -> None:
+    check("fesem", tmp_path, algorithm_options=K_MEANS)
+
+
+def test_the_server_keeps_no_model_of_a_client(tmp_path: Path) -> None:
+    """What a checkpoint holds is θ⁰, the K centres, and the clients' groups; and that is enough to go on."""
+    path = tmp_path / "checkpoint.safetensors"
+    with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
+        method.begin(fed)
+        for fed.now in (1, 2):
+            method.round(fed, range(16))
+        save_checkpoint(path, method.save())
+        model = sum(value.nbytes for value in method.start.values())
+        assert path.stat().st_size < 5 * model + 4000
+        assert [*tmp_path.iterdir()] == [path]
+        restored = FeSEM(**K_MEANS)
+        restored.load(load_checkpoint(path))
+        fed.now = 3
+        for each in (method, restored):
+            each.round(fed, range(12, 20))
+            fed._kept.clear()  # so that clients may be asked by both
+        assert restored.groups() == method.groups()
+        assert all(np.array_equal(flat(a), flat(b)) for a, b in zip(restored.models, method.models, strict=True))
