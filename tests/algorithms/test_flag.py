@@ -153,3 +153,12 @@ def test_drop_outs_in_every_round() -> None:
     result = small_run("flag", drop=0.3, rounds=6, clients=8, groups=4)
     assert result.accuracy["C"] is not None
     assert {event["kind"] for event in result.events} == {"dropped"}
+
+
+def test_without_warm_up_only_the_data_count() -> None:
+    """Updates of 0 are all at 90° from each other, which moves no two clients nearer than others."""
+    found, data_only = (
+        coterie.cluster(algorithm="flag", **{**SMALL, "clients": 12, "groups": 4}, algorithm_options=options)
+        for options in ({"warmup": 0}, {"beta": 1.0, "warmup": 1})
+    )
+    assert found.grouping.labels.tolist() == data_only.grouping.labels.tolist()

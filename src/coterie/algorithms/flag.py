@@ -47,7 +47,9 @@ class FLAG(Clustered[Description]):
     )
     delta: Annotated[float, Ge(0), Le(1), "range of the class weights, 1 ± delta; 0: no weights"] = 0.5
     share: Annotated[float, Gt(0), Le(1), "singular vectors per class, as a share of its samples"] = 0.01
-    warmup: Annotated[int, Ge(1), "local epochs before the gradients are taken"] = 20
+    warmup: Annotated[
+        int, Ge(0), "local epochs before the gradients are taken; 0: there are none, so that only data count"
+    ] = 20
     missing_angle: Annotated[float, Ge(0), Le(180), "degrees for a class that only one of two clients has"] = 180.0
     onesided_weight: Annotated[float, Ge(0), "weight of such a class"] = 1.0
     eps_mode: Annotated[Literal["log1p", "paper"], "weights by ln(n + 1), or by ln(n + ε) as printed"] = "log1p"
