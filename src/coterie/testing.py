@@ -16,20 +16,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coterie
-from coterie.client import MemoryStore
+from coterie.client import MemoryStore, Store
+from coterie.data import FederatedData
 from coterie.experiment.api import settings_to_config
 from coterie.experiment.progress import Silent
 from coterie.experiment.result import Result
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Engine
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+from coterie.training.torch_trainer import one_thread
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated",
@@ -47,6 +50,19 @@ SMALL: dict[str, Any] = {
 def small_run(method: str, **settings: Any) -> Result:
     """Run a method on a federation of a few clients."""
     return coterie.run(algorithm=method, **{**SMALL, **settings})
+
+
+@contextmanager
+def small_federation(
+    method: str, store: Store | None = None, **settings: Any
+) -> Iterator[tuple[Session, FederatedData]]:
+    """Set up a method with a federation of a few clients; nothing has been asked yet."""
+    config = settings_to_config(None, {"algorithm": method, **SMALL, **settings})
+    data = load_data(config)
+    config = completed(config, data)
+    trainer = make_trainer(config, make_spec(config, data), Silent())
+    with one_thread(), session(config, data, store or MemoryStore(), trainer) as run:
+        yield run, data
 
 
 def outcome(result: Result) -> dict[str, Any]:
@@ -143,13 +159,9 @@ def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
 
 def needs_nothing_but_messages(method: str, folder: Path, **settings: Any) -> None:
     """With every message turned into bytes and back the result is the same, and the ledger has counted each byte."""
-    config = settings_to_config(None, {"algorithm": method, **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Silent())
     outcomes = []
     for wrap in (lambda engine: engine, OnTheWire):
-        with session(config, data, MemoryStore(), trainer) as run:
+        with small_federation(method, **settings) as (run, _):
             engine = run.fed.engine = wrap(run.fed.engine)
             history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
             outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))

@@ -13,18 +13,14 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 import coterie
 from coterie.algorithms.cfl import CFL
-from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, Trained
-from coterie.testing import SMALL, outcome, small_run
 from coterie.testing import does_not_depend_on_workers as workers
 from coterie.testing import goes_on_after_an_interruption as interruption
 from coterie.testing import needs_nothing_but_messages as messages
+from coterie.testing import outcome, small_federation, small_run
 
 SPLITTING = {"eps1": 0.4, "eps2": 0.6, "min_round": 5}
 """For twenty clients of digits-rotated and the network `mlp`."""
@@ -33,10 +29,7 @@ DIGITS = {"clients": 20, "fraction": 1.0, "rounds": 12, "epochs": 5, "lr": 0.02,
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[CFL, Federation]]:
-    config = settings_to_config(None, {"algorithm": "cfl", **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("cfl", **settings) as (run, _):
         yield run.algorithm, run.fed  # type: ignore[misc]
 
 

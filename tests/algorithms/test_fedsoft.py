@@ -11,20 +11,16 @@ import numpy as np
 import pytest
 
 from coterie.algorithms.fedsoft import FedSoft
-from coterie.client import MemoryStore
 from coterie.data import FederatedData
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Compared, Failure, Losses, Params, Reply, Request, Train, Trained
 from coterie.streams import stream
 from coterie.testing import (
-    SMALL,
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
+    small_federation,
     small_run,
 )
 from coterie.training import steps
@@ -34,10 +30,7 @@ DIGITS = {"clients": 20, "fraction": 1.0, "rounds": 20, "epochs": 5, "lr": 0.02,
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[FedSoft, Federation, FederatedData]]:
-    config = settings_to_config(None, {"algorithm": "fedsoft", **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("fedsoft", **settings) as (run, data):
         yield run.algorithm, run.fed, data  # type: ignore[misc]
 
 

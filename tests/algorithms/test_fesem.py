@@ -12,20 +12,16 @@ import numpy as np
 import pytest
 
 from coterie.algorithms.fesem import FeSEM
-from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, Trained
 from coterie.testing import (
-    SMALL,
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
     outcome,
+    small_federation,
     small_run,
     state_on_disk_changes_nothing,
     takes_newcomers,
@@ -38,10 +34,7 @@ K_MEANS = {"init": "k-means"}
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[FeSEM, Federation]]:
-    config = settings_to_config(None, {"algorithm": "fesem", **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("fesem", **settings) as (run, _):
         yield run.algorithm, run.fed  # type: ignore[misc]
 
 

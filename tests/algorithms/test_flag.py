@@ -11,22 +11,16 @@ import pytest
 
 import coterie
 from coterie.algorithms.flag import FLAG
-from coterie.client import MemoryStore
 from coterie.data import load
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.experiment.runner import Session
 from coterie.messages import ModelSpec
 from coterie.similarity import principal_angles, signature
-from coterie.testing import SMALL, small_run
+from coterie.testing import SMALL, small_federation, small_run
 
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[Session, FLAG]]:
-    config = settings_to_config(None, {"algorithm": "flag", **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("flag", **settings) as (run, _):
         assert isinstance(run.algorithm, FLAG)
         yield run, run.algorithm
 

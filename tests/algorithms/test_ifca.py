@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.algorithms.ifca import IFCA
-from coterie.client import MemoryStore
 from coterie.data import FederatedData
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Losses, Params, Reply, Request, Trained
@@ -26,6 +22,7 @@ from coterie.testing import (
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
     outcome,
+    small_federation,
     small_run,
 )
 
@@ -34,10 +31,7 @@ LEAK = {"criterion": "test-accuracy"}
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[IFCA, Federation, FederatedData]]:
-    config = settings_to_config(None, {"algorithm": "ifca", **SMALL, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("ifca", **settings) as (run, data):
         yield run.algorithm, run.fed, data  # type: ignore[misc]
 
 

@@ -16,7 +16,7 @@ from coterie.experiment.api import settings_to_config
 from coterie.experiment.progress import Silent
 from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
 from coterie.similarity import principal_angles, signature
-from coterie.testing import SMALL, small_run
+from coterie.testing import SMALL, small_federation, small_run
 
 
 def numbers(result: coterie.Result) -> list[dict]:
@@ -104,10 +104,7 @@ def test_a_resumed_run_has_the_same_groups(tmp_path: Path) -> None:
 
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[Any, Any]]:
-    config = settings_to_config(None, {"algorithm": "pacfl", **SMALL, "clients": 16, **settings})
-    data = load_data(config)
-    config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with small_federation("pacfl", clients=settings.pop("clients", 16), **settings) as (run, _):
         run.algorithm.start = run.fed.initial()
         yield run.fed, run.algorithm
 
