@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import coterie
+from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.experiment.api import settings_to_config
@@ -49,7 +50,12 @@ SMALL: dict[str, Any] = {
 
 def small_run(method: str, **settings: Any) -> Result:
     """Run a method on a federation of a few clients."""
-    return coterie.run(algorithm=method, **{**SMALL, **settings})
+    return coterie.run(algorithm=method, **{**small_settings(method), **settings})
+
+
+def small_settings(method: str) -> dict[str, Any]:
+    """Return the settings of a small run, with those that a method needs to show what it does (`battery`)."""
+    return {**SMALL, **getattr(ALGORITHMS[method], "battery", {})}
 
 
 @contextmanager
@@ -57,7 +63,7 @@ def small_federation(
     method: str, store: Store | None = None, **settings: Any
 ) -> Iterator[tuple[Session, FederatedData]]:
     """Set up a method with a federation of a few clients; nothing has been asked yet."""
-    config = settings_to_config(None, {"algorithm": method, **SMALL, **settings})
+    config = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings})
     data = load_data(config)
     config = completed(config, data)
     trainer = make_trainer(config, make_spec(config, data), Silent())

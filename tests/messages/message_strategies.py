@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as npst
 
 from coterie.messages import (
     Anchor,
+    Channels,
     ClassCounts,
     Compared,
     Counted,
@@ -20,6 +21,8 @@ from coterie.messages import (
     Losses,
     ModelSpec,
     Plan,
+    Prune,
+    Pruned,
     Reply,
     Request,
     Schedule,
@@ -80,6 +83,8 @@ specs = st.builds(
     st.dictionaries(texts, plain, **several),
 )
 parts = st.sampled_from(["train", "holdout", "test"])
+channels = st.builds(Channels, texts, texts, texts, integers)
+verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
     "Evaluate": st.builds(Evaluate, texts | names, parts, floats),
@@ -88,6 +93,22 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text()
     ),
     "ClassCounts": st.builds(ClassCounts),
+    "Prune": st.builds(
+        Prune,
+        names,
+        floats,
+        floats,
+        floats,
+        floats,
+        st.none() | floats,
+        st.lists(channels, **several).map(tuple),
+        floats,
+        floats,
+        parts,
+        floats,
+        st.booleans(),
+    ),
+    "Channels": channels,
     "Trained": st.builds(Trained, integers, integers, floats, params, params),
     "Evaluated": st.builds(Evaluated, integers, integers, floats),
     "Compared": st.builds(
@@ -99,14 +120,15 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "Signed": st.builds(Signed, arrays, arrays, st.none() | floats),
     "Counted": st.builds(Counted, arrays),
+    "Pruned": st.builds(Pruned, params, params, verdicts, st.none() | verdicts),
     "Schedule": schedules,
     "Anchor": anchors,
     "Curriculum": curricula,
     "Plan": plans,
     "ModelSpec": specs,
 }
-verbs = st.one_of([KINDS[name] for name in ("Train", "Evaluate", "Losses", "Signature", "ClassCounts")])
-answers = st.one_of([KINDS[name] for name in ("Trained", "Evaluated", "Compared", "Signed", "Counted")])
+verbs = st.one_of([KINDS[name] for name in ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune")])
+answers = st.one_of([KINDS[name] for name in ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned")])
 KINDS["Request"] = requests = st.builds(
     Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),
     st.dictionaries(texts, params, max_size=2), texts,

@@ -14,6 +14,7 @@ from safetensors.numpy import save
 
 from coterie.messages import (
     Anchor,
+    Channels,
     ClassCounts,
     Compared,
     Counted,
@@ -24,6 +25,8 @@ from coterie.messages import (
     Losses,
     ModelSpec,
     Plan,
+    Prune,
+    Pruned,
     Reply,
     Request,
     Schedule,
@@ -43,7 +46,14 @@ REQUEST = Request(
     3,
     0,
     ModelSpec("mclr", (4,), 3, {"hidden": 5}),
-    (Train(PLAN, send=("fc",)), Evaluate(), Losses(("a", "b")), Signature(), ClassCounts()),
+    (
+        Train(PLAN, send=("fc",)),
+        Evaluate(),
+        Losses(("a", "b")),
+        Signature(),
+        ClassCounts(),
+        Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),)),
+    ),
     {"model": WEIGHTS},
 )
 REPLY = Reply(
@@ -55,6 +65,7 @@ REPLY = Reply(
         Compared(3, (0.1, 0.2), (1, 2), (3, 0)),
         Signed(np.eye(3), np.arange(3)),
         Counted(np.arange(4)),
+        Pruned({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
@@ -66,7 +77,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 6) -> bytes:
+def forged(tree: Any, tensors: int = 8) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
@@ -214,6 +225,7 @@ VALUES: dict[str, Any] = {
     "answers": [{"$": "Evaluated", "samples": 1, "correct": 1, "loss": 0.0}],
     "schedule": {"$": "Schedule", "rate": 0.1},
     "anchors": [{"$": "Anchor", "model": "a", "strength": 0.1}],
+    "channels": [{"$": "Channels", "conv": "a", "norm": "b", "reader": "c", "floor": 1}],
     "curriculum": {"$": "Curriculum"},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
@@ -230,6 +242,8 @@ ACCEPTED: dict[str, set[str]] = {
     "str | None": {"text", "train", "nothing"},
     "Part": {"train"},
     "Literal['loss', 'accuracy']": set(),
+    "Verdict": set(),
+    "Verdict | None": {"nothing"},
     "Score": set(),
     "Pacing": set(),
     "Order": set(),
@@ -239,6 +253,7 @@ ACCEPTED: dict[str, set[str]] = {
     "bool | tuple[str, ...]": {"truth", "empty", "texts"},
     "str | tuple[str, ...]": {"text", "train", "empty", "texts"},
     "tuple[Anchor, ...]": {"empty", "anchors"},
+    "tuple[Channels, ...]": {"empty", "channels"},
     "tuple[Verb, ...]": {"empty", "verbs"},
     "tuple[Answer, ...]": {"empty", "answers"},
     "Schedule": {"schedule"},

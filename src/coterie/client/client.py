@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coterie.client.data import Index, LocalData
+from coterie.client import pruning
+from coterie.client.data import Floats, Index, LocalData
 from coterie.client.scoring import curriculum_order
 from coterie.client.store import State, Store
 from coterie.messages import (
@@ -23,6 +24,8 @@ from coterie.messages import (
     Failure,
     Losses,
     Params,
+    Prune,
+    Pruned,
     Reply,
     Request,
     Signature,
@@ -90,6 +93,8 @@ class _Turn:
                 return self.sign(verb)
             case ClassCounts():
                 return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
+            case Prune():
+                return self.prune(verb)
 
     def sign(self, verb: Signature) -> Signed:
         x, y = self.data.x[self.data.train], self.data.y[self.data.train]
@@ -124,10 +129,12 @@ class _Turn:
             result |= self.model(name)
         return result
 
-    def samples(self, on: str, share: float) -> Index:
+    def samples(self, on: str, share: float) -> tuple[Floats, Index]:
+        if on == "test":
+            return self.data.load_test()
         if on == "train":
-            return self.data.train
-        return self.data.training_part(share, self.request.seed, self.id)[1]
+            return self.data.load(self.data.train)
+        return self.data.load(self.data.training_part(share, self.request.seed, self.id)[1])
 
     def train(self, verb: Train) -> Trained:
         plan, request, start = verb.plan, self.request, self.overlaid(verb.start)
@@ -157,7 +164,9 @@ class _Turn:
             order=order,
         )
         outcome = self.trainer.train(job)
-        self.made["trained"] = outcome.params
+        noted = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
+        best = {name: model for name, model in self.made.items() if name == "best"}
+        self.made = {**best, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in noted}}
         changed: dict[str, Params] = {"model": outcome.params}
         control: dict[str, Array] = {}
         if job.correction is not None and outcome.steps:
@@ -181,19 +190,36 @@ class _Turn:
     def _mask(self, name: str | None) -> Params | None:
         return self.state.get("mask") if name == "own" else None if name is None else self.request.models[name]
 
+    def prune(self, verb: Prune) -> Pruned:
+        last = self.model("trained")
+        mask = {**pruning.whole(last, verb.masked(last)), **self.state.get("mask", {})}
+
+        def accuracy(model: Params) -> float | None:
+            x, y = self.samples(verb.on, verb.share)
+            if not len(y):
+                return None
+            outputs = self.trainer.logits(self.request.spec, model, x)
+            return float(np.mean(outputs.argmax(axis=1) == y)) if np.isfinite(outputs).all() else math.nan
+
+        mask, weights, channels = pruning.decide(verb, self.made.get("epoch 1", last), last, mask, accuracy)
+        self.made["trained"] = model = pruning.under(last, mask)
+        if self.new_state is not None:
+            self.state = self.new_state = {**self.new_state, "model": model, "mask": mask}
+        return Pruned.of(model, mask, verb.sent(model), weights, channels)
+
     def evaluate(self, verb: Evaluate) -> Evaluated:
         names = (verb.model,) if isinstance(verb.model, str) else verb.model
         spec, params = self.request.spec, self.model(names[0]) if len(names) == 1 else self.overlaid(names)
         if verb.on != "test":
-            return evaluate(self.trainer, spec, params, *self.data.load(self.samples(verb.on, verb.share)))
-        personal = {"trained"} | ({"own"} if "model" in self.state else set())
+            return evaluate(self.trainer, spec, params, *self.samples(verb.on, verb.share))
+        personal = self.made.keys() - {"best"} | ({"own"} if "model" in self.state else set())
         shared = len(names) == 1 and not personal & set(names)
         if self.data.common_test is not None and shared:
             return self.data.common_test.evaluate(self.trainer, spec, params, self.data.test)
         return evaluate(self.trainer, spec, params, *self.data.load_test())
 
     def losses(self, verb: Losses) -> Compared:
-        x, y = self.data.load_test() if verb.on == "test" else self.data.load(self.samples(verb.on, verb.share))
+        x, y = self.samples(verb.on, verb.share)
         outputs = [self.trainer.logits(self.request.spec, self.model(name), x) for name in verb.models]
         table = np.stack([losses(output, y) for output in outputs])
         means = table.mean(axis=1) if len(y) else np.zeros(len(table))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from coterie.client import Client, LocalData, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
-from coterie.messages import EVALUATION, Answer, ClientId, Evaluated, Failure, Reply, Request, Trained
+from coterie.messages import EVALUATION, Answer, ClientId, Evaluated, Failure, Pruned, Reply, Request, Trained
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer
 
@@ -109,7 +109,7 @@ def corrupted(reply: Reply, rng: np.random.Generator) -> Reply:
     way = int(rng.integers(3))
 
     def spoil(answer: Answer) -> Any:
-        if not isinstance(answer, Trained) or not answer.params or way == 2:
+        if not isinstance(answer, Trained | Pruned) or not answer.params or way == 2:
             return Evaluated(-1, 7, float("nan"))
         name, value = next(iter(answer.params.items()))
         wrong = np.full_like(value, np.nan) if way == 0 else np.concatenate([value, value])

@@ -16,6 +16,8 @@ from coterie.messages import (
     Evaluated,
     Losses,
     Params,
+    Prune,
+    Pruned,
     Reply,
     Request,
     Signature,
@@ -76,7 +78,26 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
         case _, Counted():
             if answer.counts.shape != (request.spec.classes,) or not _counts(answer.counts):
                 return f"counts of shape {answer.counts.shape} for {request.spec.classes} classes"
+        case Prune(), Pruned():
+            if (answer.channels is None) == bool(verb.channels):
+                return "a verdict on channels where none was asked for, or none where it was"
+            return _ill_pruned(verb, answer, template)
     return None
+
+
+def _ill_pruned(verb: Prune, answer: Pruned, template: Params) -> str | None:
+    """Compare bitmaps with the tensors that they belong to, and these with what the bitmaps leave."""
+    sent = verb.sent(template)
+    odd = sorted(set(answer.bitmaps) - set(verb.masked(sent)))
+    if odd:
+        return f"parameters that are not to be pruned: {', '.join(odd[:3])}"
+    left = dict(template)
+    for name, bits in answer.bitmaps.items():
+        size = template[name].size
+        if bits.dtype != np.uint8 or bits.shape != (-(-size // 8),) or np.unpackbits(bits)[size:].any():
+            return f"the bitmap of '{name}' is {bits.dtype} {bits.shape}, expected uint8 with {size} bits"
+        left[name] = np.empty(np.count_nonzero(np.unpackbits(bits)), template[name].dtype)
+    return _unlike(answer.params, sent, left)
 
 
 def _labels(labels: Array, verb: Signature, request: Request) -> bool:

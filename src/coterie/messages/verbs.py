@@ -5,18 +5,25 @@ A verb names models; a name is one of the request's own models, or one of these:
     own       what the client kept after its last training (``initial`` if it never trained)
     initial   the common start, which every client can make from the model's specification and the seed
     trained   the result of the ``Train`` before it in the same request
+    epoch 1   what that ``Train`` noted on the way, after the epochs that its plan has as snapshots
     best      the winner of the ``Losses`` before it in the same request
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from coterie.messages.params import Array, Params
 from coterie.messages.plan import Plan
 
 Part = Literal["train", "holdout", "test"]
+Verdict = Literal["pruned", "unchanged", "target", "reverted"]
+"""On a proposal to prune: taken; too near to the first one; not needed, as enough is pruned; not accurate enough."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,76 @@ class ClassCounts:
 
 
 @dataclass(frozen=True)
+class Channels:
+    """The channels that a convolution makes, of which some can be removed, and the layers that know them."""
+
+    conv: str
+    norm: str
+    """The BatchNorm behind it, whose scales say which channels matter."""
+    reader: str
+    """The layer that takes the channels as its inputs."""
+    floor: int
+    """So many stay at least."""
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The tensors with an entry or a row per channel."""
+        scaled = ("weight", "bias", "running_mean", "running_var")
+        return (f"{self.conv}.weight", f"{self.conv}.bias", *(f"{self.norm}.{part}" for part in scaled))
+
+    @property
+    def read(self) -> str:
+        """The tensor with one or several columns per channel."""
+        return f"{self.reader}.weight"
+
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""What BatchNorm counts instead of learning it, by the ends of names."""
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Prune what the ``Train`` before it led to, if that pays, and send what is left (Sub-FedAvg).
+
+    Where that training was kept, the client keeps the new mask and the model under it. Rates and the like are shares
+    between 0 and 1.
+    """
+
+    weights: tuple[str, ...]
+    """Tensors whose smallest weights are pruned."""
+    rate: float = 0.1
+    """Share of the weights that are left in a tensor which goes at a time."""
+    target: float = 0.5
+    """Share of all these weights up to which they go."""
+    distance: float = 1e-4
+    """They go if the masks proposed after the first and the last epoch differ in more than this share."""
+    accuracy: float = 0.5
+    """And if the model is right on more than this share of samples afterwards."""
+    last_rate: float | None = None
+    """The largest rate of the last steps, which are made to end at the target."""
+    channels: tuple[Channels, ...] = ()
+    channel_rate: float = 0.45
+    """Share of a convolution's channels that goes."""
+    channel_distance: float = 0.05
+    on: Part = "holdout"
+    """The samples on which accuracy is measured; where there are none, it is not."""
+    share: float = 0.1
+    """Of the training samples, where `on` is the hold-out."""
+    statistics: bool = True
+    """Whether BatchNorm's running statistics are sent."""
+
+    def sent(self, names: Iterable[str]) -> list[str]:
+        """Return which tensors of a model are sent."""
+        return [name for name in names if self.statistics or not name.endswith(STATISTICS)]
+
+    def masked(self, names: Iterable[str]) -> list[str]:
+        """Return which tensors of a model have a mask."""
+        of_channels = (name for layer in self.channels for name in (*layer.own, layer.read))
+        known = {*self.weights, *of_channels}
+        return [name for name in names if name in known]
+
+
+@dataclass(frozen=True)
 class Trained:
     """The outcome of ``Train``."""
 
@@ -138,12 +215,47 @@ class Counted:
     counts: Array
 
 
-Verb: TypeAlias = Train | Evaluate | Losses | Signature | ClassCounts
-Answer: TypeAlias = Trained | Evaluated | Compared | Signed | Counted
+@dataclass(frozen=True)
+class Pruned:
+    """The outcome of ``Prune``: what is left of the model."""
+
+    params: Params
+    """Whole tensors; of those of which something is pruned only what is left, (left,)."""
+    bitmaps: Params
+    """Where that belongs: a bit per position of those tensors, 1 for what is left, (⌈positions/8⌉,)."""
+    weights: Verdict
+    channels: Verdict | None = None
+
+    @classmethod
+    def of(
+        cls, model: Params, mask: Params, names: Iterable[str], weights: Verdict, channels: Verdict | None
+    ) -> Pruned:
+        """Take tensors of a model, as they are sent under a mask."""
+        params = {name: model[name] for name in names}
+        holes = {name: mask[name].astype(bool) for name in params if name in mask and not mask[name].all()}
+        left = {name: model[name][kept] for name, kept in holes.items()}
+        return cls(params | left, {name: np.packbits(kept) for name, kept in holes.items()}, weights, channels)
+
+    def mask(self, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+        """Return what is left of a tensor of a shape, as booleans.
+
+        >>> weights, kept = np.float32([[1, 0, 3]]), np.array([[True, False, True]])
+        >>> answer = Pruned.of({"w": weights}, {"w": kept}, ["w"], "pruned", None)
+        >>> answer.params["w"], answer.bitmaps["w"], answer.mask("w", (1, 3))
+        (array([1., 3.], dtype=float32), array([160], dtype=uint8), array([[ True, False,  True]]))
+        """
+        if name not in self.bitmaps:
+            return np.ones(shape, bool)
+        return np.unpackbits(self.bitmaps[name], count=int(np.prod(shape))).astype(bool).reshape(shape)
+
+
+Verb: TypeAlias = Train | Evaluate | Losses | Signature | ClassCounts | Prune
+Answer: TypeAlias = Trained | Evaluated | Compared | Signed | Counted | Pruned
 ANSWERS: dict[type[Verb], type[Answer]] = {
     Train: Trained,
     Evaluate: Evaluated,
     Losses: Compared,
     Signature: Signed,
     ClassCounts: Counted,
+    Prune: Pruned,
 }

@@ -27,7 +27,7 @@ CLASSES: dict[str, type] = {
         envelope: ("Request", "Reply", "Failure"),
         spec: ("ModelSpec",),
         plan: ("Plan", "Schedule", "Anchor", "Curriculum"),
-        verbs: ("Train", "Evaluate", "Losses", "Signature", "ClassCounts"),
+        verbs: ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Channels"),
     }.items()
     for cls in (getattr(module, name) for name in names)
 } | {cls.__name__: cls for cls in verbs.ANSWERS.values()}

@@ -1,0 +1,282 @@
+"""Personal sub-networks by pruning (Sub-FedAvg, Vahidian, Morafah and Lin, 2021), unstructured and hybrid."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from coterie.algorithms import algorithm
+from coterie.errors import CoterieError
+from coterie.federation.offer import Layers, terms
+from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, Pruned, Train, frozen
+from coterie.models import build
+from coterie.models.flops import Size, size
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from coterie.federation import Federation
+
+
+@algorithm("sub-fedavg-un")
+@dataclass(kw_only=True)
+class SubFedAvgUn:
+    """Each client prunes its smallest weights over the rounds; each weight is averaged over those who have it."""
+
+    battery: ClassVar[dict[str, Any]] = {"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}}
+    """Settings with which tests see something of it: that it prunes in every round."""
+
+    rate: Annotated[float, Gt(0), Lt(1), "share of a layer's remaining weights that goes at a time"] = 0.1
+    target: Annotated[float, Ge(0), Lt(1), "share of all weights up to which a client prunes"] = 0.5
+    distance: Annotated[
+        float, Ge(0), Le(1), "prune only if the masks after the first and the last epoch differ in more than this share"
+    ] = 1e-4
+    accuracy: Annotated[float, Ge(0), Le(1), "and only if more than this share of samples is right afterwards"] = 0.5
+    validation: Annotated[
+        Literal["holdout", "test"],
+        "those samples: a tenth of the training samples, kept out of training; or, as the paper's code does, the test "
+        "samples (a leak)",
+    ] = "holdout"
+    last_rate: Annotated[
+        float | None, Gt(0), Lt(1), "largest rate of the last steps, which end at the target; the paper's code: 0.05"
+    ] = None
+
+    model: Params = field(init=False)
+    """θ_g, which is dense."""
+    prune: Prune = field(init=False)
+    sizes: dict[ClientId, Size] = field(init=False, default_factory=dict)
+    """Of each client's sub-network, as it last told."""
+    whole: Size = field(init=False)
+    verdicts: Counter[str] = field(init=False, default_factory=Counter)
+    """How often clients decided in which way."""
+    notes: list[str] = field(init=False, default_factory=list)
+    """What the user should know."""
+
+    def begin(self, fed: Federation) -> None:
+        """θ_g ← θ⁰; all masks are whole."""
+        self.model, self.whole, self.prune = fed.initial(), size(fed.spec), self.asked(fed.spec)
+        if fed.plan.epochs == 1:
+            self.notes.append(
+                "one local epoch: nothing is pruned, since the masks after the first and the last epoch are compared; "
+                "use more epochs"
+            )
+
+    def asked(self, spec: ModelSpec) -> Prune:
+        """What clients prune: kernels and matrices; biases and normalisations never."""
+        return Prune(
+            weights=tuple(name for name, p in build(spec).named_parameters() if p.ndim > 1),
+            rate=self.rate,
+            target=self.target,
+            distance=self.distance,
+            accuracy=self.accuracy,
+            last_rate=self.last_rate,
+            on=self.validation,
+        )
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a network of which nothing can be pruned in this way."""
+        self.asked(spec)
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """θ_i ← LocalSGD(M_i ⊙ θ_g), where M_i is then pruned further; θ_g ← Σ M_i θ_i / Σ M_i."""
+        held_out = self.prune.share if self.validation == "holdout" else 0.0
+        plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
+        _, start, models = terms(self.offer())
+        request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
+        replies = fed.ask(dict.fromkeys(cohort, request))
+        answers = {client: reply.answer(Pruned) for client, reply in replies.items()}
+        self.model = owner_mean(self.model, [*answers.values()])
+        for client, answer in answers.items():
+            mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
+            self.sizes[client] = size(fed.spec, mask)
+            self.verdicts[f"weights {answer.weights}"] += 1
+            if answer.channels is not None:
+                self.verdicts[f"channels {answer.channels}"] += 1
+
+    def offer(self) -> Params | Layers:
+        """θ_g, to which each client applies its mask itself."""
+        return self.model
+
+    def model_for(self, client: ClientId) -> Params | Layers:
+        """Everyone receives the same."""
+        return self.offer()
+
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers receive θ_g as everyone does, and have pruned nothing."""
+
+    def groups(self) -> None:
+        """There are none."""
+
+    @property
+    def pruned(self) -> float:
+        """Mean share of weights that clients have pruned, of those who ever answered."""
+        return float(np.mean([1 - s.weights / self.whole.weights for s in self.sizes.values()])) if self.sizes else 0.0
+
+    @property
+    def transfers(self) -> float:
+        """A whole model down; up, what is left of it and a bit for each pruned weight."""
+        return 1 + (1 - self.pruned) + self.pruned / 32
+
+    def details(self) -> dict[str, Any]:
+        """Say how much was pruned, and what that saves."""
+        sizes = [*self.sizes.values()] or [self.whole]
+        parameters, multiply_adds = (
+            float(np.mean([getattr(s, what) for s in sizes])) for what in ("parameters", "multiply_adds")
+        )
+        return {
+            "pruned": self.pruned,
+            "pruned_by_client": {str(c): 1 - s.weights / self.whole.weights for c, s in sorted(self.sizes.items())},
+            "parameters": {"whole": self.whole.parameters, "left": parameters},
+            "multiply_adds": {
+                "whole": self.whole.multiply_adds,
+                "left": multiply_adds,
+                "reduction": self.whole.multiply_adds / multiply_adds if multiply_adds else None,
+            },
+            "verdicts": dict(sorted(self.verdicts.items())),
+            "notes": list(self.notes),
+        }
+
+    def save(self) -> dict[str, Any]:
+        """θ_g, and what was heard of clients; their masks are theirs."""
+        return {
+            "model": self.model,
+            "prune": self.prune,
+            "sizes": {str(client): [s.weights, s.parameters, s.multiply_adds] for client, s in self.sizes.items()},
+            "whole": [self.whole.weights, self.whole.parameters, self.whole.multiply_adds],
+            "verdicts": dict(self.verdicts),
+            "notes": self.notes,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self.model, self.prune, self.whole = state["model"], state["prune"], Size(*state["whole"])
+        self.sizes = {int(client): Size(*numbers) for client, numbers in state["sizes"].items()}
+        self.verdicts, self.notes = Counter(state["verdicts"]), list(state["notes"])
+
+
+@algorithm("sub-fedavg-hy")
+@dataclass(kw_only=True)
+class SubFedAvgHy(SubFedAvgUn):
+    """Each client prunes channels of convolutions by the scales of BatchNorm, and linear layers by their weights."""
+
+    battery: ClassVar[dict[str, Any]] = {
+        "model": "lenet5-bn",
+        "model_options": {},
+        "epochs": 2,
+        "batch_size": 30,
+        "algorithm_options": {"distance": 0.0, "channel_distance": 0.0, "accuracy": 0.0},
+    }
+    default_model: ClassVar[str] = "lenet5-bn"
+    """For images, where none is named."""
+
+    target: Annotated[float, Ge(0), Lt(1), "share of the linear layers' weights up to which a client prunes"] = 0.5
+    distance: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        "prune weights only if their masks after the first and the last epoch differ in more than this share; the "
+        "paper: 0.05, at which hardly any go",
+    ] = 5e-4
+    channel_rate: Annotated[float, Gt(0), Lt(1), "share of a convolution's channels that goes"] = 0.45
+    channel_distance: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        "remove channels only if those proposed after the first and the last epoch differ in more than this share; the "
+        "paper's code: 0.01",
+    ] = 0.05
+    channel_floor: Annotated[float, Gt(0), Le(1), "share of each convolution's channels that stays at least"] = 0.5
+    statistics: Annotated[
+        Literal["shared", "local"], "BatchNorm's means and variances: averaged as all else is, or each client's own"
+    ] = "shared"
+    scale: Annotated[float, Gt(0), "of BatchNorm at the start (γ)"] = 0.5
+
+    def begin(self, fed: Federation) -> None:
+        """θ_g ← θ⁰ with γ = 0.5; all masks are whole."""
+        super().begin(fed)
+        gamma = {f"{layer.norm}.weight" for layer in self.prune.channels}
+        start = {name: np.full_like(v, self.scale) if name in gamma else v for name, v in self.model.items()}
+        self.model = frozen({name: start[name] for name in self.prune.sent(start)})
+
+    def asked(self, spec: ModelSpec) -> Prune:
+        """What clients prune: channels behind which there is a BatchNorm, and matrices."""
+        channels = tuple(prunable_channels(spec, self.channel_floor))
+        if not channels:
+            raise CoterieError(
+                f"sub-fedavg-hy removes channels by BatchNorm's scales, but the network '{spec.name}' has no "
+                "convolution with a BatchNorm2d behind it in a torch.nn.Sequential: use the model 'lenet5-bn', or "
+                "sub-fedavg-un"
+            )
+        return replace(
+            super().asked(spec),
+            weights=tuple(name for name, p in build(spec).named_parameters() if p.ndim == 2),
+            channels=channels,
+            channel_rate=self.channel_rate,
+            channel_distance=self.channel_distance,
+            statistics=self.statistics == "shared",
+        )
+
+    def offer(self) -> Params | Layers:
+        """θ_g; where statistics are local, to be laid over one's own."""
+        return self.model if self.statistics == "shared" else Layers(self.model)
+
+
+def owner_mean(model: Params, answers: Sequence[Pruned]) -> Params:
+    """Return Σ M_i θ_i / Σ M_i, position by position; where nobody has a weight, the server's value stays.
+
+    Clients count alike, however many samples they have. Of integers (BatchNorm's counters) the largest is taken.
+    """
+    if not answers:
+        return model
+    mean: dict[str, Array] = {}
+    for name, old in model.items():
+        if not np.issubdtype(old.dtype, np.floating):
+            mean[name] = np.asarray(np.maximum.reduce([answer.params[name] for answer in answers]))
+            continue
+        total, owners = np.zeros(old.shape, np.float64), np.zeros(old.shape, np.int64)
+        for answer in answers:
+            mask = answer.mask(name, old.shape)
+            total[mask] += answer.params[name].ravel()
+            owners += mask
+        mean[name] = np.where(owners > 0, total / np.maximum(owners, 1), old).astype(old.dtype)
+    return frozen(mean)
+
+
+def prunable_channels(spec: ModelSpec, floor: float) -> Iterator[Channels]:
+    """Find the convolutions whose channels go straight to a BatchNorm2d, and who reads these channels.
+
+    Only in a sequence of layers is that known: there it is the next layer with parameters.
+    """
+    from torch import nn
+
+    layers = [*_sequence(build(spec))]
+    for at, ((conv, before), (norm, scales)) in enumerate(pairwise(layers)):
+        if not (isinstance(before, nn.Conv2d) and isinstance(scales, nn.BatchNorm2d) and scales.affine):
+            continue
+        channels, behind = before.out_channels, layers[at + 2 :]
+        between = [*takewhile(lambda item: next(item[1].parameters(), None) is None, behind)]
+        reader, layer = next(iter(behind[len(between) :]), ("", None))
+        if any(isinstance(passed, nn.Flatten) for _, passed in between):
+            known = isinstance(layer, nn.Linear) and layer.in_features % channels == 0
+        else:
+            known = isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels == channels
+        if known:
+            yield Channels(conv, norm, reader, max(1, math.ceil(floor * channels - 1e-9)))
+
+
+def _sequence(module: nn.Module, name: str = "") -> Iterable[tuple[str, nn.Module]]:
+    """Go through the layers of nested sequences in the order in which they are run."""
+    from torch import nn
+
+    if not isinstance(module, nn.Sequential):
+        yield name, module
+        return
+    for child, layer in module.named_children():
+        yield from _sequence(layer, f"{name}.{child}" if name else child)
