@@ -411,7 +411,7 @@ def test_newcomers_join_the_group_of_nearest_direction(direction: str) -> None:
         for client in newcomers:
             cosines = [cosine(deltas[client], d.astype(np.float64)) for d in run.method.directions]
             assert run.method.member[client] == int(np.argmax(cosines))
-            assert run.fed.joined[client].group == run.method.member[client]
+            assert run.fed.joined[client] == run.fed.now
 
 
 def test_a_group_without_direction_is_never_chosen_and_ties_go_to_the_first() -> None:

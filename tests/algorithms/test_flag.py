@@ -12,6 +12,7 @@ import pytest
 import coterie
 from coterie.algorithms.flag import FLAG
 from coterie.data import load
+from coterie.errors import CoterieError
 from coterie.experiment.runner import Session
 from coterie.messages import ModelSpec
 from coterie.similarity import principal_angles, signature
@@ -114,7 +115,13 @@ def test_a_newcomer_with_unseen_classes_founds_its_own_group() -> None:
 
     try:
         result = small_run(
-            "flag", dataset="digits", partition="odd-one-out", clients=4, groups=1, newcomers=0.25, newcomer_draw="last"
+            "flag",
+            dataset="digits",
+            partition="odd-one-out",
+            clients=4,
+            threshold=0.99,
+            newcomers=0.25,
+            newcomer_draw="last",
         )
     finally:
         del PARTITIONS._items["odd-one-out"]
@@ -146,6 +153,7 @@ def test_the_trial_uses_its_own_light_network_and_trains_each_group_once() -> No
 def test_drop_outs_in_every_round() -> None:
     result = small_run("flag", drop=0.3, rounds=6, clients=8, groups=4)
     assert result.accuracy["C"] is not None
+    assert result.accuracy["C"] > 0.3
     assert {event["kind"] for event in result.events} == {"dropped"}
 
 
@@ -156,3 +164,8 @@ def test_without_warm_up_only_the_data_count() -> None:
         for options in ({"warmup": 0}, {"beta": 1.0, "warmup": 1})
     )
     assert found.grouping.labels.tolist() == data_only.grouping.labels.tolist()
+
+
+def test_a_threshold_is_a_share() -> None:
+    with pytest.raises(CoterieError, match=r"0 to 1, got 42: write 0\.6"):
+        small_run("flag", threshold=42.0)

@@ -1,6 +1,5 @@
 """PACFL: what it is at its two ends, that groups are what its signatures say, and who comes late."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,11 +94,24 @@ def test_a_client_without_samples_is_in_no_group_and_gets_a_model() -> None:
     assert result.events[0]["kind"] == "empty"
 
 
-def test_a_resumed_run_has_the_same_groups(tmp_path: Path) -> None:
-    small_run("pacfl", out=str(tmp_path / "a"))
-    saved = json.loads((tmp_path / "a" / "result.json").read_text())
-    assert saved["grouping"]["rule"] == "auto"
+def test_a_resumed_run_has_the_same_groups_and_places_newcomers_by_them(tmp_path: Path) -> None:
+    """Killed when training is over, and the method's state read back: newcomers find the same groups."""
+    settings = {"clients": 12, "newcomers": 0.5, "newcomer_draw": "last"}
+    whole = small_run("pacfl", out=str(tmp_path / "a"), **settings)
+    assert whole.grouping["rule"] == "auto"
     assert len(list((tmp_path / "a").glob("checkpoint-*.safetensors"))) == 1
+
+    class Ends(Silent):
+        def phase(self, text: str) -> None:
+            if "protocol +" in text:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small_run("pacfl", out=str(tmp_path / "b"), progress=Ends(), **settings)
+    resumed = coterie.resume(tmp_path / "b")
+    assert resumed.groups == whole.groups
+    assert resumed.newcomers == whole.newcomers
+    assert resumed.grouping == whole.grouping
 
 
 @contextmanager
@@ -109,26 +121,59 @@ def federation(**settings: Any) -> Iterator[tuple[Any, Any]]:
         yield run.fed, run.algorithm
 
 
-@pytest.mark.parametrize("rule", [{}, {"threshold": 12.0, "linkage": "average"}])
-def test_grouping_anew_is_what_grouping_all_at_once_would_be(rule: dict[str, Any]) -> None:
+def test_grouping_anew_is_what_grouping_all_at_once_would_be() -> None:
     """Same cut, and the cross block of distances, which the paper's Alg. 2 forgets, is there."""
+    rule = {"threshold": 12.0, "linkage": "average"}
     with federation(algorithm_options={"assign": "recluster"}, **rule) as (fed, method):
         method.place(fed, list(range(11)))
-        first, models = dict(method.member), [{"w": np.float32(k)} for k in range(len(method.models))]
-        method.models = list(models)
-        threshold = method.grouping.threshold
         method.place(fed, list(range(11, 16)))
-        assert method.grouping.threshold == threshold
-        kept = {client: method.models[method.member[client]] for client in first}
-        if [method.member[c] for c in first] == list(first.values()):  # nobody was regrouped: models stay with members
-            assert all(kept[client] is models[first[client]] for client in first)
     with federation(algorithm_options={"assign": "recluster"}, **rule) as (fed, together):
         together.place(fed, list(range(16)))
-        assert method.grouping.proximity.shape == (16, 16)
-        if not isinstance(rule.get("threshold"), float):
-            return  # the noise of later clients is borrowed from other neighbours
-        assert method.grouping.proximity == pytest.approx(together.grouping.proximity)
-        assert method.grouping.labels.tolist() == together.grouping.labels.tolist()
+    assert method.grouping.threshold == together.grouping.threshold == 12.0
+    assert method.grouping.proximity == pytest.approx(together.grouping.proximity)
+    assert method.grouping.labels.tolist() == together.grouping.labels.tolist()
+    assert method.grouping.rule == "degrees"
+    assert "grouped anew with 5 more" in method.grouping.reason
+
+
+def on_a_line(method: Any, line: dict[int, float]) -> None:
+    """Let clients be points of a line, and their distances those of the points."""
+    method.describe = lambda fed, clients: {client: np.float64(line[client]) for client in clients}
+    method.distances = lambda a, b=None: np.abs(np.subtract.outer(a, a if b is None else b))
+
+
+@pytest.mark.parametrize("found", ["start", "nearest"])
+def test_grouped_anew_nobody_loses_a_trained_model(found: str) -> None:
+    """A newcomer draws one of a pair to itself, so that the pair's group is split: both parts have its model.
+
+    A group of newcomers only begins as `found` says.
+    """
+    line = {0: 0.0, 1: 4.0, 2: 50.0, 3: 5.5, 4: 80.0}
+    options = {"assign": "recluster", "found": found}
+    with federation(algorithm_options=options, threshold=4.0, linkage="average") as (fed, method):
+        on_a_line(method, line)
+        method.place(fed, [0, 1, 2])
+        assert list(method.member.values()) == [0, 0, 1]
+        method.models = [{"w": np.float32([7])}, {"w": np.float32([8])}]
+        method.place(fed, [3, 4])
+        groups, models = method.member, method.models
+        assert groups[1] == groups[3] != groups[0]
+        assert models[groups[0]] is models[groups[1]]
+        assert models[groups[0]]["w"] == 7
+        assert models[groups[2]]["w"] == 8
+        assert models[groups[4]] is (models[groups[2]] if found == "nearest" else method.start)
+
+
+@pytest.mark.parametrize("assign", ["frozen", "recluster"])
+def test_a_number_of_groups_that_was_told_stays(assign: str) -> None:
+    """Newcomers join the nearest group, however far: there are to be two."""
+    with federation(algorithm_options={"assign": assign}, groups=2) as (fed, method):
+        on_a_line(method, {0: 0.0, 1: 1.0, 2: 10.0, 3: 11.0, 4: 30.0, 5: -3.0})
+        method.place(fed, [0, 1, 2, 3])
+        method.place(fed, [4, 5])
+        assert max(method.member.values()) == 1
+        if assign == "frozen":
+            assert (method.member[4], method.member[5]) == (1, 0)
 
 
 def test_a_bridge_between_two_groups_moves_nobody_unless_all_are_grouped_anew() -> None:
@@ -136,8 +181,7 @@ def test_a_bridge_between_two_groups_moves_nobody_unless_all_are_grouped_anew() 
     line = {0: 0.0, 1: 1.0, 2: 10.0, 3: 11.0, 4: 5.5}  # clients on a line; the last lies between two pairs
     for assign, expected in (("frozen", [0, 0, 1, 1, 0]), ("recluster", [0, 0, 0, 0, 0])):
         with federation(algorithm_options={"assign": assign}, threshold=4.6, linkage="single") as (fed, method):
-            method.describe = lambda fed, clients: {client: np.float64(line[client]) for client in clients}
-            method.distances = lambda a, b=None: np.abs(np.subtract.outer(a, a if b is None else b))
+            on_a_line(method, line)
             method.place(fed, [0, 1, 2, 3])
             assert list(method.member.values()) == [0, 0, 1, 1]
             method.place(fed, [4])
@@ -148,8 +192,7 @@ def test_a_bridge_between_two_groups_moves_nobody_unless_all_are_grouped_anew() 
 def test_a_group_that_newcomers_found_begins_with(found: str, which: int | None) -> None:
     line = {0: 0.0, 1: 10.0, 2: 17.0}
     with federation(algorithm_options={"found": found}, threshold=4.0) as (fed, method):
-        method.describe = lambda fed, clients: {client: np.float64(line[client]) for client in clients}
-        method.distances = lambda a, b=None: np.abs(np.subtract.outer(a, a if b is None else b))
+        on_a_line(method, line)
         method.place(fed, [0, 1])
         method.models = [{"w": np.float32([0])}, {"w": np.float32([1])}]
         method.place(fed, [2])
@@ -157,9 +200,10 @@ def test_a_group_that_newcomers_found_begins_with(found: str, which: int | None)
         assert method.models[2] is (method.start if which is None else method.models[which])
 
 
-def test_a_budget_of_vectors_is_divided_by_the_labels_shares() -> None:
+@pytest.mark.parametrize("rule", [{"groups": 2}, {}])
+def test_a_budget_of_vectors_is_divided_by_the_labels_shares(rule: dict[str, int]) -> None:
     """The authors' code computes such a budget and then ignores it."""
-    settings = {**SMALL, "dataset": "digits", "partition": "dirichlet:alpha=0.3", "clients": 4, "groups": 2}
+    settings = {**SMALL, "dataset": "digits", "partition": "dirichlet:alpha=0.3", "clients": 4, **rule}
     with federation(**settings, algorithm_options={"budget": 20}) as (fed, method):
         sent = method.describe(fed, [0, 1, 2, 3])
         assert all(15 <= signed.vectors.shape[1] <= 20 for signed in sent.values())

@@ -12,11 +12,11 @@ from coterie.messages import Curriculum, Train, Trained
 from coterie.models import initial
 from coterie.streams import stream
 
-SCORES = ["G", "L", "LG", "G-pred", "L-pred", "LG-pred"]
+SCORES = ["G", "L", "LG", "G-pred", "L-pred", "LG-pred", "E"]
 
 
 def hardness(score: str, x: np.ndarray, y: np.ndarray, received: Any, own: Any) -> np.ndarray:
-    """What a sample is sorted by: a loss, or 0 for easy and 1 for hard."""
+    """What a sample is sorted by: a loss, or 0 for easy and 1 for hard; the expert is model 3."""
     loss = {"G": losses(received, x, y), "L": losses(own, x, y)}
     said = {"G": scores(received, x).argmax(axis=1), "L": scores(own, x).argmax(axis=1)}
     return {
@@ -26,6 +26,7 @@ def hardness(score: str, x: np.ndarray, y: np.ndarray, received: Any, own: Any) 
         "G-pred": said["G"] != y,
         "L-pred": said["L"] != y,
         "LG-pred": said["L"] != said["G"],
+        "E": losses(model(3), x, y),
     }[score]
 
 
@@ -37,7 +38,7 @@ def ordered(score: Any, order: Any = "curriculum", seed: int = 0, n: int = 40) -
         Curriculum(score=score, order=order),
         lambda params: scores(params, x).astype(np.float32),
         y,
-        {"G": model(1), "L": model(2)},
+        {"G": model(1), "L": model(2), "E": model(3)},
         np.random.default_rng(seed),
     )
     assert sorted(result) == list(range(n))
@@ -99,6 +100,16 @@ def test_a_loss_that_is_no_number_is_hardest_and_one_of_zero_easiest() -> None:
     assert order("anti") == [1, 3, 0, 4, 2]
 
 
+@pytest.mark.parametrize("score", ["G-pred", "L-pred", "LG-pred"])
+def test_who_predicts_no_numbers_predicts_nothing_right(score: Any) -> None:
+    """The largest of several NaN would be the first, which may happen to be right."""
+    outputs = np.float32([[np.nan, 0], [1, 0], [np.nan, np.nan], [0, 1]])
+    order = curriculum_order(
+        Curriculum(score=score), lambda _: outputs, np.array([0, 0, 0, 1]), {"G": {}, "L": {}}, np.random.default_rng(0)
+    )
+    assert set(order[:2]) == {1, 3}
+
+
 def test_no_samples_have_an_empty_order() -> None:
     assert ordered("G", n=0)[0].tolist() == []
 
@@ -116,6 +127,13 @@ def test_the_client_scores_with_what_it_received_and_what_it_had(score: Any) -> 
     x, y = local(world)
     expected = np.argsort(hardness(score, x, y, model(2), own))
     np.testing.assert_array_equal(world.trainer.jobs[-1].order, expected)
+
+
+def test_the_client_scores_with_the_expert_that_travels_along() -> None:
+    world = World()
+    world.reply(1, Train(replace(PLAN, curriculum=Curriculum(score="E"))), model=model(2), expert=model(3))
+    x, y = local(world)
+    np.testing.assert_array_equal(world.trainer.jobs[-1].order, np.argsort(losses(model(3), x, y)))
 
 
 def test_in_its_first_round_the_own_model_is_the_received_one() -> None:

@@ -244,3 +244,11 @@ def test_a_wish_keeps_the_methods_own_linkage() -> None:
     assert Wish(groups=2).make(Auto()).linkage == "weighted"
     assert Wish(rule="gap").make(Auto()).linkage == "average"
     assert Wish(rule="trial").make(Trial("average")).name == "trial"
+
+
+@pytest.mark.parametrize("step", [0.1, 0.05, 0.01, 0.3])
+def test_no_cut_of_a_trial_parts_duplicates(step: float) -> None:
+    proximity = np.array([[0.0, 0.0, 0.8], [0.0, 0.0, 0.8], [0.8, 0.8, 0.0]])
+    found = Trial("average", "of the largest", lambda labels: float(labels.max()), step).group(proximity)
+    assert found.labels.tolist() == [0, 0, 1]
+    assert found.threshold >= 0

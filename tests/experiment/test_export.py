@@ -84,7 +84,7 @@ def test_compact_exports_are_smaller_and_say_the_same(place: Path) -> None:
 
 
 def test_refusals(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(CoterieError, match="several models: name a client, for instance --client 0, or a group"):
+    with pytest.raises(CoterieError, match="several models: name a client, for instance --client 0"):
         export(place / "pacfl")
     with pytest.raises(CoterieError, match="no model of a group 9: it has groups 0, 1"):
         export(place / "pacfl", group=9)

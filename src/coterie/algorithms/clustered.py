@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.groups import Groups
-from coterie.clustering import Grouping, Rule, Threshold, distance_to_groups, extend, matched
+from coterie.clustering import Count, Grouping, Rule, Threshold, distance_to_groups, extend, matched
 from coterie.federation.checkpoint import Lasting
-from coterie.messages import ClientId
+from coterie.messages import ClientId, Params
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -32,6 +32,7 @@ class Clustered(Groups, Generic[D]):
 
     rules: ClassVar[tuple[str, ...]] = ("auto", "degrees", "count", "gap", "demo", "silhouette")
     one_shot: ClassVar[bool] = True
+    founds: ClassVar[bool] = True
 
     assign: Annotated[
         Literal["frozen", "recluster"],
@@ -99,24 +100,37 @@ class Clustered(Groups, Generic[D]):
     def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Groups stay as they are; who is near enough joins, others found new ones (PACFL, Alg. 2 and 3)."""
         self.grouping = extend(grouping, cross, among)
-        nearest = distance_to_groups(grouping, cross).argmin(axis=1)
         for group in range(grouping.n_groups, self.grouping.n_groups):
             founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])
-            self.models.append(self.models[nearest[founder]] if self.found == "nearest" else self.start)
+            self.models.append(self._founded(grouping, cross[founder]))
 
     def _regroup(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Cut the tree of all clients at the same height; a group goes on with the model of the old one it is most of.
 
         Old clients may change groups: a newcomer can be the bridge between two.
         """
-        known = list(self.described.values())[: len(grouping.labels)]
-        old = rule.scaled(self.distances(known), None if self._noise is None else self._noise[: len(known)], None)
-        everyone = np.block([[old, cross.T], [cross, among]])
-        self.grouping = Threshold(grouping.linkage, grouping.unit, grouping.threshold).group(everyone)
-        heirs = matched(self.grouping.labels[: len(known)], grouping.labels)
-        self.models = [
-            self.models[heirs[group]] if group in heirs else self.start for group in range(self.grouping.n_groups)
-        ]
+        n = len(grouping.labels)
+        known = self.distances(list(self.described.values())[:n])
+        old = rule.scaled(known, None if self._noise is None else self._noise[:n], None)
+        by: Rule = Threshold(grouping.linkage, grouping.unit, grouping.reach)
+        if grouping.rule == "count":
+            by = Count(grouping.linkage, grouping.unit, grouping.n_groups)
+        found = by.group(np.block([[old, cross.T], [cross, among]]))
+        told = f"{grouping.reason} All were grouped anew with {len(among)} more."
+        self.grouping = replace(found, rule=grouping.rule, threshold=grouping.threshold, reason=told)
+        heirs, models = matched(found.labels[:n], grouping.labels), []
+        for group in range(found.n_groups):
+            mine = grouping.labels[found.labels[:n] == group]
+            if len(mine):  # of several parts of one old group the largest is its heir, but all have its model
+                models.append(self.models[heirs.get(group, int(np.bincount(mine).argmax()))])
+            else:
+                models.append(self._founded(grouping, cross[np.flatnonzero(found.labels[n:] == group)[0]]))
+        self.models = models
+
+    def _founded(self, grouping: Grouping, distances: Floats) -> Params:
+        """Return what a group begins with that a newcomer founded, whose distances to all old clients are given."""
+        nearest = int(distance_to_groups(grouping, distances[None]).argmin())
+        return self.models[nearest] if self.found == "nearest" else self.start
 
     def save(self) -> dict[str, Any]:
         """The groups and their models; what clients sent is written once."""

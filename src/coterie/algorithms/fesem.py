@@ -60,10 +60,14 @@ class FeSEM(Groups):
         compared = self._compared(model)
         return int(np.argmin([distance(compared, centre) for centre in self.models]))
 
-    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
+        """Newcomers train once from θ⁰, and join the centre nearest to that."""
+        self.place(fed, newcomers, train=True)
+
+    def place(self, fed: Federation, clients: Sequence[ClientId], train: bool = False) -> None:
         """E-step for clients that have not trained yet: θ_i is θ⁰, or, with k-means, LocalSGD(θ⁰)."""
         models = dict.fromkeys(clients, self.start)
-        if self.init == "k-means":
+        if train or self.init == "k-means":
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
             models = {client: reply.answer(Trained).params for client, reply in replies.items()}

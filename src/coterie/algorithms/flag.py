@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from coterie.algorithms import algorithm
 from coterie.algorithms.clustered import Clustered, Floats
 from coterie.algorithms.trial import FederatedTrial
-from coterie.clustering import Rule, Trial
+from coterie.clustering import Rule, Trial, Wish
 from coterie.messages import (
     Array,
     ClassCounts,
@@ -66,6 +66,12 @@ class FLAG(Clustered[Description]):
 
     scales: Scales | None = field(init=False, default=None)
     """Of the first clients; those who come later are measured by them."""
+
+    def problem(self, wish: Wish) -> str | None:
+        """Distances are shares of the largest."""
+        if wish.threshold is not None and not 0 <= wish.threshold <= 1:
+            return f"a threshold of flag is a share of the largest angle, 0 to 1, got {wish.threshold:g}: write 0.6"
+        return None
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
         """Ask each client for U_ic of its classes c, its class counts n_ic, and Δ_i after some epochs from θ⁰."""

@@ -33,13 +33,15 @@ class FLISDC(Inference):
 
     clusters: list[Cluster] = field(init=False, default_factory=list)
     """G_i: the members of the cluster around each client that answered last; they overlap."""
+    cohort: int = field(init=False, default=1)
+    """Its size."""
     grouping: Grouping | None = field(init=False, default=None)
     """By which β was found in the last round."""
 
     def begin(self, fed: Federation) -> None:
         """θ⁰ is all there is."""
-        self.check(fed)
-        self.start = fed.initial()
+        self.samples(fed)  # refuse what can't work before any client does
+        self.start, self.cohort = fed.initial(), len(fed.cohort(1))
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
@@ -94,15 +96,16 @@ class FLISDC(Inference):
 
     @property
     def transfers(self) -> float:  # type: ignore[override]
-        """All models down, one up."""
-        return max(len(self.models), 1) + 1.0
+        """As many models down as there are clients in a cohort, one up."""
+        return self.cohort + 1.0
 
     def save(self) -> dict[str, Any]:
         """The clusters, their models, and how they were found."""
-        return {**super().save(), "clusters": self.clusters, "grouping": self.grouping and self.grouping.save()}
+        how = self.grouping and self.grouping.save()
+        return {**super().save(), "clusters": self.clusters, "cohort": self.cohort, "grouping": how}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take all of it back."""
         super().load(state)
-        self.clusters = [tuple(members) for members in state["clusters"]]
+        self.clusters, self.cohort = [tuple(members) for members in state["clusters"]], state["cohort"]
         self.grouping = state["grouping"] and Grouping(**state["grouping"])

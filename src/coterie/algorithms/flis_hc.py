@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from coterie.algorithms import algorithm
 from coterie.algorithms.clustered import Clustered, Floats
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
-from coterie.clustering import Grouping, Threshold
-from coterie.errors import CoterieError
+from coterie.clustering import Grouping, Threshold, Wish
 from coterie.messages import Array, ClientId, Params, Train, Trained, weighted_mean
 from coterie.similarity import inference_similarity
 
@@ -40,10 +39,14 @@ class FLISHC(Inference, Clustered[Array]):
 
     def begin(self, fed: Federation) -> None:
         """All train once, are grouped, and start anew from θ⁰."""
-        if self.hc_mode == "row-threshold" and fed.grouping.named is not None:
-            raise CoterieError("hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]")
-        self.check(fed)
+        self.samples(fed)  # refuse what can't work before any client does
         super().begin(fed)
+
+    def problem(self, wish: Wish) -> str | None:
+        """The released script knows no rules."""
+        if self.hc_mode == "row-threshold" and wish.named is not None:
+            return "hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]"
+        return super().problem(wish)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Let each client train θ⁰ once; of its model only what it says of the server's samples is kept."""

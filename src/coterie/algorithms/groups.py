@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from coterie.clustering import Wish
 from coterie.messages import ClientId, Params, Plan, Train, Trained, weighted_mean
 
 if TYPE_CHECKING:
@@ -22,12 +23,18 @@ class Groups:
     """By which the user may ask for groups."""
     one_shot: ClassVar[bool] = False
     """Whether groups are formed before training, as a `grouping` says."""
+    founds: ClassVar[bool] = False
+    """Whether newcomers may found groups."""
 
     start: Params = field(init=False)
     models: list[Params] = field(init=False, default_factory=list)
     """One per group."""
     member: dict[ClientId, int] = field(init=False, default_factory=dict)
     """The group of each client that is in one."""
+
+    def problem(self, wish: Wish) -> str | None:
+        """Say what of the user's wish for groups does not go with the method's options, or None."""
+        return None
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Find groups for clients that have none."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from coterie.algorithms.groups import Groups
-from coterie.clustering import Rule, Silhouette, Threshold, row_groups
+from coterie.clustering import Rule, Silhouette, Threshold, Wish, row_groups
 from coterie.errors import CoterieError
 from coterie.messages import Array, ClientId, Params
 from coterie.streams import stream
@@ -46,20 +46,19 @@ class Inference(Groups):
     ] = "reserved"
     _samples: npt.NDArray[np.float32] | None = field(init=False, default=None, repr=False)
 
-    def check(self, fed: Federation) -> None:
-        """Refuse what can't work before any client does."""
-        self.samples(fed)
-        self.rule(fed)
+    def problem(self, wish: Wish) -> str | None:
+        """Both β and a rule say who belongs together."""
+        if self.beta is None or wish.named is None:
+            return None
+        return (
+            f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule '{wish.named}' in "
+            "[grouping]: leave one of them out"
+        )
 
     def rule(self, fed: Federation) -> Rule:
         """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""
         if self.beta is None:
             return fed.grouping.make(Silhouette(self.linkage, UNIT))
-        if fed.grouping.named is not None:
-            raise CoterieError(
-                f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule "
-                f"'{fed.grouping.named}' in [grouping]: leave one of them out"
-            )
         return fed.grouping.make(Threshold(self.linkage, UNIT, 1 - self.beta))
 
     def predictions(self, fed: Federation, models: Sequence[Params]) -> list[Array]:

@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.clustered import Clustered, Floats
-from coterie.clustering import Auto, Rule, noise
+from coterie.clustering import Auto, Rule, Wish, noise
 from coterie.messages import ClientId, Signature, Signed
 from coterie.similarity import Measure, principal_angles
 
@@ -34,11 +34,19 @@ class PACFL(Clustered[Signed]):
         "of all samples, or of each label's; by default whole for rules auto, gap and silhouette, else per-label",
     ] = None
     budget: Annotated[
-        int | None, Ge(1), "vectors of a per-label signature in all, by the labels' shares, instead of p of each"
+        int | None,
+        Ge(1),
+        "vectors in all, divided by the labels' shares, instead of p per label; implies signature per-label",
     ] = None
     measure: Annotated[
         Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
     ] = None
+
+    def problem(self, wish: Wish) -> str | None:
+        """A budget is of vectors per label."""
+        if self.budget is not None and self.signature == "whole":
+            return "budget divides vectors among labels, but signature is 'whole': leave one of them out"
+        return None
 
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""
@@ -48,7 +56,8 @@ class PACFL(Clustered[Signed]):
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Signed]:
         """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
         rule = self.rule(fed)
-        self.signature = self.signature or ("whole" if rule.name in WHOLE else "per-label")
+        usual: Literal["whole", "per-label"] = "whole" if rule.name in WHOLE and not self.budget else "per-label"
+        self.signature = self.signature or usual
         self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
         halves = SPLITS if isinstance(rule, Auto) else 0
         per_label = self.signature == "per-label"

@@ -44,6 +44,7 @@ def _easiness(
     if by_prediction:
         predictions = [output.argmax(axis=1) for output in outputs]
         truth = predictions[1] if len(predictions) > 1 else y
-        return np.asarray(predictions[0] == truth, np.float64)
+        sound = np.all([np.isfinite(output).all(axis=1) for output in outputs], axis=0)  # else nothing is predicted
+        return np.asarray((predictions[0] == truth) & sound, np.float64)
     loss = np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
     return np.asarray(1.0 / loss)

@@ -16,7 +16,7 @@ def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Gr
 
     `cross` holds the distances of newcomers to old clients, (newcomers, n), `among` those between newcomers, both in
     the unit of the grouping. A newcomer joins the group that is nearest by the grouping's linkage if that is within
-    its threshold. Those for whom no group is near enough found new ones, numbered on from the old, together where
+    its reach. Those for whom no group is near enough found new ones, numbered on from the old, together where
     they are near each other. Who joins does not move a group: later newcomers are measured by its founders.
     """
     cross, among = np.asarray(cross, np.float64), np.asarray(among, np.float64)
@@ -30,7 +30,7 @@ def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Gr
         raise ValueError("a distance of a newcomer is not finite")
     labels, weights = np.full(new, -1), np.zeros(new)
     far = distance_to_groups(grouping, cross)
-    near = far.min(axis=1) <= grouping.threshold if far.size else np.zeros(new, bool)
+    near = far.min(axis=1) <= grouping.reach if far.size else np.zeros(new, bool)
     labels[near] = far[near].argmin(axis=1)
     left = np.flatnonzero(~near)
     if len(left):

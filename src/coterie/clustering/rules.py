@@ -66,7 +66,6 @@ class Auto:
     """Per client, the median; needed for the default factor only."""
 
     name: ClassVar[str] = "auto"
-    needs_noise: ClassVar[bool] = True
 
     def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
         """Cut the tree of distances in units of noise."""
@@ -105,11 +104,7 @@ class Threshold(_Plain):
     """Merge while the distance is at most a number."""
 
     threshold: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """`degrees`, where that is the unit."""
-        return "degrees" if self.unit == "degrees" else "threshold"
+    name: ClassVar[str] = "degrees"
 
     def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
         """Cut at the threshold."""
@@ -216,8 +211,9 @@ class Trial(_Plain):
         """Groups that repeat themselves are tried once."""
         merges = tree(proximity, self.linkage)
         cuts: dict[int, float] = {}  # the highest threshold for each number of groups
-        for threshold in np.arange(1.0, -self.step / 2, -self.step):
-            cuts.setdefault(int(number_of_groups(merges, threshold)), float(threshold))
+        for k in range(math.floor(1 / self.step + 1e-9) + 1):
+            threshold = max(0.0, round(1 - k * self.step, 12))
+            cuts.setdefault(int(number_of_groups(merges, threshold)), threshold)
         counts = sorted(cuts)
         labels = [cut(merges, threshold=cuts[count]) for count in counts]
         scores = [self.score(each) for each in labels]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from coterie.data.concepts import with_concept
+from coterie.data.difficulty import some_of
 from coterie.data.federated import Dataset, FederatedData, Index, Samples
 from coterie.data.normalisation import measured
 from coterie.data.registries import PARTITIONS, Partition
@@ -21,23 +22,44 @@ _SERVER_FRACTION = 0.05
 _TEST_FRACTION = 0.2
 
 
-def divide(dataset: Dataset, partition_name: str, options: Mapping[str, Any], clients: int, seed: int) -> FederatedData:
+def divide(
+    dataset: Dataset,
+    partition_name: str,
+    options: Mapping[str, Any],
+    clients: int,
+    seed: int,
+    *,
+    surplus: int = 1,
+    exchangeable: bool = False,
+) -> FederatedData:
     """Divide a pooled data set among clients by a registered partition.
 
     The server's set depends on the data and the seed only, not on the partition or the number of clients.
-    In `train` the clients' parts lie one after the other, and nothing else is there.
+    In `train` the clients' parts lie one after the other, and nothing else is there. With a `surplus` the data are cut
+    into so many times as many parts as there are clients, of which these get one each. Partitions by which clients see
+    samples in their own ways are refused where samples of one label must be `exchangeable` between clients.
     """
     values = PARTITIONS.validate(partition_name, options)
     server, rest = _reserve(dataset.train.y, stream(seed, "server set"))
-    if not 1 <= clients <= len(rest):
+    most = len(rest) // surplus
+    if not 1 <= clients <= most:
+        cut = f", cut into {surplus} parts for each," if surplus > 1 else ","
         raise CoterieError(
-            f"{clients} clients cannot share data set '{dataset.name}', which has {len(rest)} training samples "
-            f"besides the server's {len(server)}: use 1 to {len(rest)} clients"
+            f"{clients} clients cannot share data set '{dataset.name}'{cut} which has {len(rest)} training samples "
+            f"besides the server's {len(server)}: use 1 to {most} clients"
         )
     users = None if dataset.users is None else dataset.users[rest]
     pool = replace(dataset, train=dataset.train[rest], users=users)
-    division = PARTITIONS[partition_name](pool, clients, stream(seed, "partition"), **values)
-    parts = _checked(division, partition_name, len(rest), clients)
+    division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
+    if exchangeable and division.concept is not None:
+        raise CoterieError(
+            f"partition '{partition_name}' shows samples to groups of clients in different ways, so that they can't be "
+            "exchanged by difficulty: leave out f_ord"
+        )
+    parts = _checked(division, partition_name, len(rest), clients * surplus)
+    if surplus > 1:
+        division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
+        parts = list(division.parts)
     if division.own_test is not None or dataset.test is None:
         share = division.own_test or _TEST_FRACTION
         halves = [_held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]

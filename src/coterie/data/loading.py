@@ -21,11 +21,14 @@ def load(
     partition: tuple[str, Mapping[str, Any]] | None = None,
     clients: int | None = None,
     seed: int = 0,
+    *,
+    surplus: int = 1,
+    exchangeable: bool = False,
 ) -> FederatedData:
     """Load a data set, by its name or the path of a file or folder, divided among clients.
 
     A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`.
-    A divided one takes none.
+    A divided one takes none. `surplus` and `exchangeable` are those of `divide`.
     """
     options = options or {}
     partition_name, partition_options = partition or (None, {})
@@ -39,7 +42,8 @@ def load(
             data: FederatedData = source(clients, seed, **values)
             return data
         dataset = source(**values)
-    return divide(dataset, partition_name or default_partition(name), partition_options, clients, seed)
+    by = partition_name or default_partition(name)
+    return divide(dataset, by, partition_options, clients, seed, surplus=surplus, exchangeable=exchangeable)
 
 
 def check(

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from coterie.clustering import Linkage, RuleName, Wish
 from coterie.errors import CoterieError, suggestion
+from coterie.experiment.curriculum import ClientsCurriculum, DataCurriculum, check_expert
 
 
 class Section(BaseModel):
@@ -55,6 +56,22 @@ class PartitionSection(Choice):
     name: str | None = setting(
         None, "partition, for instance label-skew:rho=0.2; by default iid; divided data sets need none", "--partition"
     )
+    f_ord: float | None = setting(
+        None,
+        "share of each client's samples that is exchanged for equally many of one difficulty, judged by an expert: the "
+        "first clients get the easiest; class counts stay",
+        ge=0,
+        le=1,
+    )
+    surplus: int | None = setting(
+        None, "cut the data into so many times as many parts as there are clients, which get one each", ge=1
+    )
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The options, and what was done beside them."""
+        beside = {"f_ord": self.f_ord or None, "surplus": self.surplus if self.surplus != 1 else None}
+        return self.options | {key: value for key, value in beside.items() if value is not None}
 
 
 class ModelSection(Choice):
@@ -131,6 +148,47 @@ class NewcomersSection(Section):
         return self
 
 
+class CurriculumSection(Section):
+    """In which order clients' samples, and clients, take part in training."""
+
+    data: str | None = setting(
+        None,
+        "clients train on the easiest of their samples first; by default score=G, pacing=linear, a=0.8, b=0.2, "
+        "order=curriculum, of which some may be given, for instance score=L,order=anti",
+        "--curriculum",
+    )
+    clients: str | None = setting(
+        None,
+        "the easiest clients train first; by default pacing=linear, a=0.8, b=0.2, order=curriculum, refresh_every=1, "
+        "all_batches=false, of which some may be given",
+        "--client-curriculum",
+    )
+    expert: str | None = setting(
+        None,
+        "who judges samples for score=E and f_ord: a run folder or a .safetensors file; by default trained on the "
+        "samples of all clients",
+    )
+    expert_epochs: int = setting(10, "for how long the expert is trained", ge=1)
+
+    @field_validator("data", "clients", mode="before")
+    @classmethod
+    def _complete(cls, value: Any, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        kind = DataCurriculum if info.field_name == "data" else ClientsCurriculum
+        return kind.read(parse_options(value) if isinstance(value, str) else value).short()
+
+    @property
+    def of_data(self) -> DataCurriculum | None:
+        """The data curriculum."""
+        return None if self.data is None else DataCurriculum.read(parse_options(self.data))
+
+    @property
+    def of_clients(self) -> ClientsCurriculum | None:
+        """The client curriculum."""
+        return None if self.clients is None else ClientsCurriculum.read(parse_options(self.clients))
+
+
 class EvaluationSection(Section):
     """When accuracies are measured."""
 
@@ -192,6 +250,7 @@ class Config(Section):
     algorithm: AlgorithmSection = AlgorithmSection()
     grouping: GroupingSection = GroupingSection()
     newcomers: NewcomersSection = NewcomersSection()
+    curriculum: CurriculumSection = CurriculumSection()
     evaluation: EvaluationSection = EvaluationSection()
     engine: EngineSection = EngineSection()
     faults: FaultsSection = FaultsSection()
@@ -278,13 +337,28 @@ def parse_choice(text: str) -> dict[str, Any]:
     if text.endswith(".npz") or ":" not in text:
         return {"name": text}
     name, _, rest = text.partition(":")
-    chosen: dict[str, Any] = {"name": name}
-    for piece in rest.split(","):
+    try:
+        options = parse_options(rest)
+    except ValueError:
+        options = {}
+    if not options:
+        raise CoterieError(f"'{text}' should read name:option=value,option=value")
+    return {"name": name, **options}
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """Read ``option=value,option=value``; raise ValueError for anything else.
+
+    >>> parse_options("score=G, a=0.8")
+    {'score': 'G', 'a': 0.8}
+    """
+    options: dict[str, Any] = {}
+    for piece in text.split(",") if text.strip() else []:
         key, equals, value = piece.partition("=")
         if not equals:
-            raise CoterieError(f"'{text}' should read name:option=value,option=value")
-        chosen[key.strip().replace("-", "_")] = parse_value(value.strip())
-    return chosen
+            raise ValueError("it should read key=value,key=value")
+        options[key.strip().replace("-", "_")] = parse_value(value.strip())
+    return options
 
 
 def merge(base: dict[str, Any], path: str, value: Any) -> None:
@@ -378,12 +452,18 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         _check_wish(
             config.algorithm.name, config.grouping.wish(), getattr(ALGORITHMS[config.algorithm.name], "rules", ())
         )
+        method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
+        if problem := (method.problem(config.grouping.wish()) if hasattr(method, "problem") else None):
+            raise CoterieError(problem)
     with _told(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(
                 f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
                 "leave it out to let them come when training is over"
             )
+    with _told(origins, "curriculum"):
+        if config.curriculum.expert is not None:
+            check_expert(config.curriculum.expert)
     with _told(origins, "model"):
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
@@ -400,7 +480,16 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         if not divided:
             name = config.partition.name or data.default_partition(config.data.name)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
+        elif config.partition.described:
+            raise CoterieError(
+                f"data set '{config.data.name}' comes divided among clients: leave out "
+                f"{' and '.join(config.partition.described)}"
+            )
     return Config.model_validate(chosen)
+
+
+def _options(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
 
 
 def _check_wish(method: str, wish: Wish, rules: tuple[str, ...]) -> None:
@@ -410,7 +499,8 @@ def _check_wish(method: str, wish: Wish, rules: tuple[str, ...]) -> None:
     if wish.linkage is not None and rules == ("count",):
         raise CoterieError(f"method '{method}' merges no groups, so that there is no linkage: leave it out")
     if wish.named is not None and wish.named not in rules:
-        raise CoterieError(f"method '{method}' knows no rule '{wish.named}': use {' or '.join(rules)}")
+        beta = ", or its option beta" if method.startswith("flis") else ""
+        raise CoterieError(f"method '{method}' knows no rule '{wish.named}': use {' or '.join(rules)}{beta}")
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class Groups:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""
         from coterie.report.groups import draw
 
-        return draw(self.grouping, self.title, folder)
+        return draw(self.grouping, self.title, folder, self.clients)
 
     def report(self) -> str:
         """Return the groups as a table for the terminal."""

@@ -8,17 +8,22 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData, Normalisation
+from coterie.data.difficulty import by_difficulty, spread
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, differences
+from coterie.experiment.curriculum import FILE, difficulty, make_expert, needs_expert, read_expert
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
@@ -26,7 +31,7 @@ from coterie.experiment.summary import newcomers_text, summarise
 from coterie.federation import Algorithm, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
-from coterie.federation.federation import ServerData
+from coterie.federation.federation import ServerData, Uniform
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
@@ -51,11 +56,14 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         return _run(config, data, None, None, progress)
     config.run.out = str(path)
     check_room(config, data, path)
+    if config.curriculum.expert is not None and needs_expert(config):
+        read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
     folder.make()
     try:
         with folder.locked():
             folder.clear()
+            (path / FILE).unlink(missing_ok=True)
             folder.write_config(config)
             return _run(config, data, folder, None, progress)
     except KeyboardInterrupt:
@@ -94,6 +102,8 @@ def load_data(config: Config) -> FederatedData:
         (config.partition.name, config.partition.options) if config.partition.name else None,
         clients,
         config.run.seed,
+        surplus=config.partition.surplus or 1,
+        exchangeable=bool(config.partition.f_ord),
     )
 
 
@@ -103,6 +113,8 @@ def completed(config: Config, data: FederatedData) -> Config:
     chosen["data"]["clients"] = data.clients
     if config.data.name not in sources.DATASETS and (path := Path(config.data.name).expanduser()).exists():
         chosen["data"]["name"] = os.path.abspath(path)
+    if config.curriculum.expert is not None:
+        chosen["curriculum"]["expert"] = os.path.abspath(Path(config.curriculum.expert).expanduser())
     chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
     if config.model.name is None:
         name = default_model(data.shape)
@@ -112,13 +124,14 @@ def completed(config: Config, data: FederatedData) -> Config:
 
 def make_plan(config: Config) -> Plan:
     """Return how clients train where the method has no other wish."""
-    training = config.training
+    training, wanted = config.training, config.curriculum.of_data
     return Plan(
         lr=Schedule(training.lr, training.lr_decay, training.lr_power),
         epochs=training.epochs,
         batch_size=training.batch_size,
         momentum=training.momentum,
         weight_decay=training.weight_decay,
+        curriculum=None if wanted is None else wanted.make(),
     )
 
 
@@ -151,10 +164,27 @@ class Session:
 
 
 @contextmanager
-def session(config: Config, data: FederatedData, store: Store, trainer: Trainer) -> Iterator[Session]:
-    """Set up engine, federation and method; the engine ends with the block."""
-    seed, faults = config.run.seed, config.faults
+def session(
+    config: Config,
+    data: FederatedData,
+    store: Store,
+    trainer: Trainer,
+    progress: Progress | None = None,
+    folder: Path | None = None,
+) -> Iterator[Session]:
+    """Set up engine, federation and method; the engine ends with the block.
+
+    An expert is trained first where one is needed; it is kept in `folder`.
+    """
+    seed, faults, progress = config.run.seed, config.faults, progress or Silent()
     spec, workers = make_spec(config, data), config.engine.workers or os.cpu_count() or 1
+    plan, clients = make_plan(config), config.curriculum.of_clients
+    expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
+    if expert is not None and config.partition.f_ord:
+        losses = difficulty(data, spec, expert, trainer)
+        data = rearranged(data, losses, config.partition.f_ord, seed)
+        deviation = float(spread(losses, data.train_parts).mean())
+        progress.phase(f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by {deviation:.2f} (mean)")
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     engine = EmbeddedEngine(
         data,
@@ -172,24 +202,55 @@ def session(config: Config, data: FederatedData, store: Store, trainer: Trainer)
             trainer=trainer,
             spec=spec,
             seed=seed,
-            plan=make_plan(config),
+            plan=plan,
             rounds=config.training.rounds,
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
+            expert=expert,
             workers=workers,
             newcomer_epochs=config.newcomers.epochs,
             grouping=config.grouping.wish(),
+            selection=Uniform() if clients is None else clients.make(),
             drifts=frozenset(phase.start for phase in data.drift),
         )
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         yield Session(fed, algorithm, Evaluator(fed, algorithm))
 
 
+def rearranged(data: FederatedData, losses: npt.NDArray[np.float64], f_ord: float, seed: int) -> FederatedData:
+    """Let clients exchange samples of one label, so that the first ones get the easiest by these losses."""
+    return replace(
+        data, train_parts=by_difficulty(data.train.y, losses, data.train_parts, f_ord, stream(seed, "difficulty"))
+    )
+
+
+def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray[np.float64]:
+    """Return how far the expert's losses deviate within each client, (clients,): small where samples are alike.
+
+    It looks at the samples of all clients, which only a simulation can do.
+    """
+    from coterie.training.torch_trainer import one_thread
+
+    progress = progress or Silent()
+    data = load_data(config)
+    config = completed(config, data)
+    spec = make_spec(config, data)
+    trainer = make_trainer(config, spec, progress)
+    with one_thread():
+        expert = make_expert(config, data, spec, make_plan(config), trainer, progress)
+        losses = difficulty(data, spec, expert, trainer)
+    if config.partition.f_ord:
+        data = rearranged(data, losses, config.partition.f_ord, config.run.seed)
+    return spread(losses, data.train_parts)
+
+
 def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
     """Return in which round each client comes that is held back at first; after training is one more than there are."""
     wanted, clients = config.newcomers, data.clients
     held = min(round(wanted.share * clients), clients - 1)
+    if wanted.share and clients == 1:
+        raise CoterieError("newcomers: there is only one client, who must be there from the beginning: leave them out")
     if wanted.share and not held:
         raise CoterieError(f"newcomers: {wanted.share:g} of {clients} clients is less than one: raise it")
     order = stream(config.run.seed, "newcomers").permutation(clients) if wanted.draw == "random" else range(clients)
@@ -201,12 +262,15 @@ def _run(
 ) -> Result:
     from coterie.training.torch_trainer import one_thread
 
+    began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(one_thread())
         store = stack.enter_context(_store(config, data, folder))
-        run = stack.enter_context(session(config, data, store, make_trainer(config, make_spec(config, data), progress)))
+        trainer = make_trainer(config, make_spec(config, data), progress)
+        where = None if folder is None else folder.path
+        run = stack.enter_context(session(config, data, store, trainer, progress, where))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        began, spent, done, history = time.monotonic(), 0.0, None, list[dict[str, Any]]()
+        spent, done, history = 0.0, None, list[dict[str, Any]]()
         if state is not None and folder is not None:
             done, spent = state["round"], state["seconds"]
             algorithm.load(state["algorithm"])
@@ -239,7 +303,7 @@ def _run(
             progress.round(t, row)
             if len(fed.joined) > told:
                 told = len(fed.joined)
-                progress.phase(f"round {t}: {newcomers_text(fed)}")
+                progress.phase(f"round {t}: {newcomers_text(fed, algorithm)}")
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
             plus = state["plus"]
@@ -249,12 +313,12 @@ def _run(
             plus = evaluator.fine_tuned()
             afterwards(fed, algorithm, evaluator)
         if len(fed.joined) > told:
-            progress.phase(f"after training: {newcomers_text(fed)}")
+            progress.phase(f"after training: {newcomers_text(fed, algorithm)}")
             if folder is not None:
                 seconds = spent + time.monotonic() - began
                 save_checkpoint(folder.checkpoint, {**_state(config, data, run, fed.rounds, seconds), "plus": plus})
         for client in evaluator.untested():
-            fed.events.note(Failure(client, fed.now, "untested", "no test samples: no mean includes it"))
+            fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
         seconds = spent + time.monotonic() - began
         path = None if folder is None else folder.path
         result = summarise(config, data, fed, algorithm, evaluator, history, plus, seconds, path)
@@ -306,6 +370,7 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
         "L": evaluation.L,
         "C": evaluation.C,
         "G": evaluation.G,
+        "covered": evaluation.covered,
         "W": evaluation.W,
         "loss": fed.training.mean_loss,
         "discrepancy": fed.training.discrepancy(run.algorithm.model_for),

@@ -13,6 +13,7 @@ from coterie.experiment.config import Config, toml_value
 from coterie.experiment.result import Result
 from coterie.federation import Algorithm, Federation
 from coterie.federation.evaluation import Evaluator, accuracies
+from coterie.federation.newcomers import founders
 from coterie.models import parameters
 from coterie.report.costs import paper_megabits
 
@@ -31,7 +32,7 @@ def summarise(
     """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
     last, groups = history[-1], algorithm.groups()
     labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
-    late = [client for client, how in fed.joined.items() if how.round > fed.rounds]
+    late = [client for client, round in fed.joined.items() if round > fed.rounds]
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -53,7 +54,7 @@ def summarise(
         details=algorithm.details() if hasattr(algorithm, "details") else None,
         memberships=_memberships(algorithm, data.clients),
         grouping=_grouping(algorithm),
-        newcomers=_newcomers(fed, evaluator, data.clients),
+        newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[_reached(target, history) for target in config.evaluation.targets],
         seconds=seconds,
@@ -74,9 +75,9 @@ def _one_step(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, late:
     return {"one_step": evaluator.fine_tuned(algorithm.one_step(fed), early)}
 
 
-def newcomers_text(fed: Federation) -> str:
+def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
     """Say how the newcomers fared."""
-    founded = sum(how.founded for how in fed.joined.values())
+    founded = len(founders(fed, algorithm))
     text = f"{len(fed.joined)} newcomers" if len(fed.joined) > 1 else "1 newcomer"
     return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
 
@@ -89,11 +90,11 @@ def _per_client(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dic
     }
 
 
-def _newcomers(fed: Federation, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
-    """Report apart who came late: where they went, and how well their models serve them."""
+def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
+    """Report apart who came late: where they are, and how well their models serve them."""
     if not fed.joined:
         return None
-    who = sorted(fed.joined)
+    who, groups = sorted(fed.joined), algorithm.groups() or {}
     each = {
         protocol: [values[client] for client in who]
         for protocol, values in _per_client(evaluator, clients, who).items()
@@ -101,9 +102,9 @@ def _newcomers(fed: Federation, evaluator: Evaluator, clients: int) -> dict[str,
     known = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
     return {
         "clients": who,
-        "round": min(how.round for how in fed.joined.values()),
-        "groups": [fed.joined[client].group for client in who],
-        "founded": [client for client in who if fed.joined[client].founded],
+        "round": min(fed.joined.values()),
+        "groups": [groups.get(client) for client in who],
+        "founded": founders(fed, algorithm),
         "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in known.items()},
         "per_client": each,
     }

@@ -74,7 +74,9 @@ def find_model(run: Path, client: int | None = None, group: int | None = None) -
     if any(model is None for model in received):
         raise CoterieError("there is no one model at the server: name a client that has trained, --client 0")
     if any(model is not received[0] for model in received):
-        raise CoterieError("this run has several models: name a client, for instance --client 0, or a group")
+        raise CoterieError(
+            "this run has several models: name a client, for instance --client 0 (or 'coterie export' a --cluster)"
+        )
     whose = "the model of all clients" if client is None else f"the model that client {client} would receive"
     assert received[0] is not None
     return found(received[0], whose)

@@ -2,8 +2,8 @@
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine
-from coterie.federation.federation import Federation, Joined
+from coterie.federation.federation import Federation
 from coterie.federation.ledger import Ledger
 from coterie.federation.offer import Layers, Offer, Several, terms
 
-__all__ = ["Algorithm", "Engine", "Federation", "Joined", "Layers", "Ledger", "Offer", "Several", "terms"]
+__all__ = ["Algorithm", "Engine", "Federation", "Layers", "Ledger", "Offer", "Several", "terms"]

@@ -25,6 +25,8 @@ class Evaluation:
     L: float | None
     C: float | None
     G: float | None
+    covered: int
+    """Of how many clients C is the mean: those for whom the server has a model."""
     W: float | None
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
 
@@ -68,7 +70,8 @@ class Evaluator:
                     else:
                         self.received[client] = score
                         self._seen[client] = names[client]
-        return Evaluation(_mean(self.own), _mean(self.received), self._global(models, names), self._pooled())
+        G, covered = self._global(models, names), len(self.received)
+        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
 
     def _request(self, own: bool, offer: Offer | None) -> Request:
         verbs: list[Verb] = [Evaluate(("own",))] if own else []

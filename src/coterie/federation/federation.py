@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Wish
+from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.ledger import Ledger
@@ -47,16 +48,6 @@ class ServerData:
     y: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """How a client came into the federation after its beginning."""
-
-    round: int
-    group: int | None
-    founded: bool
-    """Whether no group was near enough, so that a new one was founded."""
-
-
 @dataclass
 class Training:
     """What a round of local training looked like from the server."""
@@ -77,6 +68,37 @@ class Training:
         models = {client: single(model_for(client)) for client in self.returned}
         apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
         return sum(apart) / len(apart) if apart else None
+
+
+class Selection(Protocol):
+    """Who takes part in a round."""
+
+    def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
+        """Yield the cohorts of the round of the moment; usually one."""
+        ...
+
+    def save(self) -> dict[str, Any]:
+        """Return what later rounds depend on, as plain data."""
+        ...
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save` returned."""
+        ...
+
+
+class Uniform:
+    """One cohort a round, drawn from all clients by the seed alone, so that all methods see the same ones."""
+
+    def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
+        """Yield the cohort."""
+        yield fed.cohort(fed.now)
+
+    def save(self) -> dict[str, Any]:
+        """Nothing depends on what was."""
+        return {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Nothing depends on what was."""
 
 
 @dataclass
@@ -103,6 +125,8 @@ class Federation:
     """For how long clients that come late fine-tune what they receive."""
     grouping: Wish = field(default_factory=Wish)
     """What was asked for of methods that form groups."""
+    selection: Selection = field(default_factory=Uniform)
+    """Who takes part in a round."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, where that is simulated: what was measured before is out of date."""
 
@@ -116,8 +140,8 @@ class Federation:
     """Clients whose own model may have changed since they were last evaluated."""
     admitted: set[ClientId] = field(default_factory=set)
     """Who takes part; others that are here are newcomers."""
-    joined: dict[ClientId, Joined] = field(default_factory=dict)
-    """How those came in who were not there from the beginning."""
+    joined: dict[ClientId, int] = field(default_factory=dict)
+    """The round in which each came who was not there from the beginning."""
     _kept: dict[ClientId, int] = field(default_factory=dict)
     """The last round in which each client was asked to keep what it trains."""
     on_reply: Callable[[int, int], None] = lambda done, total: None
@@ -148,10 +172,16 @@ class Federation:
 
     def cohort(self, round: int) -> list[ClientId]:
         """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
-        eligible = self.trainable
-        size = min(max(math.floor(self.fraction * len(eligible) + 1e-9), 1), len(eligible))
-        drawn = stream(self.seed, "cohort", round).permutation(len(eligible))[:size]
-        return sorted(eligible[i] for i in drawn)
+        return self.batches(round, self.trainable)[0]
+
+    def batches(self, round: int, pool: Sequence[ClientId]) -> list[list[ClientId]]:
+        """Cut a pool of clients at random into cohorts, by the seed and the round alone; the last may be smaller.
+
+        The first cohort of a pool of everyone is the one that `cohort` draws.
+        """
+        size = max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
+        drawn = [pool[i] for i in stream(self.seed, "cohort", round).permutation(len(pool))]
+        return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common start θ⁰, or others for methods that start several models."""
@@ -171,7 +201,8 @@ class Federation:
         that of the verbs; `spec` another network than the run's.
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
-        if self.expert is not None and any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs):
+        asks = any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs)
+        if self.expert is not None and asks and spec in (None, self.spec):  # of another network it is no expert
             sent["expert"] = self.expert
         return Request(self.now, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
 
@@ -220,7 +251,8 @@ class Federation:
             "ledger": self.ledger.save(),
             "events": self.events.save(),
             "admitted": sorted(self.admitted),
-            "joined": {str(client): asdict(how) for client, how in self.joined.items()},
+            "joined": {str(client): round for client, round in self.joined.items()},
+            "selection": self.selection.save(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -228,7 +260,8 @@ class Federation:
         self.ledger.load(state["ledger"])
         self.events.load(state["events"])
         self.admitted = set(state["admitted"])
-        self.joined = {int(client): Joined(**how) for client, how in state["joined"].items()}
+        self.joined = {int(client): round for client, round in state["joined"].items()}
+        self.selection.load(state.get("selection", {}))
 
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""

@@ -27,7 +27,8 @@ def rounds(
         fed.training = Training()
         if t in fed.drifts:
             evaluator.forget()
-        algorithm.round(fed, fed.cohort(t))
+        for cohort in fed.selection.cohorts(fed, algorithm):
+            algorithm.round(fed, cohort)
         admit(fed, algorithm)
         due = t == fed.rounds or (every > 0 and t % every == 0)
         yield t, evaluator.evaluate() if due else None

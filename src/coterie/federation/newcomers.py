@@ -5,35 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.federation import Federation, Joined
+from coterie.federation.federation import Federation
 from coterie.federation.offer import single, terms
-from coterie.messages import ClientId, Train
+from coterie.messages import ClientId, Failure, Train
 
 NEWCOMER = "newcomer"
 """The heading under which the ledger counts what newcomers' first training costs."""
 
 
-def admit(fed: Federation, algorithm: Algorithm) -> dict[ClientId, Joined]:
+def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
     """Take in who has come since: the method places them, and they fine-tune the model that they then receive.
 
     They are in cohorts from the next round on.
     """
     newcomers = fed.newcomers
-    if not newcomers:
-        return {}
-    old = set((algorithm.groups() or {}).values())
     able = [client for client in newcomers if fed.samples[client] > 0]
-    algorithm.admit(fed, able)
+    for client in sorted(set(newcomers) - set(able)):
+        fed.events.note(Failure(client, fed.now, "empty", "no training samples: it is never sampled"))
+    if able:
+        algorithm.admit(fed, able)
     fed.admitted |= set(newcomers)
-    if fed.newcomer_epochs:
+    fed.joined |= dict.fromkeys(newcomers, fed.now)
+    if able and fed.newcomer_epochs:
         _fine_tune(fed, algorithm, able)
+    return newcomers
+
+
+def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
+    """Return the newcomers that are in groups of newcomers only, where the method lets them found such."""
+    if not getattr(algorithm, "founds", False):
+        return []
     groups = algorithm.groups() or {}
-    joined = {
-        client: Joined(fed.now, groups.get(client), client in groups and groups[client] not in old)
-        for client in newcomers
-    }
-    fed.joined |= joined
-    return joined
+    old = {group for client, group in groups.items() if client not in fed.joined}
+    return sorted(client for client in fed.joined if client in groups and groups[client] not in old)
 
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:

@@ -78,11 +78,12 @@ def profile(counts: npt.NDArray[np.int64], most: int = 5) -> str:
     return shown + (f" and {len(order) - most} more" if len(order) > most else "")
 
 
-def draw(grouping: Grouping, title: str, folder: Path) -> list[Path]:
-    """Write the pictures of a grouping; return their paths."""
+def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
+    """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
+    names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
     written = []
     for name, painter, size in (
         ("proximity", _heat_map, (6.4, 5.4)),
@@ -93,7 +94,7 @@ def draw(grouping: Grouping, title: str, folder: Path) -> list[Path]:
             continue
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
-        painter(grouping, axes, figure)
+        painter(grouping, names, axes, figure)
         axes.set_title(title, fontsize=10)
         for kind in FORMATS:
             path = folder / f"{name}.{kind}"
@@ -109,7 +110,7 @@ def order_of_tree(grouping: Grouping) -> npt.NDArray[np.int64]:
     return np.asarray(leaves_list(grouping.tree), np.int64)
 
 
-def _heat_map(grouping: Grouping, axes: Axes, figure: Figure) -> None:
+def _heat_map(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
     """Proximities in the order of the tree, with a frame around each group."""
     from matplotlib.patches import Rectangle
 
@@ -127,15 +128,15 @@ def _heat_map(grouping: Grouping, axes: Axes, figure: Figure) -> None:
             )
         )
     if len(order) <= 40:
-        axes.set_xticks(range(len(order)), [str(i) for i in order], fontsize=7, rotation=90)
-        axes.set_yticks(range(len(order)), [str(i) for i in order], fontsize=7)
+        axes.set_xticks(range(len(order)), [names[i] for i in order], fontsize=7, rotation=90)
+        axes.set_yticks(range(len(order)), [names[i] for i in order], fontsize=7)
     else:
         axes.set_xticks([])
         axes.set_yticks([])
     axes.set(xlabel="clients, in the order of the tree", ylabel="clients")
 
 
-def _dendrogram(grouping: Grouping, axes: Axes, figure: Figure) -> None:
+def _dendrogram(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
     """The merges, those inside a group in its colour, and the cut."""
     from scipy.cluster.hierarchy import dendrogram
 
@@ -147,6 +148,7 @@ def _dendrogram(grouping: Grouping, axes: Axes, figure: Figure) -> None:
         ax=axes,
         link_color_func=lambda k: GREY if owner[k] < 0 else COLOURS[owner[k] % len(COLOURS)],
         no_labels=n > 60,
+        labels=list(names[:n]) if n <= LEAVES else None,
         leaf_font_size=8,
         **many,
     )
@@ -172,7 +174,7 @@ def _owners(grouping: Grouping) -> list[int]:
     return owner
 
 
-def _thresholds(grouping: Grouping, axes: Axes, figure: Figure) -> None:
+def _thresholds(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
     """How many groups other cuts would give."""
     heights = grouping.heights
     highest = max(float(heights[-1]), grouping.threshold) * 1.08 or 1.0

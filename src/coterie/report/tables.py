@@ -45,6 +45,11 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     console.print(table)
     for result in results:
+        served, tested = (sum(v is not None for v in result["per_client"][protocol]) for protocol in "CL")
+        if 0 < served < tested:
+            console.print(
+                f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
+            )
         if result["newcomers"]:
             console.print(_newcomers(result))
     console.print(LEGEND)

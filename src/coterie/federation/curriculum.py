@@ -1,0 +1,116 @@
+"""The client curriculum: cohorts are drawn from a pool that grows from the easiest clients to all (ALGORITHMS 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.errors import CoterieError
+from coterie.federation.algorithm import Algorithm
+from coterie.federation.federation import Federation
+from coterie.federation.offer import Offer, parts, single, terms
+from coterie.messages import ClientId, Curriculum, Evaluate, Evaluated, Request
+from coterie.messages.plan import Order, Pacing
+from coterie.streams import stream
+from coterie.training import pool_size
+
+LOSSES = "losses"
+"""The heading under which the ledger counts what it costs to know how hard clients are."""
+
+
+@dataclass
+class ClientCurriculum:
+    """Draws the clients of a round from the first K(r) in order of ℒ_i, the mean loss of what client i would receive.
+
+    K(r) is paced with the rounds as time and the clients as what it counts.
+    """
+
+    pacing: Pacing = "linear"
+    a: float = 0.8
+    b: float = 0.2
+    order: Order = "curriculum"
+    refresh_every: int = 1
+    """In how many rounds the losses are asked for once; between, they are reused."""
+    all_batches: bool = False
+    """Go through the whole pool in every round, one cohort after the other, instead of drawing one cohort."""
+
+    losses: dict[ClientId, float] = field(init=False, default_factory=dict)
+    """The latest that is known of each client."""
+
+    def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
+        """Yield the cohorts of a round, one after the other; of a method that selects clients itself, the usual one."""
+        if getattr(algorithm, "selects_clients", False):
+            yield fed.cohort(fed.now)
+            return
+        batches = fed.batches(fed.now, self.pool(fed, algorithm))
+        yield from batches if self.all_batches else batches[:1]
+
+    def pool(self, fed: Federation, algorithm: Algorithm) -> list[ClientId]:
+        """Return the first K(r) clients, by number; whose loss is not known stands last."""
+        clients = fed.trainable
+        size = self.size(fed.now, fed.rounds, len(clients))
+        if size == len(clients):  # then no order matters, and nobody needs to be asked
+            return clients
+        luck = stream(fed.seed, "client order").random(max(clients) + 1)  # stays when others come; breaks ties
+        shuffled = sorted(clients, key=lambda client: luck[client])
+        if self.order == "random":
+            return sorted(shuffled[:size])
+        self.refresh(fed, algorithm)
+        sign = 1 if self.order == "curriculum" else -1
+        known = sorted((c for c in shuffled if c in self.losses), key=lambda client: sign * self.losses[client])
+        unknown = [client for client in shuffled if client not in self.losses]
+        return sorted([*known, *unknown][:size])
+
+    def size(self, round: int, rounds: int, clients: int) -> int:
+        """Return K(r), at least one client.
+
+        >>> [ClientCurriculum(a=0.5).size(r, 10, 100) for r in (1, 3, 6, 10)]
+        [20, 52, 100, 100]
+        """
+        paced = Curriculum(pacing=self.pacing, a=self.a, b=self.b)
+        return pool_size(paced, round - 1, rounds, clients, 1) if clients else 0
+
+    def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
+        """Ask for ℒ_i: all who can train when it is due, else those of whom nothing is known yet."""
+        due = (fed.now - 1) % self.refresh_every == 0 or fed.now in fed.drifts
+        requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
+        for client, reply in fed.ask(requests).items():
+            self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, Evaluated))
+
+    def save(self) -> dict[str, Any]:
+        """Return the losses as plain data."""
+        return {"losses": {str(client): loss for client, loss in self.losses.items()}}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save` returned."""
+        self.losses = {int(client): loss for client, loss in state["losses"].items()}
+
+
+def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]) -> dict[ClientId, Request]:
+    """Ask each client for the mean loss, on its training samples, of what it would receive now.
+
+    Who would receive nothing yet (FedGroup's cold clients) is asked for that of its own model.
+    """
+    offers = {client: algorithm.model_for(client) for client in clients}
+    if offers and all(offer is None for offer in offers.values()):
+        raise CoterieError(
+            "the method has no model at the server by which clients could be called easy or hard: leave out "
+            "--client-curriculum"
+        )
+    alike: dict[tuple[int, ...], Request] = {}
+    requests = {}
+    for client, offer in offers.items():
+        chosen = single(offer) or offer
+        key = () if chosen is None else tuple(id(model) for model in parts(chosen))
+        if key not in alike:
+            alike[key] = _question(fed, chosen)
+        requests[client] = alike[key]
+    return requests
+
+
+def _question(fed: Federation, offer: Offer | None) -> Request:
+    if offer is None:
+        return fed.request(Evaluate("own", on="train"), kind=LOSSES)
+    first, start, models = terms(offer)
+    return fed.request(*first, Evaluate(start, on="train"), kind=LOSSES, models=models)
