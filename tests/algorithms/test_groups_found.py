@@ -37,11 +37,3 @@ def test_permuted_labels_are_seen_by_gradients_and_class_wise_angles_but_not_by_
     assert agreement("flag", "digits-permuted") == 1.0
     assert agreement("fedgroup", "digits-permuted") == 1.0
     assert agreement("pacfl", "digits-permuted") < 0.2
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
-@pytest.mark.parametrize(("method", "settings"), [("pacfl", {}), ("flag", {"groups": 4}), ("flag", {})])
-def test_the_four_data_sets_of_mix_4(method: str, settings: dict[str, Any]) -> None:
-    """PACFL with rule auto; FLAG with the number given, and with its own trial."""
-    assert coterie.cluster(algorithm=method, dataset="mix-4", clients=100, **settings).ari == 1.0

@@ -19,6 +19,8 @@ OWN = {"--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help
 VALUES: dict[str, tuple[str, Any]] = {
     "data.name": ("digits-permuted", "digits-permuted"),
     "data.clients": ("7", 7),
+    "partition.f_ord": ("0.5", 0.5),
+    "partition.surplus": ("3", 3),
     "partition.name": ("label-skew", "label-skew"),
     "model.name": ("mclr", "mclr"),
     "training.rounds": ("8", 8),
@@ -36,6 +38,20 @@ VALUES: dict[str, tuple[str, Any]] = {
     "grouping.groups": ("4", 4),
     "grouping.granularity": ("1.5", 1.5),
     "grouping.linkage": ("complete", "complete"),
+    "newcomers.share": ("0.25", 0.25),
+    "newcomers.draw": ("last", "last"),
+    "newcomers.join_at": ("7", 7),
+    "newcomers.epochs": ("0", 0),
+    "curriculum.data": (
+        "score=L,pacing=root,a=0.5,b=0.1,order=anti",
+        "score=L,pacing=root,a=0.5,b=0.1,order=anti",
+    ),
+    "curriculum.clients": (
+        "pacing=step,a=0.5,b=0.1,order=random,refresh_every=2,all_batches=true",
+        "pacing=step,a=0.5,b=0.1,order=random,refresh_every=2,all_batches=true",
+    ),
+    "curriculum.expert": ("expert.safetensors", "expert.safetensors"),
+    "curriculum.expert_epochs": ("3", 3),
     "evaluation.every": ("0", 0),
     "evaluation.targets": ("L=0.8", ["L=0.8"]),
     "engine.name": ("embedded", "embedded"),
@@ -70,6 +86,8 @@ def test_every_key_is_tried_below() -> None:
 def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -> None:
     written, value = VALUES[key.path]
     method = ["--algorithm", "pacfl"] if key.section == "grouping" else []
+    method += ["--newcomers", "0.5"] if key.name == "join_at" else []
+    (place / "expert.safetensors").touch()
     by_flag = printed(key.flag, written, *method)
     assert by_flag[key.section][key.name] == value
     assert printed("--set", f"{key.path}={[written] if key.is_list else written}", *method) == by_flag

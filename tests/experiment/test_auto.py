@@ -1,5 +1,6 @@
-"""Rule `auto` on data whose groups are known."""
+"""Rule `auto`, and FLAG's trial, on data whose groups are known."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,16 @@ def test_over_twenty_seeds(clients: int, least: float) -> None:
     assert sum(found("digits", clients, seed).grouping.n_groups == 1 for seed in range(20)) >= 19
 
 
+@pytest.fixture
+def real_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of real data sets, which COTERIE_DATA then names."""
+    place = Path(os.environ.get("COTERIE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+    missing = [name for name in ("fashion_mnist", "cifar10", "svhn", "usps") if not (place / f"{name}.npz").exists()]
+    if missing:
+        pytest.skip(f"no {', '.join(missing)} in {place}: set COTERIE_DATA to the folder of real data sets")
+    monkeypatch.setenv("COTERIE_DATA", str(place))
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_iid_fashion_mnist_is_one_group() -> None:
@@ -37,6 +48,14 @@ def test_iid_fashion_mnist_is_one_group() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_mix_4_falls_into_its_four_data_sets(seed: int) -> None:
     assert found("mix-4", 100, seed).ari == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+@pytest.mark.parametrize("settings", [{"groups": 4}, {}])
+def test_flag_tells_the_four_data_sets_of_mix_4_apart(settings: dict[str, int]) -> None:
+    """With their number given, and by its own trial."""
+    assert found("mix-4", 100, 0, algorithm="flag", **settings).ari == 1.0
 
 
 def test_pictures_can_be_drawn_for_many_clients(tmp_path: Path) -> None:

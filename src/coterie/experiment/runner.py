@@ -306,7 +306,7 @@ def _run(
                 progress.phase(f"round {t}: {newcomers_text(fed, algorithm)}")
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
-            plus = state["plus"]
+            plus, fed.now = state["plus"], fed.rounds + 1
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
