@@ -55,6 +55,9 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     if folder is None:
         return _run(config, data, None, None, progress)
     config.run.out = str(path)
+    method = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+    if hasattr(method, "check"):
+        method.check(make_spec(config, data))
     check_room(config, data, path)
     if config.curriculum.expert is not None and needs_expert(config):
         read_expert(config.curriculum.expert, make_spec(config, data))
@@ -117,7 +120,8 @@ def completed(config: Config, data: FederatedData) -> Config:
         chosen["curriculum"]["expert"] = os.path.abspath(Path(config.curriculum.expert).expanduser())
     chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
     if config.model.name is None:
-        name = default_model(data.shape)
+        own = getattr(ALGORITHMS[config.algorithm.name], "default_model", None)
+        name = own if own and len(data.shape) == 3 else default_model(data.shape)
         chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
     return Config.model_validate(chosen)
 
@@ -301,6 +305,8 @@ def _run(
             if folder is not None:
                 save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
             progress.round(t, row)
+            for note in getattr(algorithm, "notes", ()) if t == 0 else ():
+                progress.phase(note)
             if len(fed.joined) > told:
                 told = len(fed.joined)
                 progress.phase(f"round {t}: {newcomers_text(fed, algorithm)}")
