@@ -46,6 +46,16 @@ def test_signatures_come_from_raw_training_samples_only() -> None:
     assert found.grouping.proximity == pytest.approx(principal_angles(signatures, measure="min_entry"))
 
 
+def test_signatures_of_normalised_samples_if_asked() -> None:
+    data = load("digits-rotated", clients=6)
+    found = coterie.cluster(
+        dataset="digits-rotated", clients=6, threshold=5.0, algorithm_options={"inputs": "normalised"}
+    )
+    parts = [(data.normalise(data.train.x[part]), data.train.y[part]) for part in data.train_parts]
+    signatures = [signature(x, 3, y).astype(np.float32) for x, y in parts]
+    assert found.grouping.proximity == pytest.approx(principal_angles(signatures, measure="min_entry"))
+
+
 def test_traffic_is_the_signatures_once_and_two_models_a_round() -> None:
     result = small_run("pacfl")
     kinds = result.traffic["by_kind"]

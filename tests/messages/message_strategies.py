@@ -90,7 +90,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Evaluate": st.builds(Evaluate, texts | names, parts, floats),
     "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
     "Signature": st.builds(
-        Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text()
+        Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text(), st.booleans()
     ),
     "ClassCounts": st.builds(ClassCounts),
     "Prune": st.builds(

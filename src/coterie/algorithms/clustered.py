@@ -94,10 +94,13 @@ class Clustered(Groups, Generic[D]):
             rule = self.rule(fed)
             cross, among = rule.scaled(cross, later, self._noise), rule.scaled(among, later, later)
             self._noise = None if self._noise is None or later is None else np.concatenate([self._noise, later])
-            (self._join if self.assign == "frozen" else self._regroup)(rule, self.grouping, cross, among)
+            if self.assign == "frozen":
+                self._join(self.grouping, cross, among)
+            else:
+                self._regroup(rule, self.grouping, cross, among)
         self.member = dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
 
-    def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
+    def _join(self, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Groups stay as they are; who is near enough joins, others found new ones (PACFL, Alg. 2 and 3)."""
         self.grouping = extend(grouping, cross, among)
         for group in range(grouping.n_groups, self.grouping.n_groups):

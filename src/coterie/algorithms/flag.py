@@ -120,7 +120,7 @@ class FLAG(Clustered[Description]):
 
     def light(self, fed: Federation) -> ModelSpec:
         """Return the network of the trial."""
-        if self.trial_model == "same" or fed.spec.name == "lstm":
+        if self.trial_model == "same":
             return fed.spec
         return ModelSpec("mlp", fed.spec.shape, fed.spec.classes, {"hidden": 64})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.algorithms import algorithm
+from coterie.algorithms.groups import choices
 from coterie.algorithms.inference import Cluster, Inference, clusters, together
 from coterie.clustering import Grouping
 from coterie.federation.offer import Several, terms
@@ -72,9 +73,7 @@ class FLISDC(Inference):
         """Newcomers download all models and take the best."""
         offer = self.offer()
         if isinstance(offer, Several):
-            first, _, models = terms(offer)
-            replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
-            self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+            self.member |= choices(fed, offer, clients)
 
     def offer(self, last: int | None = None) -> Params | Several:
         """All models of the last round, and how clients choose; θ⁰ as long as there are none."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.clustering import Wish
+from coterie.federation.offer import Several, terms
 from coterie.messages import ClientId, Params, Plan, Train, Trained, weighted_mean
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ class Groups:
         """Take them back."""
         self.start, self.models = state["start"], list(state["models"])
         self.member = {int(client): group for client, group in state["member"].items()}
+
+
+def choices(fed: Federation, offer: Several, clients: Sequence[ClientId]) -> dict[ClientId, int]:
+    """Let clients say which of several models they would take."""
+    first, _, models = terms(offer)
+    replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
+    return {client: offer.taken(reply) for client, reply in replies.items()}
 
 
 def usual_number(fed: Federation) -> int:

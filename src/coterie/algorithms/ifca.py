@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups, usual_number
+from coterie.algorithms.groups import Groups, choices, usual_number
 from coterie.federation.offer import Several, terms
 from coterie.messages import ClientId, Train, Trained
 
@@ -56,10 +56,7 @@ class IFCA(Groups):
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Newcomers download the K models and choose."""
-        offer = self.offer()
-        first, _, models = terms(offer)
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
-        self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+        self.member |= choices(fed, self.offer(), clients)
 
     def offer(self, last: int | None = None) -> Several:
         """All models, and how clients choose."""

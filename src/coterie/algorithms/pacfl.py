@@ -38,6 +38,10 @@ class PACFL(Clustered[Signed]):
         Ge(1),
         "vectors in all, divided by the labels' shares, instead of p per label; implies signature per-label",
     ] = None
+    inputs: Annotated[
+        Literal["raw", "normalised"],
+        "signatures of samples as they are, or as networks see them (MIX-4's script)",
+    ] = "raw"
     measure: Annotated[
         Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
     ] = None
@@ -61,7 +65,14 @@ class PACFL(Clustered[Signed]):
         self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
         halves = SPLITS if isinstance(rule, Auto) else 0
         per_label = self.signature == "per-label"
-        verb = Signature(self.p, per_label, budget=self.budget, halves=halves, measure=self.measure)
+        verb = Signature(
+            self.p,
+            per_label,
+            budget=self.budget,
+            halves=halves,
+            measure=self.measure,
+            normalised=self.inputs == "normalised",
+        )
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb)))
         return {client: reply.answer(Signed) for client, reply in replies.items()}
 

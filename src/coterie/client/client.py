@@ -98,6 +98,8 @@ class _Turn:
 
     def sign(self, verb: Signature) -> Signed:
         x, y = self.data.x[self.data.train], self.data.y[self.data.train]
+        if verb.normalised:
+            x = self.data.normalise(x)
         labels = y if verb.per_label else None
         parts = {-1: signature(x, verb.p)}
         if verb.per_label:

@@ -84,6 +84,8 @@ class Signature:
     """Cut the samples in two so many times, and tell how far apart the halves' signatures are."""
     measure: str = "theta1"
     """In which that distance is taken."""
+    normalised: bool = False
+    """Of the samples as networks see them, instead of the raw ones."""
 
 
 @dataclass(frozen=True)
