@@ -91,7 +91,7 @@ def does_not_depend_on_workers(method: str, folder: Path, **settings: Any) -> No
 
 def learns(method: str, folder: Path, **settings: Any) -> None:
     """After some rounds accuracy is far above chance, by the protocol that the method has."""
-    accuracy = small_run(method, **settings, rounds=15, fraction=1.0, epochs=4, dataset="digits").accuracy
+    accuracy = small_run(method, **settings, rounds=10, fraction=1.0, epochs=3, dataset="digits").accuracy
     assert max(value for value in accuracy.values() if value is not None) > 0.5
 
 

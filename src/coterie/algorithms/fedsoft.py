@@ -84,6 +84,11 @@ class FedSoft(Groups):
             self.u[client] = [wins / max(answer.samples, 1) or self.sigma for wins in answer.wins]
             self.member[client] = int(np.argmax(self.u[client]))
 
+    @property
+    def selects_clients(self) -> bool:
+        """Whether the centres draw clients, whoever is in the cohort."""
+        return self.selection
+
     def memberships(self) -> dict[ClientId, list[float]]:
         """Return u_is, the shares of each client in all groups; `groups` has the largest."""
         return {client: list(u) for client, u in self.u.items()}

@@ -37,7 +37,7 @@ def summarise(
     return Result(
         algorithm=config.algorithm.name,
         data=config.data.name,
-        partition=_text(config.partition.name, config.partition.options),
+        partition=_text(config.partition.name, config.partition.described),
         model=str(config.model.name),
         seed=config.run.seed,
         rounds=fed.rounds,
