@@ -379,7 +379,7 @@ def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
     for path, why in {
         "notes.safetensors": "not a .safetensors file of parameters",
         "empty": "a folder without a checkpoint",
-        "groups": "of pacfl has no one model for all clients",
+        "groups": "has no one model for all clients",
         "nowhere": "there is no expert",
     }.items():
         with pytest.raises(CoterieError, match=why):

@@ -14,10 +14,9 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.checkpoint import load_checkpoint, write_whole
+from coterie.federation.checkpoint import write_whole
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.federation import Selection, Uniform
-from coterie.federation.offer import single
 from coterie.messages import Array, Curriculum, ModelSpec, Params, Plan
 from coterie.messages.plan import Order, Pacing, Score
 from coterie.models import initial
@@ -224,22 +223,14 @@ def read_expert(path: str, spec: ModelSpec) -> Params:
 
 
 def _of_run(folder: Path) -> Params:
-    from coterie.algorithms import ALGORITHMS
-    from coterie.experiment.config import Config
-    from coterie.experiment.plugins import import_plugins
+    from coterie.experiment.trained import find_model
 
-    state = load_checkpoint(folder / "checkpoint.safetensors")
-    config = Config.model_validate_json(state["config"])
-    import_plugins(config.run.plugins)
-    algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    algorithm.load(state["algorithm"])
-    models = [single(algorithm.model_for(client)) for client in range(int(config.data.clients or 0))]
-    if not models or models[0] is None or any(model is not models[0] for model in models):
+    try:
+        return find_model(folder).params
+    except CoterieError as error:
         raise CoterieError(
-            f"the run '{folder}' of {config.algorithm.name} has no one model for all clients: name a run of fedavg, or "
-            "a .safetensors file"
-        )
-    return models[0]
+            f"the expert '{folder}' has no one model for all clients ({error}): name a run of fedavg, or a file"
+        ) from None
 
 
 def _of_file(file: Path) -> Params:

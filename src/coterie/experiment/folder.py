@@ -14,7 +14,7 @@ from coterie.errors import CoterieError
 from coterie.experiment.config import Config, make_config, read_toml, to_toml
 from coterie.federation.checkpoint import naming, write_whole
 
-PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "accuracy.png")
+PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "expert.safetensors", "accuracy.png")
 
 
 class RunFolder:

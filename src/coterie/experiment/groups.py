@@ -88,7 +88,7 @@ def form_groups(config: Config, progress: Progress | None = None) -> Groups:
     data = load_data(config)
     config = completed(config, data)
     trainer = make_trainer(config, make_spec(config, data), progress)
-    with one_thread(), session(config, data, MemoryStore(), trainer) as run:
+    with one_thread(), session(config, data, MemoryStore(), trainer, progress) as run:
         for note in data.notes:
             progress.phase(note)
         progress.phase(f"describing {len(run.fed.trainable)} clients")

@@ -23,7 +23,7 @@ from coterie.data.difficulty import by_difficulty, spread
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, differences
-from coterie.experiment.curriculum import FILE, difficulty, make_expert, needs_expert, read_expert
+from coterie.experiment.curriculum import difficulty, make_expert, needs_expert, read_expert
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
@@ -66,7 +66,6 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     try:
         with folder.locked():
             folder.clear()
-            (path / FILE).unlink(missing_ok=True)
             folder.write_config(config)
             return _run(config, data, folder, None, progress)
     except KeyboardInterrupt:
