@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -117,8 +118,11 @@ def _write_onnx(path: Path, network: nn.Module, found: TrainedModel) -> None:
     except ImportError:
         raise CoterieError("ONNX needs two more packages: pip install 'coterie[onnx]'") from None
     example = torch.zeros((2, *found.spec.shape))
+    log = logging.getLogger("torch.onnx")
+    before = log.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch's own exporter about itself
+        log.setLevel(logging.ERROR)  # it misses torchvision, which nothing here needs
         program = torch.onnx.export(
             _with_normalisation(network, found),
             (example,),
@@ -128,6 +132,7 @@ def _write_onnx(path: Path, network: nn.Module, found: TrainedModel) -> None:
             dynamic_shapes=({0: torch.export.Dim("samples", min=1)},),
             verbose=False,
         )
+    log.setLevel(before)
     assert program is not None
     write_whole(path, program.model_proto.SerializeToString())
 
