@@ -12,7 +12,7 @@ from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
 
-SHAPES = {"lenet5": (3, 32, 32), "lenet5-bn": (3, 32, 32), "cnn": (1, 28, 28), "mlp": (1, 8, 8)}
+SHAPES = {"lenet5": (3, 32, 32), "lenet5-bn": (3, 32, 32), "cnn": (1, 28, 28), "cnn-bn": (1, 28, 28), "mlp": (1, 8, 8)}
 
 
 def pruned(name: str, share: float, seed: int = 0) -> tuple[nn.Sequential, torch.Tensor]:

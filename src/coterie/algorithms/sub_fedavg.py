@@ -58,6 +58,8 @@ class SubFedAvgUn:
     """How often clients decided in which way."""
     notes: list[str] = field(init=False, default_factory=list)
     """What the user should know."""
+    recent: set[ClientId] = field(init=False, default_factory=set)
+    """Who has trained since the last evaluation."""
 
     def begin(self, fed: Federation) -> None:
         """θ_g ← θ⁰; all masks are whole."""
@@ -96,6 +98,7 @@ class SubFedAvgUn:
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
             self.sizes[client] = size(fed.spec, mask)
+            self.recent.add(client)
             self.verdicts[f"weights {answer.weights}"] += 1
             if answer.channels is not None:
                 self.verdicts[f"channels {answer.channels}"] += 1
@@ -123,6 +126,19 @@ class SubFedAvgUn:
     def transfers(self) -> float:
         """A whole model down; up, what is left of it and a bit for each pruned weight."""
         return 1 + (1 - self.pruned) + self.pruned / 32
+
+    def observed(self, scores: Mapping[ClientId, tuple[int, int]]) -> dict[str, Any]:
+        """How far clients have pruned at an evaluation; of those who have trained since the last, with what accuracy.
+
+        `scores` are right answers and samples under L.
+        """
+        told = {
+            str(client): [1 - self.sizes[client].weights / self.whole.weights, scores[client][0] / scores[client][1]]
+            for client in sorted(self.recent)
+            if scores.get(client, (0, 0))[1]
+        }
+        self.recent.clear()
+        return {"pruned": self.pruned, "pruning": told}
 
     def details(self) -> dict[str, Any]:
         """Say how much was pruned, and what that saves."""
@@ -152,6 +168,7 @@ class SubFedAvgUn:
             "whole": [self.whole.weights, self.whole.parameters, self.whole.multiply_adds],
             "verdicts": dict(self.verdicts),
             "notes": self.notes,
+            "recent": sorted(self.recent),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -159,6 +176,7 @@ class SubFedAvgUn:
         self.model, self.prune, self.whole = state["model"], state["prune"], Size(*state["whole"])
         self.sizes = {int(client): Size(*numbers) for client, numbers in state["sizes"].items()}
         self.verdicts, self.notes = Counter(state["verdicts"]), list(state["notes"])
+        self.recent = set(state["recent"])
 
 
 @algorithm("sub-fedavg-hy")

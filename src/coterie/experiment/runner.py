@@ -383,6 +383,7 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
         "up_bytes": fed.ledger.total("up"),
         "down_bytes": fed.ledger.total("down"),
         "seconds": seconds,
+        **(run.algorithm.observed(run.evaluator.own) if hasattr(run.algorithm, "observed") else {}),
     }
 
 

@@ -1,8 +1,9 @@
-"""The small convolutional network of Sub-FedAvg's MNIST experiments."""
+"""The small convolutional network of Sub-FedAvg's MNIST experiments, plain and with batch normalisation."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from coterie.errors import CoterieError
@@ -15,6 +16,30 @@ if TYPE_CHECKING:
 @model("cnn")
 def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Two convolutions of 10 and 20 channels and two linear layers, for images from 16×16."""
+    return _cnn(shape, classes, batch_norm=False)
+
+
+@model("cnn-bn")
+def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The same with batch normalisation after each convolution."""
+    return _cnn(shape, classes, batch_norm=True)
+
+
+def stages(channels: tuple[int, ...], batch_norm: bool) -> OrderedDict[str, nn.Module]:
+    """Return 5×5 convolutions from each number of channels to the next, with ReLU and 2×2 pooling."""
+    from torch import nn
+
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for number, (inputs, outputs) in enumerate(pairwise(channels), start=1):
+        layers[f"conv{number}"] = nn.Conv2d(inputs, outputs, 5)
+        if batch_norm:
+            layers[f"bn{number}"] = nn.BatchNorm2d(outputs)
+        layers[f"relu{number}"] = nn.ReLU()
+        layers[f"pool{number}"] = nn.MaxPool2d(2)
+    return layers
+
+
+def _cnn(shape: tuple[int, ...], classes: int, batch_norm: bool) -> nn.Module:
     from torch import nn
 
     channels, height, width = image_shape(shape, "cnn")
@@ -22,9 +47,8 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     if min(rest) < 1:
         raise CoterieError(f"model 'cnn' needs images of at least 16×16, got {height}×{width}: use 'lenet5' or 'mlp'")
     return nn.Sequential(
-        OrderedDict(
-            conv1=nn.Conv2d(channels, 10, 5), relu1=nn.ReLU(), pool1=nn.MaxPool2d(2),
-            conv2=nn.Conv2d(10, 20, 5), relu2=nn.ReLU(), pool2=nn.MaxPool2d(2),
+        stages((channels, 10, 20), batch_norm)
+        | OrderedDict(
             flatten=nn.Flatten(),
             fc1=nn.Linear(20 * rest[0] * rest[1], 50), relu3=nn.ReLU(),
             fc2=nn.Linear(50, classes),

@@ -1,7 +1,7 @@
 """A truly smaller network with the same outputs: units that are dead are taken out.
 
 It is for sequences of convolutions, linear layers, batch normalisation, ReLU, max-pooling and flattening, such as
-`lenet5`, `lenet5-bn`, `cnn` and `mlp`, after pruning has set many weights to 0.
+`lenet5`, `cnn` (both also with batch normalisation) and `mlp`, after pruning has set many weights to 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compact(network: nn.Module) -> nn.Sequential:
     if not plain or any(isinstance(layer, known[:2]) and layer.bias is None for layer in network.children()):
         raise CoterieError(
             "only sequences of convolutions, linear layers, batch normalisation, ReLU and max-pooling can be made "
-            "smaller (lenet5, lenet5-bn, cnn, mlp): leave out --compact"
+            "smaller (lenet5, lenet5-bn, cnn, cnn-bn, mlp): leave out --compact"
         )
     smaller: Any = copy.deepcopy(network).eval().double()  # what is folded into biases is exact to float32
     while _shrunk(smaller):

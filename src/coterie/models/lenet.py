@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from coterie.models import image_shape, model
+from coterie.models.cnn import stages
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,12 +35,7 @@ def _lenet(shape: tuple[int, ...], classes: int, batch_norm: bool) -> nn.Module:
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     if enlarge > 1:
         layers["enlarge"] = nn.Upsample(scale_factor=enlarge)
-    for number, (inputs, outputs) in enumerate(((channels, 6), (6, 16)), start=1):
-        layers[f"conv{number}"] = nn.Conv2d(inputs, outputs, 5)
-        if batch_norm:
-            layers[f"bn{number}"] = nn.BatchNorm2d(outputs)
-        layers[f"relu{number}"] = nn.ReLU()
-        layers[f"pool{number}"] = nn.MaxPool2d(2)
+    layers |= stages((channels, 6, 16), batch_norm)
     rest = [((side * enlarge - 4) // 2 - 4) // 2 for side in (height, width)]
     layers |= OrderedDict(
         flatten=nn.Flatten(),

@@ -20,7 +20,7 @@ GREY = "#6b6b6b"
 
 def pacing_plot(curves: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
     """Draw how the pool grows: for each pacing its share of all samples at steps 0 … T−1."""
-    figure, axes = _canvas(6.4)
+    figure, axes = canvas(6.4)
     for number, (pacing, shares) in enumerate(curves.items()):
         steps = np.arange(len(shares)) / max(len(shares), 1)
         axes.plot(
@@ -35,7 +35,7 @@ def pacing_plot(curves: Mapping[str, Sequence[float]], title: str, path: Path) -
             label=pacing,
         )
     axes.set(xlabel="step t / T", ylabel="samples in the pool (%)", title=title, xlim=(0, 1), ylim=(0, 104))
-    _finish(figure, axes, path)
+    finish(figure, axes, path)
 
 
 def order_plot(
@@ -49,7 +49,7 @@ def order_plot(
 
     `accuracies` are fractions, by order, then by pacing, one per seed; `vanilla` those without a curriculum.
     """
-    figure, axes = _canvas(7.2)
+    figure, axes = canvas(7.2)
     pacings = list(dict.fromkeys(pacing for of_order in accuracies.values() for pacing in of_order))
     width = 0.8 / max(len(accuracies), 1)
     for number, (order, of_order) in enumerate(accuracies.items()):
@@ -78,7 +78,7 @@ def order_plot(
         axes.axhspan(low, high, color=GREY, alpha=0.12, linewidth=0)
     axes.set_xticks(range(len(pacings)), pacings)
     axes.set(xlabel="pacing", ylabel=f"accuracy {protocol} (%)", title=title, xlim=(-0.6, len(pacings) - 0.4))
-    _finish(figure, axes, path)
+    finish(figure, axes, path)
 
 
 def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
@@ -86,7 +86,7 @@ def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: P
 
     Each division of the data is a colour; its clients stand in order of this number, and the line is their mean.
     """
-    figure, axes = _canvas(6.8)
+    figure, axes = canvas(6.8)
     for number, (division, values) in enumerate(spreads.items()):
         colour, mean = COLOURS[number % len(COLOURS)], float(np.mean(values)) if len(values) else 0.0
         axes.plot(
@@ -100,7 +100,7 @@ def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: P
         axes.axhline(mean, color=colour, linewidth=1, alpha=0.6)
     axes.set(xlabel="clients, in order of their deviation", ylabel="deviation of a client's losses", title=title)
     axes.set_ylim(bottom=0)
-    _finish(figure, axes, path, beside=False)
+    finish(figure, axes, path, beside=False)
 
 
 def _deviation(values: npt.NDArray[np.float64]) -> float:
@@ -108,14 +108,15 @@ def _deviation(values: npt.NDArray[np.float64]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def _canvas(width: float) -> tuple[Figure, Axes]:
+def canvas(width: float) -> tuple[Figure, Axes]:
+    """Return an empty picture, so many inches wide."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, 4.0), layout="constrained")
     return figure, figure.add_subplot()
 
 
-def _finish(figure: Figure, axes: Axes, path: Path, beside: bool = True) -> None:
+def finish(figure: Figure, axes: Axes, path: Path, beside: bool = True) -> None:
     """Write a picture; with the legend `beside` it, or within where that leaves room."""
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
