@@ -53,6 +53,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "curriculum.expert": ("expert.safetensors", "expert.safetensors"),
     "curriculum.expert_epochs": ("3", 3),
     "evaluation.every": ("0", 0),
+    "evaluation.validation": ("0.125", 0.125),
     "evaluation.targets": ("L=0.8", ["L=0.8"]),
     "engine.name": ("embedded", "embedded"),
     "engine.trainer": ("torch", "torch"),

@@ -62,16 +62,16 @@ def divide(
         parts = list(division.parts)
     if division.own_test is not None or dataset.test is None:
         share = division.own_test or _TEST_FRACTION
-        halves = [_held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
+        halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
         parts = [training for training, _ in halves]
-        test, test_parts = _side_by_side(pool.train, [testing for _, testing in halves])
+        test, test_parts = side_by_side(pool.train, [testing for _, testing in halves])
     elif division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), clients)
-        test, test_parts = _side_by_side(dataset.test, shares)
+        test, test_parts = side_by_side(dataset.test, shares)
     else:
         test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
         test_parts = _parts_of_own_labels(test.y, [pool.train.y[part] for part in parts])
-    train, train_parts = _side_by_side(pool.train, parts)
+    train, train_parts = side_by_side(pool.train, parts)
     reserved = dataset.train[server]
     data = FederatedData(
         name=dataset.name,
@@ -135,14 +135,14 @@ def _checked(division: Partition, name: str, samples: int, clients: int) -> list
     return [part.astype(np.int64) for part in parts]
 
 
-def _held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
+def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
     """Cut off a client's test part; who has two samples has one of either kind."""
     count = min(max(1, round(share * len(part))), len(part) - 1) if len(part) else 0
     shuffled = rng.permutation(part)
     return np.sort(shuffled[count:]), np.sort(shuffled[:count])
 
 
-def _side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, list[Index]]:
+def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, list[Index]]:
     """Return the samples of all parts, one part after the other, and where each part now is."""
     ends = np.cumsum([0, *map(len, parts)])
     return samples[np.concatenate(parts)], [np.arange(a, b) for a, b in pairwise(ends)]

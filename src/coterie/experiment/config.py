@@ -193,6 +193,13 @@ class EvaluationSection(Section):
     """When accuracies are measured."""
 
     every: int = setting(5, "evaluate every so many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
+    validation: float = setting(
+        0.0,
+        "share of each client's training samples that takes the place of its test part, for choosing settings without "
+        "looking at test samples; 0: test on test samples",
+        ge=0,
+        lt=1,
+    )
     targets: list[str] = setting([], "accuracies to note the round and bytes of, for instance L=0.8", "--target")
 
     @field_validator("targets")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, make_config, read_toml, to_toml
 from coterie.federation.checkpoint import naming, write_whole
+from coterie.federation.loop import due
 
 PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "expert.safetensors", "accuracy.png")
 
@@ -112,6 +113,15 @@ class RunFolder:
         rows = [row for row in self.read_metrics() if row["round"] <= last]
         write_whole(self.metrics_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
         return rows
+
+    def check_metrics(self, rows: Sequence[Mapping[str, Any]], rounds: int, every: int, done: int) -> None:
+        """Refuse rows that are not those of all rounds up to `done` in which accuracies were due."""
+        wanted = [t for t in range(1, done + 1) if due(t, rounds, every)]
+        if [row.get("round") for row in rows] != wanted:
+            raise CoterieError(
+                f"'{self.metrics_file}' is damaged: it has {len(rows)} whole rows for {len(wanted)} evaluated rounds: "
+                f"remove '{self.path}' and run it again"
+            )
 
     def write_result(self, fields: Mapping[str, Any]) -> None:
         """Write the result; with it the run is finished."""

@@ -20,6 +20,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData, Normalisation
 from coterie.data.difficulty import by_difficulty, spread
+from coterie.data.validation import on_validation
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, differences
@@ -98,7 +99,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
 def load_data(config: Config) -> FederatedData:
     """Read the data of a configuration and divide them among clients."""
     clients = config.data.clients or sources.default_clients(config.data.name)
-    return sources.load(
+    data = sources.load(
         config.data.name,
         config.data.options,
         (config.partition.name, config.partition.options) if config.partition.name else None,
@@ -107,21 +108,29 @@ def load_data(config: Config) -> FederatedData:
         surplus=config.partition.surplus or 1,
         exchangeable=bool(config.partition.f_ord),
     )
+    share = config.evaluation.validation
+    return on_validation(data, share, config.run.seed) if share else data
 
 
 def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data tell, and make paths absolute, so that the configuration can be run anywhere."""
-    chosen = config.model_dump()
+    chosen = absolute(config).model_dump()
     chosen["data"]["clients"] = data.clients
+    if config.model.name is None:
+        own = getattr(ALGORITHMS[config.algorithm.name], "default_model", None)
+        name = own if own and len(data.shape) == 3 else default_model(data.shape)
+        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
+    return Config.model_validate(chosen)
+
+
+def absolute(config: Config) -> Config:
+    """Make paths absolute, so that they hold in any folder."""
+    chosen = config.model_dump()
     if config.data.name not in sources.DATASETS and (path := Path(config.data.name).expanduser()).exists():
         chosen["data"]["name"] = os.path.abspath(path)
     if config.curriculum.expert is not None:
         chosen["curriculum"]["expert"] = os.path.abspath(Path(config.curriculum.expert).expanduser())
     chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
-    if config.model.name is None:
-        own = getattr(ALGORITHMS[config.algorithm.name], "default_model", None)
-        name = own if own and len(data.shape) == 3 else default_model(data.shape)
-        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
     return Config.model_validate(chosen)
 
 
@@ -280,6 +289,7 @@ def _run(
             evaluator.load(state["evaluator"])
             fed.load(state["federation"])
             history = folder.cut_metrics(done)
+            folder.check_metrics(history, fed.rounds, config.evaluation.every, done)
         elif folder is not None:
             folder.clear_traces()
         if state is None:

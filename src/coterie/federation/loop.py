@@ -30,8 +30,12 @@ def rounds(
         for cohort in fed.selection.cohorts(fed, algorithm):
             algorithm.round(fed, cohort)
         admit(fed, algorithm)
-        due = t == fed.rounds or (every > 0 and t % every == 0)
-        yield t, evaluator.evaluate() if due else None
+        yield t, evaluator.evaluate() if due(t, fed.rounds, every) else None
+
+
+def due(round: int, rounds: int, every: int) -> bool:
+    """Whether accuracies are measured after a round."""
+    return round == rounds or (every > 0 and round % every == 0)
 
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
