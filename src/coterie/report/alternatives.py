@@ -1,0 +1,158 @@
+"""What each chart shows, as a table: for whoever does not see it, and for whoever wants the numbers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from coterie.report.charts import (
+    Bars,
+    Chart,
+    Dendrogram,
+    Distribution,
+    HeatMap,
+    Lines,
+    Scatter,
+    Series,
+    Table,
+    Value,
+    worst_of,
+)
+
+WIDE = 40
+"""Maps with more rows or columns than this are told by groups, or by rows."""
+
+Row = tuple[str | float | None, ...]
+
+
+def as_table(chart: Chart) -> Table | None:
+    """Return the numbers behind a chart; None where it is text already."""
+    teller = TELLERS.get(type(chart))
+    if teller is None:
+        return None
+    columns, rows = teller(chart)
+    return Table(title=chart.title, columns=columns, rows=tuple(rows), digits=getattr(chart, "digits", 2))
+
+
+def _lines(chart: Lines) -> tuple[tuple[str, ...], list[Row]]:
+    at = sorted({x for series in chart.series for x in series.x if x is not None})
+    columns, cells = _columns(chart.series)
+    rows: list[Row] = [(int(x) if x == int(x) else x, *(cell(x) for cell in cells)) for x in at]
+    return (chart.x_label, *columns), rows
+
+
+def _bars(chart: Bars) -> tuple[tuple[str, ...], list[Row]]:
+    over = [] if chart.line is None else [chart.line]
+    columns, cells = _columns(tuple(_placed(series) for series in (*chart.series, *over)))
+    return (chart.x_label, *columns), [
+        (name, *(cell(place) for cell in cells)) for place, name in enumerate(chart.categories)
+    ]
+
+
+def _placed(series: Series) -> Series:
+    return Series(
+        name=series.name, x=tuple(float(i) for i in range(len(series.y))), y=series.y, low=series.low, high=series.high
+    )
+
+
+def _columns(every: tuple[Series, ...]) -> tuple[list[str], list[Callable[[float], Value]]]:
+    """Return headings, and for each how to find its cell by x; a band has columns of its own."""
+    columns: list[str] = []
+    cells: list[Callable[[float], Value]] = []
+    for series in every:
+        for name, numbers in ((series.name, series.y), (f"{series.name}, from", series.low), ("to", series.high)):
+            if numbers:
+                columns.append(name)
+                cells.append(dict(zip(series.x, numbers, strict=False)).get)
+    return columns, cells
+
+
+def _heat_map(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
+    corner = chart.row_label or "row"
+    if max(len(chart.rows), len(chart.columns)) <= WIDE:
+        return (corner, *chart.columns), [
+            (name, *numbers) for name, numbers in zip(chart.rows, chart.values, strict=True)
+        ]
+    if chart.groups:
+        return _between_groups(chart)
+    return (corner, "least", "mean", "most"), [
+        (name, min(known), statistics.fmean(known), max(known)) if known else (name, None, None, None)
+        for name, numbers in zip(chart.rows, chart.values, strict=True)
+        for known in [[number for number in numbers if number is not None]]
+    ]
+
+
+def _between_groups(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
+    """Return the mean within and between groups."""
+    members: dict[int | None, list[int]] = {}
+    for place, group in enumerate(chart.groups):
+        members.setdefault(group, []).append(place)
+
+    def name(group: int | None) -> str:
+        return "in no group" if group is None else f"group {group}"
+
+    rows: list[Row] = []
+    for a, of_a in members.items():
+        cells: list[Value] = []
+        for of_b in members.values():
+            known = [v for i in of_a for j in of_b if i != j and (v := chart.values[i][j]) is not None]
+            cells.append(statistics.fmean(known) if known else None)
+        rows.append((name(a), *cells))
+    return ("mean of the pairs", *(name(group) for group in members)), rows
+
+
+def _scatter(chart: Scatter) -> tuple[tuple[str, ...], list[Row]]:
+    named = len(chart.groups) > 0
+    columns = ("name", *(["group"] if named else []), chart.x_label or "first axis", chart.y_label or "second axis")
+    rows: list[Row] = []
+    for point in chart.points:
+        group = [] if not named else ["none" if point.group is None else chart.groups[point.group]]
+        rows.append((point.name, *group, point.x, point.y))
+    return columns, rows
+
+
+def _dendrogram(chart: Dendrogram) -> tuple[tuple[str, ...], list[Row]]:
+    clients: dict[int, list[str]] = {}
+    for name, group in zip(chart.names, chart.leaf_groups, strict=True):
+        clients.setdefault(group, []).append(name)
+    rows: list[Row] = []
+    for group, names in sorted(clients.items()):
+        inside = [merge.height for merge in chart.merges if merge.group == group]
+        rows.append((chart.groups[group], len(names), " ".join(names), max(inside, default=None)))
+    return ("group", "members", "who", f"highest merge inside ({chart.unit})"), rows
+
+
+def _distribution(chart: Distribution) -> tuple[tuple[str, ...], list[Row]]:
+    columns: tuple[str, ...] = ("", "measured", "least", "lower quartile", "median", "upper quartile", "most", "mean")
+    rows: list[Row] = []
+    for sample in chart.samples:
+        known = sorted(number for number in sample.values if number is not None)
+        quartiles: list[Value] = [*quartiles_of(known)]
+        ends: tuple[Value, Value] = (known[0], known[-1]) if known else (None, None)
+        row: Row = (sample.name, len(known), ends[0], *quartiles, ends[1], statistics.fmean(known) if known else None)
+        rows.append((*row, worst_of(sample.values, chart.worst)[1]) if chart.worst else row)
+    return (*columns, f"mean of the worst {100 * chart.worst:g} %") if chart.worst else columns, rows
+
+
+def quartiles_of(known: list[float]) -> tuple[Value, Value, Value]:
+    """Return the quartiles of sorted numbers, between neighbours in proportion (as NumPy does)."""
+    if not known:
+        return None, None, None
+
+    def at(share: float) -> float:
+        place = share * (len(known) - 1)
+        low = int(place)
+        return known[low] + (place - low) * (known[min(low + 1, len(known) - 1)] - known[low])
+
+    return at(0.25), at(0.5), at(0.75)
+
+
+TELLERS: dict[type[Chart], Callable[[Any], tuple[tuple[str, ...], list[Row]]]] = {
+    Lines: _lines,
+    Bars: _bars,
+    HeatMap: _heat_map,
+    Scatter: _scatter,
+    Dendrogram: _dendrogram,
+    Distribution: _distribution,
+}
