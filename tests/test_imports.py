@@ -14,6 +14,7 @@ ALLOWED: dict[str, set[str]] = {
     "similarity": set(),
     "clustering": set(),
     "native": set(),
+    "coreset": set(),
     "models": {"messages"},
     "data": {"similarity", "clustering"},
     "training": {"messages", "models", "native"},

@@ -14,6 +14,7 @@ import click
 import typer
 
 from coterie.cli.bench import bench_app
+from coterie.cli.coreset import coreset
 from coterie.cli.data import data_app
 from coterie.errors import CoterieError, Stopped
 
@@ -48,10 +49,15 @@ def resume(
     folder: Annotated[Path, typer.Argument(metavar="RUN", hidden=True)],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Go on with a run after any interruption.
+    """Go on with a run, or a comparison, after any interruption.
 
-    RUN: Run folder.
+    RUN: Run folder, or the folder of a comparison or sweep.
     """
+    if (folder / "comparison.toml").is_file():
+        from coterie.cli.comparing import go_on as go_on_with_all
+
+        go_on_with_all(folder, quiet)
+        return
     from coterie.cli.progress import make_progress
     from coterie.cli.running import going_on, show
     from coterie.experiment.folder import RunFolder
@@ -207,6 +213,9 @@ def datasets(name: Name = None, plugin: Plugins = None) -> None:
     typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")
 
 
+app.command()(coreset)
+
+
 def main() -> None:
     """Run the command line; mistakes that the user can mend end in one line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -216,9 +225,11 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     quick = {"data", "bench", *(command.callback.__name__ for command in app.registered_commands if command.callback)}
     if not quick & set(arguments[:1]):
+        from coterie.cli.comparing import add_comparing_commands
         from coterie.cli.running import add_run_commands
 
-        add_run_commands(app)  # its flags are made from the configuration, which takes a moment to import
+        add_run_commands(app)  # flags are made from the configuration, which takes a moment to import
+        add_comparing_commands(app)
     try:
         sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
     except click.ClickException as error:

@@ -1,0 +1,129 @@
+"""``coterie coreset``: few weighted, cheap nodes that stand for a graph."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from coterie.coreset import Selection
+    from coterie.coreset.files import Graph
+    from coterie.coreset.graph import Floats
+
+Method = Literal["scgiga", "frank-wolfe", "k-means", "spectral", "random", "betweenness"]
+SEEDED = ("k-means", "spectral", "random", "betweenness")
+SHARED = ("frank-wolfe", "betweenness")
+
+
+def coreset(
+    graph: Annotated[Path, typer.Argument(hidden=True)],
+    k: Annotated[int, typer.Option("-k", help="Choose at most so many nodes.", show_default=False)],
+    cost: Annotated[
+        Path | None, typer.Option(help="Costs: a number per line, or lines node,cost. By default 1 each.")
+    ] = None,
+    kappa: Annotated[
+        float, typer.Option(help="How much of the best score a cheaper node must have; 1: costs don't matter.")
+    ] = 1.0,
+    steps: Annotated[int, typer.Option(help="Steps of the walk (ℓ).")] = 1,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Make the weights sum to 1.")] = False,
+    method: Annotated[Method, typer.Option(help="SCGIGA, or a baseline.")] = "scgiga",
+    share: Annotated[
+        bool, typer.Option("--share", help="Weights of frank-wolfe and betweenness: shares of the nearest nodes.")
+    ] = False,
+    smoothness: Annotated[float, typer.Option(help="λ of the functions that the bound is for.")] = 0.9,
+    symmetrise: Annotated[
+        bool, typer.Option("--symmetrise", help="Take the larger weight where two directions differ.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of baselines, and of estimated lengths.")] = 0,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="Of the output.")] = "table",
+    out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+) -> None:
+    """Choose few weighted nodes that stand for a graph.
+
+    GRAPH: A .npz file (SciPy's save_npz, 'adjacency', 'edges' or 'points') or a text file with lines
+    node,node[,weight].
+    """
+    from coterie.coreset import Coreset, baseline
+    from coterie.coreset.files import read_costs, read_graph
+    from coterie.coreset.graph import checked_costs
+
+    _refuse_useless(method, kappa, normalise, share)
+    known = read_graph(graph, symmetrise=symmetrise)
+    costs = None
+    if cost is not None:
+        known, costs = read_costs(cost, known)
+    if method == "scgiga":
+        found = Coreset(k, kappa, steps, normalise, smoothness=smoothness, seed=seed).fit(known.adjacency, costs)
+        chosen = found.selection_
+    else:
+        options: dict[str, Any] = {"seed": seed} if method in SEEDED else {}
+        options |= {"share": share} if method in SHARED else {}
+        options |= {"points": known.points} if method == "k-means" else {}
+        chosen = baseline(method, known.adjacency, k, costs, steps=steps, **options)
+    text = _written(format, known, chosen, checked_costs(costs, known.adjacency.shape[0]), smoothness, method)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def _refuse_useless(method: str, kappa: float, normalise: bool, share: bool) -> None:
+    """Refuse flags that the method would not look at."""
+    if method != "scgiga" and (kappa != 1 or normalise):
+        raise CoterieError(f"--kappa and --normalise belong to scgiga, not to {method}")
+    if share and method not in SHARED:
+        raise CoterieError(f"--share belongs to {' and '.join(SHARED)}, not to {method}")
+
+
+def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smoothness: float, method: str) -> str:
+    rows = [
+        (graph.name(int(node)), float(weight), float(costs[node]))
+        for node, weight in zip(chosen.indices, chosen.weights, strict=True)
+    ]
+    summary = {
+        "method": method,
+        "nodes": int(graph.adjacency.shape[0]),
+        "edges": _edges(graph.adjacency),
+        "steps": chosen.steps,
+        "total_cost": chosen.total_cost,
+        "total_weight": float(chosen.weights.sum()),
+        "error": chosen.error,
+        "smoothness": smoothness,
+        "bound": chosen.bound(smoothness),
+    }
+    if format == "json":
+        named = {"names": [name for name, _, _ in rows]} if graph.names else {}
+        listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": [r[2] for r in rows]}
+        return json.dumps({**summary, **listed, **named}, indent=2) + "\n"
+    if format == "csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([("node", "weight", "cost"), *rows])
+        return text.getvalue()
+    return _table(rows, summary)
+
+
+def _edges(adjacency: Any) -> int:
+    """Count undirected edges, loops once."""
+    loops = int((adjacency.diagonal() != 0).sum())
+    return int(adjacency.count_nonzero() + loops) // 2
+
+
+def _table(rows: list[tuple[str, float, float]], summary: dict[str, Any]) -> str:
+    width = max(4, *(len(name) for name, _, _ in rows))
+    lines = [f" {'node':<{width}}     weight       cost", f" {'─' * (width + 22)}"]
+    lines += [f" {name:<{width}} {weight:10.6f} {cost:10.6g}" for name, weight, cost in rows]
+    lines += [
+        "",
+        f"{summary['method']}: {len(rows)} of {summary['nodes']:,} nodes ({summary['edges']:,} edges), "
+        f"ℓ = {summary['steps']}, total cost {summary['total_cost']:.6g}, Σw = {summary['total_weight']:.6f}",
+        f"error ‖P^ℓ w − 1/n‖ = {summary['error']:.4g}; |mean f − Σ w f| ≤ {summary['bound']:.4g}·‖f‖ for f of "
+        f"smoothness {summary['smoothness']:g}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,27 @@
+"""Few weighted, cheap nodes that stand for a graph or a cloud of points: SCGIGA and what it is compared with."""
+
+from coterie.coreset.baselines import BASELINES, betweenness_centrality, shares, top_eigenvectors
+from coterie.coreset.estimator import Coreset, baseline
+from coterie.coreset.graph import checked_graph, lazy_walk, neighbour_graph, symmetrised
+from coterie.coreset.scgiga import Ascent
+from coterie.coreset.selection import Selection, quadrature_error
+from coterie.coreset.walk import Walk, spread, walk
+
+__all__ = [
+    "BASELINES",
+    "Ascent",
+    "Coreset",
+    "Selection",
+    "Walk",
+    "baseline",
+    "betweenness_centrality",
+    "checked_graph",
+    "lazy_walk",
+    "neighbour_graph",
+    "quadrature_error",
+    "shares",
+    "spread",
+    "symmetrised",
+    "top_eigenvectors",
+    "walk",
+]

@@ -1,0 +1,125 @@
+"""`Coreset`, used as scikit-learn's estimators are."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy.typing as npt
+
+from coterie.coreset.baselines import baseline_named
+from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, neighbour_graph
+from coterie.coreset.scgiga import Ascent
+from coterie.coreset.selection import Selection
+from coterie.coreset.walk import Norms, walk
+from coterie.errors import CoterieError
+
+
+class Coreset:
+    """Few weighted, cheap nodes of a graph whose mean of a smooth function is nearly the mean over all nodes.
+
+    Parameters: `k` iterations, so at most k nodes; `kappa`, how much of the best score a cheaper node must have (1:
+    costs do not matter); `steps` of the walk (ℓ); `normalise` the weights to sum to 1; `smoothness` λ of the functions
+    that `bound_` is for; `norms` and `seed`: how columns are measured where steps > 1 (see `coterie.coreset.walk`).
+
+    After `fit`: `indices_`, `weights_`, `total_cost_`, `error_` (‖P^ℓ w − 1/n‖), `bound_` (of |mean f − Σ w f| for
+    smooth f of norm 1), `n_iter_`, and all of it as `selection_`.
+
+    >>> ring = [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
+    >>> coreset = Coreset(k=2).fit(ring, cost=[1, 2, 1, 3])
+    >>> coreset.indices_, coreset.weights_.round(3), coreset.total_cost_
+    (array([0, 1]), array([0.5, 0.5]), 3.0)
+    >>> round(coreset.estimate([10, 20, 30, 40]), 6)
+    15.0
+    """
+
+    def __init__(
+        self,
+        k: int,
+        kappa: float = 1.0,
+        steps: int = 1,
+        normalise: bool = False,
+        *,
+        smoothness: float = 0.9,
+        norms: Norms = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.k = k
+        self.kappa = kappa
+        self.steps = steps
+        self.normalise = normalise
+        self.smoothness = smoothness
+        self.norms = norms
+        self.seed = seed
+
+    def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Coreset:
+        """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
+        checked_count(self.k, 1)
+        _checked_smoothness(self.smoothness)
+        steps = walk(adjacency, self.steps, norms=self.norms, seed=self.seed)
+        self._ascent = Ascent(steps, checked_costs(cost, steps.n), self.kappa)
+        return self.extend(self.k)
+
+    def fit_points(
+        self, points: npt.ArrayLike, cost: npt.ArrayLike | None = None, neighbours: int = NEIGHBOURS
+    ) -> Coreset:
+        """Choose points of a cloud, (n, features), on the graph of nearest neighbours."""
+        return self.fit(neighbour_graph(points, neighbours), cost)
+
+    def extend(self, k: int) -> Coreset:
+        """Go on to k iterations from those that are done; the result is that of a fit with this k."""
+        if not hasattr(self, "_ascent"):
+            raise CoterieError("this Coreset has no nodes yet: call fit first")
+        count = checked_count(k, self._ascent.walk.n)
+        if count < self._ascent.iterations:
+            raise CoterieError(f"{self._ascent.iterations} iterations are done; fit anew for k={k}")
+        self.k = k
+        found = self._ascent.run(count).selection(self.normalise)
+        self.selection_ = found
+        self.indices_, self.weights_ = found.indices, found.weights
+        self.total_cost_, self.error_ = found.total_cost, found.error
+        self.bound_ = found.bound(self.smoothness)
+        self.n_iter_ = self._ascent.iterations
+        return self
+
+    def estimate(self, values: npt.ArrayLike) -> Any:
+        """Return Σ w_s f(s), the estimate of the mean of a function, from its value at every node.
+
+        Only the values at `indices_` are looked at.
+        """
+        estimate: Floats = self.selection_.estimate(values)
+        return float(estimate) if estimate.ndim == 0 else estimate
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, as scikit-learn's `clone` and searches ask for them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Coreset:
+        """Change parameters by name."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise CoterieError(f"a Coreset has no parameter '{name}'; it has {', '.join(self.get_params())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"Coreset({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
+
+def _checked_smoothness(smoothness: float) -> None:
+    if not 0 < smoothness <= 1:
+        raise CoterieError(f"smoothness λ is above 0 and at most 1, got {smoothness:g}")
+
+
+def baseline(
+    name: str, adjacency: Any, k: int, cost: npt.ArrayLike | None = None, *, steps: int = 1, **options: Any
+) -> Selection:
+    """Choose nodes by one of `BASELINES`; options are those of its function.
+
+    >>> baseline("random", [[0, 1], [1, 0]], k=2).weights
+    array([0.5, 0.5])
+    """
+    method = baseline_named(name)
+    # only Frank-Wolfe looks at the lengths of columns, so the others need not wait for exact ones
+    known = walk(adjacency, steps, norms="auto" if name == "frank-wolfe" else "estimated")
+    return method(known, checked_count(k, known.n), checked_costs(cost, known.n), **options)

@@ -1,0 +1,275 @@
+"""Graphs and costs from files."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coterie.coreset.graph import Floats, Ints, Sparse, neighbour_graph
+from coterie.errors import CoterieError
+
+HEADERS = {"source", "target", "from", "to", "src", "dst", "node", "node1", "node2", "u", "v", "i", "j", "id", "name"}
+"""First fields of a line that names columns, where the nodes are named by words too."""
+MATRICES = ("adjacency", "A")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph as a file has it: weights, and names of the nodes if they are not numbered from 0."""
+
+    adjacency: Sparse
+    names: tuple[str, ...] | None = None
+    points: Floats | None = None
+    """The points that it was made from, if it was."""
+
+    def name(self, node: int) -> str:
+        """Return what the file calls a node."""
+        return self.names[node] if self.names else str(node)
+
+
+def read_graph(path: Path, *, symmetrise: bool = False) -> Graph:
+    """Read a graph from .npz (SciPy's sparse format, a dense matrix, `edges`, or `points`) or from a list of edges.
+
+    A list of edges is undirected: an edge may stand there in one direction or in both, with one weight.
+    """
+    from coterie.coreset.graph import symmetrised
+
+    graph = _from_npz(path) if path.suffix == ".npz" else _from_lines(path)
+    return Graph(symmetrised(graph.adjacency), graph.names, graph.points) if symmetrise else graph
+
+
+def read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
+    """Read a cost per node: one number per line in the order of nodes, or lines `node,cost`; or .npy.
+
+    Where the nodes of a list of edges have names, those that only have a cost are added to the graph, without an edge.
+    """
+    if path.suffix == ".npy":
+        return graph, np.atleast_1d(_numbers(_loaded(path), path))
+    fields = _lines(path)
+    if not fields:
+        raise CoterieError(f"'{path}' has no costs")
+    if {len(line) for line in fields} == {1}:
+        body = fields[1:] if _number(fields[0][0]) is None else fields
+        return graph, np.array([_cost(line[0], path) for line in body])
+    if {len(line) for line in fields} != {2}:
+        raise CoterieError(f"'{path}' has lines of one field, a cost, or of two, node and cost; not of more")
+    body = fields[1:] if _number(fields[0][1]) is None else fields
+    costs: dict[str, float] = {}
+    for name, text in body:
+        if name in costs:
+            raise CoterieError(f"'{path}' has two costs of node {name}")
+        costs[name] = _cost(text, path)
+    graph = _with_nodes(graph, list(costs))
+    names = graph.names or tuple(str(node) for node in range(graph.adjacency.shape[0]))
+    missing = next((name for name in names if name not in costs), None)
+    if missing is not None:
+        raise CoterieError(f"'{path}' has no cost of node {missing}")
+    if unknown := costs.keys() - set(names):
+        raise CoterieError(f"'{path}' has a cost of node {min(unknown)}, which the graph has not")
+    return graph, np.array([costs[name] for name in names])
+
+
+def _with_nodes(graph: Graph, names: list[str]) -> Graph:
+    """Add nodes without edges."""
+    new = [] if graph.names is None else [name for name in names if name not in set(graph.names)]
+    if not new:
+        return graph
+    from scipy.sparse import block_diag, csr_array
+
+    empty = csr_array((len(new), len(new)))
+    return Graph(csr_array(block_diag((graph.adjacency, empty))), (*(graph.names or ()), *new), graph.points)
+
+
+def _cost(text: str, path: Path) -> float:
+    value = _number(text)
+    if value is None:
+        raise CoterieError(f"'{path}': a cost is a number, got '{text}'")
+    return value
+
+
+def _from_npz(path: Path) -> Graph:
+    from scipy.sparse import csr_array, load_npz
+
+    arrays = _loaded(path)
+    if isinstance(arrays, np.ndarray):
+        raise CoterieError(f"'{path}' is one array, not .npz")
+    if "format" in arrays and "shape" in arrays:
+        try:
+            return Graph(csr_array(load_npz(path)))
+        except (ValueError, KeyError, OSError, AttributeError) as error:
+            raise CoterieError(f"'{path}' can't be read as a sparse matrix: {error}") from error
+    if "edges" in arrays:
+        return Graph(_of_numbered_edges(arrays, path))
+    if "points" in arrays:
+        points = _numbers(arrays["points"], path)
+        return Graph(neighbour_graph(points), points=points)
+    matrices = [name for name in MATRICES if name in arrays] or [name for name, x in arrays.items() if x.ndim == 2]
+    if len(matrices) != 1:
+        raise CoterieError(
+            f"'{path}' has {', '.join(arrays) or 'nothing'}; a graph is SciPy's save_npz, a matrix 'adjacency', "
+            "'edges' of shape (edges, 2) with perhaps 'weights', or 'points' of shape (points, features)"
+        )
+    return Graph(csr_array(np.atleast_2d(_numbers(arrays[matrices[0]], path))))
+
+
+def _of_numbered_edges(arrays: dict[str, Any], path: Path) -> Sparse:
+    """Return the graph of edges between numbered nodes; numbers that no edge has are nodes without edges."""
+    edges = arrays["edges"]
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "ui":
+        raise CoterieError(f"'{path}': edges are whole numbers of shape (edges, 2), got {edges.dtype} {edges.shape}")
+    if len(edges) and edges.min() < 0:
+        raise CoterieError(f"'{path}': nodes are numbered from 0, got {edges.min()}")
+    weights = _numbers(arrays["weights"], path) if "weights" in arrays else np.ones(len(edges))
+    if weights.shape != (len(edges),):
+        raise CoterieError(f"'{path}': weights have shape ({len(edges)},), one per edge, got {weights.shape}")
+    n = int(edges.max()) + 1 if len(edges) else 0
+    return undirected(edges.astype(np.int64), weights, n, lambda node: str(node))
+
+
+def undirected(edges: Ints, weights: Floats, n: int, name: Any) -> Sparse:
+    """Return the symmetric matrix of undirected edges; an edge that is there twice must have one weight."""
+    from scipy.sparse import coo_array, csr_array
+
+    low, high = edges.min(axis=1, initial=n), edges.max(axis=1, initial=-1)
+    order = np.lexsort((high, low))
+    low, high, weights = low[order], high[order], weights[order]
+    again = (np.diff(low) == 0) & (np.diff(high) == 0)
+    clash = again & ~((weights[1:] == weights[:-1]) | (np.isnan(weights[1:]) & np.isnan(weights[:-1])))
+    if clash.any():
+        i = int(np.argmax(clash))
+        raise CoterieError(
+            f"edge ({name(low[i])}, {name(high[i])}) has two weights, {weights[i]:g} and {weights[i + 1]:g}; "
+            "give it one"
+        )
+    keep = np.concatenate([[True], ~again]) if len(low) else np.zeros(0, np.bool_)
+    low, high, weights = low[keep], high[keep], weights[keep]
+    both = low != high
+    rows, columns = np.concatenate([low, high[both]]), np.concatenate([high, low[both]])
+    return csr_array(coo_array((np.concatenate([weights, weights[both]]), (rows, columns)), shape=(n, n)))
+
+
+def _from_lines(path: Path) -> Graph:
+    """Read lines `node,node` or `node,node,weight`; nodes are whole numbers or words."""
+    found = _numbered_lines(path)
+    if found is None:
+        fields = _lines(path)
+        widths = {len(line) for line in fields}
+        if not fields or not (widths <= {2} or widths <= {3}):
+            raise CoterieError(f"'{path}' has no lines 'node,node' or 'node,node,weight'" + _odd_line(fields))
+        header = (
+            fields[0][0].lower() in HEADERS
+            or (len(fields[0]) == 3 and _number(fields[0][2]) is None)
+            or (not _numbered(fields[0]) and len(fields) > 1 and all(_numbered(line) for line in fields[1:]))
+        )
+        fields = fields[1:] if header else fields
+        weights = np.array([_cost(line[2], path) if len(line) == 3 else 1.0 for line in fields])
+        ends = [tuple(line[:2]) for line in fields]
+        names = _ordered({name for pair in ends for name in pair}, ends)
+        number = {name: i for i, name in enumerate(names)}
+        edges = np.array([[number[a], number[b]] for a, b in ends], np.int64).reshape(-1, 2)
+    else:
+        numbers, weights = found
+        values, edges = np.unique(numbers, return_inverse=True)
+        edges, names = edges.reshape(-1, 2), [str(value) for value in values]
+    if not names:
+        raise CoterieError(f"'{path}' has no edges")
+    return Graph(undirected(edges, weights, len(names), lambda node: names[node]), tuple(names))
+
+
+def _ordered(names: set[str], ends: list[Any]) -> list[str]:
+    """Sort whole numbers by value; leave words in the order in which they come."""
+    try:
+        return sorted(names, key=int)
+    except ValueError:
+        return list(dict.fromkeys(name for pair in ends for name in pair))
+
+
+def _numbered(fields: list[str]) -> bool:
+    return all(name.lstrip("-").isdecimal() for name in fields[:2])
+
+
+def _odd_line(fields: list[list[str]]) -> str:
+    odd = next((line for line in fields if len(line) not in (2, 3) or len(line) != len(fields[0])), None)
+    return f": '{','.join(odd)}'" if odd else ""
+
+
+def _numbered_lines(path: Path) -> tuple[Ints, Floats] | None:
+    """Read a list of edges between whole numbers, quickly; None if it is not one."""
+    first = next(iter(_lines(path, 2)[1:]), None) or next(iter(_lines(path, 1)), None)
+    if first is None or len(first) not in (2, 3):
+        return None
+    kinds = [("a", np.int64), ("b", np.int64), ("w", np.float64)][: len(first)]
+    for skip in (0, 1):
+        try:
+            read = np.loadtxt(
+                path, dtype=kinds, delimiter=_delimiter(path), skiprows=skip, ndmin=1, encoding="utf-8-sig"
+            )
+        except ValueError:
+            continue
+        weights = read["w"] if len(first) == 3 else np.ones(len(read))
+        return np.stack([read["a"], read["b"]], axis=1), weights
+    return None
+
+
+def _delimiter(path: Path) -> str | None:
+    """Return what separates the fields of the first line; None stands for blanks."""
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        line = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    return next((mark for mark in (",", ";", "\t") if mark in line), None)
+
+
+def _lines(path: Path, count: int | None = None) -> list[list[str]]:
+    """Return the fields of the lines but for empty ones and comments (#)."""
+    mark = _opened_delimiter(path)
+    found: list[list[str]] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = (line for line in file if line.strip() and not line.startswith("#"))
+            for fields in csv.reader(lines, delimiter=mark) if mark else (line.split() for line in lines):
+                found.append([field.strip() for field in fields])
+                if len(found) == count:
+                    break
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CoterieError(f"'{path}' is no text with a line per node or edge: {error}") from error
+    return found
+
+
+def _opened_delimiter(path: Path) -> str | None:
+    try:
+        return _delimiter(path)
+    except FileNotFoundError:
+        raise CoterieError(f"there is no file '{path}'") from None
+    except OSError as error:
+        raise CoterieError(f"'{path}' can't be read: {error.strerror}") from error
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _loaded(path: Path) -> Any:
+    """Return the arrays of a .npz file by name, or the one of a .npy file; no pickles."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return {name: found[name] for name in found.files}
+    except FileNotFoundError:
+        raise CoterieError(f"there is no file '{path}'") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+        raise CoterieError(f"'{path}' can't be read as NumPy arrays: {error}") from error
+
+
+def _numbers(array: Any, path: Path) -> Floats:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "buif":
+        raise CoterieError(f"'{path}' has no numbers where they are needed")
+    return array.astype(np.float64)
