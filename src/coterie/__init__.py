@@ -15,27 +15,33 @@ from coterie.errors import CoterieError
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
     from coterie.data import dataset, divided_dataset, partition
-    from coterie.experiment import Result, cluster, resume, run
+    from coterie.experiment import Comparison, Result, cluster, compare, resume, run, sweep
     from coterie.models import model
 
 __version__ = "0.1.0"
 __all__ = [
+    "Comparison",
     "CoterieError",
     "Result",
     "algorithm",
     "cluster",
+    "compare",
     "dataset",
     "divided_dataset",
     "model",
     "partition",
     "resume",
     "run",
+    "sweep",
 ]
 
 # Imported when first used, so that `import coterie` and the command line start at once.
 _HOMES = {
     "run": "coterie.experiment",
     "cluster": "coterie.experiment",
+    "compare": "coterie.experiment",
+    "sweep": "coterie.experiment",
+    "Comparison": "coterie.experiment",
     "resume": "coterie.experiment",
     "Result": "coterie.experiment",
     "algorithm": "coterie.algorithms",

@@ -119,6 +119,14 @@ def show(result: Result) -> None:
 def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any], method: str | None = None) -> Config:
     """Lay flags over a file; `method` is used if these name none."""
     tables = {} if file is None else read_toml(file)
+    given = lay_over(tables, settings, flags)
+    if method is not None and isinstance(tables.setdefault("algorithm", {}), dict):
+        tables["algorithm"].setdefault("name", method)
+    return make_config(tables, Origins("" if file is None else str(file), given))
+
+
+def lay_over(tables: dict[str, Any], settings: list[str], flags: dict[str, Any]) -> dict[str, str]:
+    """Lay flags and --set over tables, and return how each key was given."""
     given: dict[str, str] = {}
     for key in keys():
         value = flags.get(key.keyword)
@@ -131,22 +139,21 @@ def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any]
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
         given[path.strip()] = f"--set {text}"
-    if method is not None and isinstance(tables.setdefault("algorithm", {}), dict):
-        tables["algorithm"].setdefault("name", method)
-    return make_config(tables, Origins("" if file is None else str(file), given))
+    return given
 
 
 def add_run_commands(app: typer.Typer) -> None:
     """Enter `run` and `cluster` with a flag for every key of the configuration."""
     for function in (run, cluster):
-        _add(app, function)
+        add_command(app, function)
 
 
-def _add(app: typer.Typer, function: Callable[..., None]) -> None:
+def add_command(app: typer.Typer, function: Callable[..., None], without: tuple[str, ...] = ()) -> None:
+    """Enter a command with a flag for every key of the configuration, but for some paths."""
     own = list(inspect.signature(function).parameters.values())[:-1]
     hints = inspect.get_annotations(function, eval_str=True)
     parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters += [_flag(key) for key in keys()]
+    parameters += [_flag(key) for key in keys() if key.path not in without]
 
     def command(**given: Any) -> None:
         function(**given)

@@ -1,6 +1,7 @@
 """Experiments: configuration, running, going on, results."""
 
 from coterie.experiment.api import cluster, resume, run
+from coterie.experiment.comparison import Comparison, compare, sweep
 from coterie.experiment.result import Result
 
-__all__ = ["Result", "cluster", "resume", "run"]
+__all__ = ["Comparison", "Result", "cluster", "compare", "resume", "run", "sweep"]

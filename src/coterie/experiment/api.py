@@ -64,6 +64,16 @@ def settings_to_config(
     config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any], method: str | None = None
 ) -> Config:
     """Lay settings given by keyword over a configuration file or tables; `method` is used if these name none."""
+    tables, source = settings_to_tables(config, settings)
+    if method is not None:
+        tables.setdefault("algorithm", {}).setdefault("name", method)
+    return make_config(tables, source)
+
+
+def settings_to_tables(
+    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Lay settings given by keyword over a configuration file or tables; return the tables, and the file's name."""
     if isinstance(config, Mapping):
         tables, source = {section: dict(table) for section, table in config.items()}, ""
     else:
@@ -77,9 +87,7 @@ def settings_to_config(
             raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*known, *option_tables])}")
     for name, section in option_tables.items():
         tables.setdefault(section, {}).update(settings.get(name, {}))
-    if method is not None:
-        tables.setdefault("algorithm", {}).setdefault("name", method)
-    return make_config(tables, source)
+    return tables, source
 
 
 def known_name(section: str) -> str:

@@ -15,7 +15,10 @@ from coterie.experiment.config import Config, make_config, read_toml, to_toml
 from coterie.federation.checkpoint import naming, write_whole
 from coterie.federation.loop import due
 
-PARTS = ("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "expert.safetensors", "accuracy.png")
+PARTS = (
+    *("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "views.safetensors"),
+    *("expert.safetensors", "accuracy.png"),
+)
 
 
 class RunFolder:
@@ -25,7 +28,7 @@ class RunFolder:
         self.path = path
         self.config_file, self.metrics_file = path / "config.toml", path / "metrics.jsonl"
         self.result_file, self.checkpoint = path / "result.json", path / "checkpoint.safetensors"
-        self.clients = path / "clients"
+        self.clients, self.views = path / "clients", path / "views.safetensors"
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite."""
@@ -130,7 +133,11 @@ class RunFolder:
 
 def new_path(algorithm: str, dataset: str, seed: int) -> Path:
     """Choose a run folder that is not there yet."""
-    stem = f"{algorithm}-{Path(dataset).stem}-seed{seed}"
+    return unused(f"{algorithm}-{Path(dataset).stem}-seed{seed}")
+
+
+def unused(stem: str) -> Path:
+    """Choose a folder under runs/ that is not there yet."""
     path, number = Path("runs") / stem, 1
     while path.exists():
         number += 1

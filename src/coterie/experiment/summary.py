@@ -56,7 +56,7 @@ def summarise(
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
-        targets=[_reached(target, history) for target in config.evaluation.targets],
+        targets=[reached(target, history) for target in config.evaluation.targets],
         seconds=seconds,
         events=fed.events.save(),
         trainer=fed.trainer.name,
@@ -168,7 +168,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
+def reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
     """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
     protocol, _, text = target.partition("=")
     row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)

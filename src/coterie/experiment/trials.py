@@ -1,0 +1,286 @@
+"""Many runs at once: each in a folder of its own, over the cores, as safe from kills as one.
+
+Runs go to worker processes (`coterie.experiment.worker`), which stay for several runs. A worker gets runs as lines of
+JSON on its standard input and tells how they go on its standard output. When this process ends, however that happens,
+its end of the pipe closes, and workers end too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config
+from coterie.experiment.folder import RunFolder
+from coterie.experiment.progress import Progress, Silent
+from coterie.experiment.result import Result
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A run to be made: whose it is, and the configuration, which names the folder and the seed."""
+
+    label: str
+    config: Config
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        return self.config.run.seed
+
+    @property
+    def folder(self) -> RunFolder:
+        """Of the run."""
+        return RunFolder(Path(str(self.config.run.out)))
+
+    @property
+    def error_file(self) -> Path:
+        """Where the traceback of a failure is kept, beside the run folder."""
+        path = self.folder.path
+        return path.with_name(f"{path.name}.error.txt")
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}"
+
+
+class Watcher(Protocol):
+    """Listens to many runs."""
+
+    def begin(self, title: str, trials: int, finished: int) -> None:
+        """So many runs are wanted, of which some were finished before."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Say something about all runs."""
+        ...
+
+    def progress(self, trial: Trial) -> Progress:
+        """Return who listens to one run that starts now; its calls come from one thread at a time."""
+        ...
+
+    def finished(self, trial: Trial, accuracy: Mapping[str, float | None]) -> None:
+        """Note that a run is over."""
+        ...
+
+    def failed(self, trial: Trial, why: str) -> None:
+        """Note that a run failed; others go on."""
+        ...
+
+    def end(self) -> None:
+        """Note that all is over, well or not."""
+        ...
+
+
+class Unwatched:
+    """Says nothing."""
+
+    def begin(self, title: str, trials: int, finished: int) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def progress(self, trial: Trial) -> Progress:
+        """Return one who says nothing."""
+        return Silent()
+
+    def finished(self, trial: Trial, accuracy: Mapping[str, float | None]) -> None:
+        """Say nothing."""
+
+    def failed(self, trial: Trial, why: str) -> None:
+        """Say nothing."""
+
+    def end(self) -> None:
+        """Say nothing."""
+
+
+def run_one(config: Config, progress: Progress) -> Result:
+    """Run a configuration into its folder, or go on with what is there."""
+    from coterie.experiment.runner import resume, start
+
+    folder = RunFolder(Path(str(config.run.out)))
+    if folder.config_file.exists():
+        return resume(folder.path, progress)
+    if folder.path.is_dir():
+        for name in ("lock", "config.toml.part"):  # killed before it had written anything
+            (folder.path / name).unlink(missing_ok=True)
+    return start(config, progress=progress)
+
+
+def describe(error: BaseException) -> str:
+    """Say in a line what went wrong."""
+    text = str(error).partition("\n")[0]
+    return text if isinstance(error, CoterieError) else f"{type(error).__name__}: {text}"
+
+
+def run_trials(
+    trials: Sequence[Trial], jobs: int, watcher: Watcher, lock: IO[str] | None = None, imports: Sequence[str] = ()
+) -> dict[Trial, str]:
+    """Make all runs that are not finished, up to `jobs` at a time, and return why some failed.
+
+    With one job runs are made in this process, else in workers, which import the modules named first and hold the
+    `lock` too: nobody else gets it before the last of them has ended.
+    """
+    waiting = [trial for trial in trials if not trial.folder.finished]
+    if jobs == 1 or not waiting:
+        return _in_turn(waiting, watcher)
+    return _side_by_side(waiting, jobs, watcher, lock, imports)
+
+
+def _in_turn(trials: Sequence[Trial], watcher: Watcher) -> dict[Trial, str]:
+    failed = {}
+    for trial in trials:
+        trial.error_file.unlink(missing_ok=True)
+        try:
+            result = run_one(trial.config, watcher.progress(trial))
+        except Exception as error:
+            failed[trial] = describe(error)
+            _keep(trial, traceback.format_exc())
+            watcher.failed(trial, failed[trial])
+        else:
+            watcher.finished(trial, result.accuracy)
+    return failed
+
+
+def _side_by_side(
+    trials: Sequence[Trial], jobs: int, watcher: Watcher, lock: IO[str] | None, imports: Sequence[str]
+) -> dict[Trial, str]:
+    waiting: queue.SimpleQueue[Trial | None] = queue.SimpleQueue()
+    for trial in trials:
+        waiting.put(trial)
+    news: queue.SimpleQueue[tuple[Trial, dict[str, Any]]] = queue.SimpleQueue()
+    workers = [Worker(waiting, news, lock, imports) for _ in range(min(jobs, len(trials)))]
+    listening: dict[str, Progress] = {}
+    failed: dict[Trial, str] = {}
+    try:
+        for worker in workers:
+            waiting.put(None)
+            worker.start()
+        left = len(trials)
+        while left:
+            trial, event = news.get()
+            if event["event"] == "finished":
+                watcher.finished(trial, event["accuracy"])
+            elif event["event"] == "failed":
+                failed[trial] = event["why"]
+                _keep(trial, event["trace"])
+                watcher.failed(trial, failed[trial])
+            elif event["event"] == "started":
+                listening[str(trial)] = watcher.progress(trial)
+            else:
+                getattr(listening[str(trial)], event["event"])(*event["told"])
+            left -= event["event"] in ("finished", "failed")
+    finally:
+        for worker in workers:
+            worker.stop()
+    return failed
+
+
+def _keep(trial: Trial, trace: str) -> None:
+    trial.error_file.parent.mkdir(parents=True, exist_ok=True)
+    trial.error_file.write_text(trace, encoding="utf-8")
+
+
+class Worker(threading.Thread):
+    """Hands runs to a process, one after the other, and passes on what it tells; a dead one is replaced."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[Trial | None],
+        news: queue.SimpleQueue[tuple[Trial, dict[str, Any]]],
+        lock: IO[str] | None,
+        imports: Sequence[str],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.news, self.lock, self.imports = waiting, news, lock, imports
+        self.process: subprocess.Popen[str] | None = None
+        self.stopping = False
+        self.starting = threading.Lock()
+        """Held while a process is made, so that none is made after `stop`."""
+
+    def run(self) -> None:
+        """Work until there is nothing left to do."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words:
+            while (trial := self.waiting.get()) is not None and not self.stopping:
+                trial.error_file.unlink(missing_ok=True)
+                try:
+                    end = self._hand_over(trial, words)
+                except Exception as error:  # a process that can't be started, or broke while it was written to
+                    end = {"event": "failed", "why": describe(error), "trace": traceback.format_exc()}
+                if not self.stopping:
+                    self.news.put((trial, end))
+        self.stop()
+
+    def _hand_over(self, trial: Trial, words: IO[str]) -> dict[str, Any]:
+        """Have a run made, and return how it ended."""
+        process = self._ready(words)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.news.put((trial, {"event": "started"}))
+        try:
+            process.stdin.write(trial.config.model_dump_json() + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended before: what it left to read is nothing
+        for line in process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] in ("finished", "failed"):
+                return event
+            self.news.put((trial, event))
+        code = process.wait()
+        words.seek(0)
+        said = words.read()
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        last = (said.strip().splitlines() or [""])[-1]
+        why = f"its process {how}" + (": perhaps memory was short" if code == -signal.SIGKILL else "")
+        return {"event": "failed", "why": why + (f" ({last})" if last else ""), "trace": said}
+
+    def _ready(self, words: IO[str]) -> subprocess.Popen[str]:
+        with self.starting:
+            if self.stopping:
+                raise CoterieError("interrupted")
+            if self.process is None or self.process.poll() is not None:
+                words.seek(0)
+                words.truncate()
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "coterie.experiment.worker", *self.imports],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    text=True,
+                    encoding="utf-8",
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                    pass_fds=[] if self.lock is None else [self.lock.fileno()],
+                    process_group=0,  # Ctrl-C is for this process, which then ends them
+                )
+            return self.process
+
+    def stop(self) -> None:
+        """End the process at once; runs bear that at any moment."""
+        with self.starting:
+            self.stopping = True
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait()
+
+
+@contextmanager
+def ended(watcher: Watcher) -> Iterator[Watcher]:
+    """Tell a watcher when all is over."""
+    try:
+        yield watcher
+    finally:
+        watcher.end()

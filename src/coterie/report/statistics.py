@@ -1,0 +1,100 @@
+"""What several seeds allow to say: spread, paired differences, and whether one method is clearly the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+BySeed = Mapping[int, float]
+NO_SPREAD = 1e-12
+"""Deviations below this are rounding: values that are all alike tell nothing about their spread."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of one number over seeds; `std` is that of a sample (n - 1), None for a single seed."""
+
+    n: int
+    mean: float
+    std: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two methods over the `n` seeds that both have; no interval for one seed, nor where all seeds differ alike."""
+
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+    p: float | None
+    """Of the two-sided paired t test."""
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Who has the highest mean, and which others it can't be told from."""
+
+    label: str
+    rivals: tuple[str, ...]
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is distinguishable from all others."""
+        return not self.rivals
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Return mean and standard deviation; None of nothing.
+
+    >>> spread([1.0, 2.0, 3.0])
+    Spread(n=3, mean=2.0, std=1.0)
+    """
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Spread(1, mean, None)
+    return Spread(len(values), mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)))
+
+
+def paired(a: BySeed, b: BySeed, level: float = 0.95) -> Difference | None:
+    """Compare a with b seed by seed, with the t interval of the mean difference; None without a common seed.
+
+    >>> difference = paired({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.75, 2: 0.65})
+    >>> f"{difference.mean:.4f} [{difference.low:.4f}, {difference.high:.4f}]"
+    '0.0667 [-0.0050, 0.1384]'
+    """
+    found = spread([a[seed] - b[seed] for seed in a if seed in b])
+    if found is None:
+        return None
+    if found.std is None or found.std < NO_SPREAD:
+        return Difference(found.n, found.mean, None, None, None)
+    from scipy.stats import t
+
+    error, freedom = found.std / math.sqrt(found.n), found.n - 1
+    reach = float(t.ppf((1 + level) / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(found.mean) / error, freedom))
+    return Difference(found.n, found.mean, found.mean - reach, found.mean + reach, p)
+
+
+def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0.05) -> Leader | None:
+    """Find the highest mean over all seeds, and whom it can't be told from; None with fewer than two methods.
+
+    It is told from another method if the paired t test says so with p < alpha / (methods - 1), Bonferroni's correction:
+    then, whichever method came out highest, one that is not the best is called the clear best with a probability of
+    at most alpha. Methods that miss a seed can't lead.
+    """
+    known = {label: values for label, values in methods.items() if values}
+    whole = {label: spread([*values.values()]) for label, values in known.items() if set(seeds) <= set(values)}
+    if len(known) < 2 or not whole:
+        return None
+    first = max(whole, key=lambda label: found.mean if (found := whole[label]) else -math.inf)
+    limit = alpha / (len(known) - 1)
+    rivals = []
+    for label, values in known.items():
+        found = paired(known[first], values) if label != first else None
+        if label != first and (found is None or found.p is None or found.p >= limit or found.mean <= 0):
+            rivals.append(label)
+    return Leader(first, tuple(rivals))
