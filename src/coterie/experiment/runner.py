@@ -29,6 +29,7 @@ from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
 from coterie.experiment.summary import newcomers_text, summarise
+from coterie.experiment.views import Views
 from coterie.federation import Algorithm, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
@@ -292,6 +293,7 @@ def _run(
             folder.check_metrics(history, fed.rounds, config.evaluation.every, done)
         elif folder is not None:
             folder.clear_traces()
+        views = None if folder is None else Views(folder.views, config, data)
         if state is None:
             for client in sorted(set(fed.clients) - set(fed.trainable)):
                 fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
@@ -311,7 +313,8 @@ def _run(
                 history.append(row)
                 if folder is not None:
                     folder.append_metrics(row)
-            if folder is not None:
+            if folder is not None and views is not None:
+                views.keep(algorithm)
                 save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
             progress.round(t, row)
             for note in getattr(algorithm, "notes", ()) if t == 0 else ():
@@ -329,8 +332,9 @@ def _run(
             afterwards(fed, algorithm, evaluator)
         if len(fed.joined) > told:
             progress.phase(f"after training: {newcomers_text(fed, algorithm)}")
-            if folder is not None:
+            if folder is not None and views is not None:
                 seconds = spent + time.monotonic() - began
+                views.keep(algorithm)
                 save_checkpoint(folder.checkpoint, {**_state(config, data, run, fed.rounds, seconds), "plus": plus})
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
