@@ -5,7 +5,7 @@ from coterie.coreset.estimator import Coreset, baseline
 from coterie.coreset.graph import checked_graph, lazy_walk, neighbour_graph, symmetrised
 from coterie.coreset.scgiga import Ascent
 from coterie.coreset.selection import Selection, quadrature_error
-from coterie.coreset.walk import Walk, spread, walk
+from coterie.coreset.walk import Walk, spread, walk_on
 
 __all__ = [
     "BASELINES",
@@ -23,5 +23,5 @@ __all__ = [
     "spread",
     "symmetrised",
     "top_eigenvectors",
-    "walk",
+    "walk_on",
 ]

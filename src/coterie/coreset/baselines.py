@@ -41,7 +41,7 @@ def frank_wolfe(walk: Walk, k: int, costs: Floats, *, share: bool = False) -> Se
     sigma = float(np.sqrt(walk.squared_norms).mean())
     for _ in range(k):
         aligned = (1 / walk.n - ppw) / np.sqrt(walk.squared_norms)
-        f = int(np.argmax(aligned >= aligned.max() * (1 - TIED)))
+        f = int(np.argmax(aligned >= aligned.max() - TIED * abs(aligned.max())))
         column = walk.column(f)
         scale = sigma / math.sqrt(walk.squared_norms[f])
         vertex = scale * column.dense(walk.n)

@@ -11,7 +11,7 @@ from coterie.coreset.baselines import baseline_named
 from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, neighbour_graph
 from coterie.coreset.scgiga import Ascent
 from coterie.coreset.selection import Selection
-from coterie.coreset.walk import Norms, walk
+from coterie.coreset.walk import Norms, walk_on
 from coterie.errors import CoterieError
 
 
@@ -56,7 +56,7 @@ class Coreset:
         """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
         checked_count(self.k, 1)
         _checked_smoothness(self.smoothness)
-        steps = walk(adjacency, self.steps, norms=self.norms, seed=self.seed)
+        steps = walk_on(adjacency, self.steps, norms=self.norms, seed=self.seed)
         self._ascent = Ascent(steps, checked_costs(cost, steps.n), self.kappa)
         return self.extend(self.k)
 
@@ -121,5 +121,5 @@ def baseline(
     """
     method = baseline_named(name)
     # only Frank-Wolfe looks at the lengths of columns, so the others need not wait for exact ones
-    known = walk(adjacency, steps, norms="auto" if name == "frank-wolfe" else "estimated")
+    known = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else "estimated")
     return method(known, checked_count(k, known.n), checked_costs(cost, known.n), **options)

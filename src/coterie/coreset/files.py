@@ -200,20 +200,17 @@ def _odd_line(fields: list[list[str]]) -> str:
 
 def _numbered_lines(path: Path) -> tuple[Ints, Floats] | None:
     """Read a list of edges between whole numbers, quickly; None if it is not one."""
-    first = next(iter(_lines(path, 2)[1:]), None) or next(iter(_lines(path, 1)), None)
-    if first is None or len(first) not in (2, 3):
+    first = _lines(path, 2)
+    columns = len(first[-1]) if first else 0
+    header = bool(first) and not _numbered(first[0])
+    if columns not in (2, 3) or len(first[0]) != columns or (header and len(first) == 1):
         return None
-    kinds = [("a", np.int64), ("b", np.int64), ("w", np.float64)][: len(first)]
-    for skip in (0, 1):
-        try:
-            read = np.loadtxt(
-                path, dtype=kinds, delimiter=_delimiter(path), skiprows=skip, ndmin=1, encoding="utf-8-sig"
-            )
-        except ValueError:
-            continue
-        weights = read["w"] if len(first) == 3 else np.ones(len(read))
-        return np.stack([read["a"], read["b"]], axis=1), weights
-    return None
+    kinds = [("a", np.int64), ("b", np.int64), ("w", np.float64)][:columns]
+    try:
+        read = np.loadtxt(path, kinds, delimiter=_delimiter(path), skiprows=header, ndmin=1, encoding="utf-8-sig")
+    except ValueError:
+        return None
+    return np.stack([read["a"], read["b"]], axis=1), read["w"] if columns == 3 else np.ones(len(read))
 
 
 def _delimiter(path: Path) -> str | None:
@@ -258,11 +255,9 @@ def _number(text: str) -> float | None:
 def _loaded(path: Path) -> Any:
     """Return the arrays of a .npz file by name, or the one of a .npy file; no pickles."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return {name: found[name] for name in found.files}
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
     except FileNotFoundError:
         raise CoterieError(f"there is no file '{path}'") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:

@@ -46,7 +46,16 @@ def checked_graph(adjacency: Any) -> Sparse:
     _refuse(a, a.data < 0, "is negative; weights are 0 or more")
     if a.nnz and a.data.max() != 1:
         a = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)
-    return _symmetric(a)
+    return _symmetric(_small_indices(a))
+
+
+def _small_indices(a: Sparse) -> Sparse:
+    """Count in 32 bits where that is enough: less memory, and all that scikit-learn takes."""
+    from scipy.sparse import csr_array
+
+    if a.indices.dtype == np.int32 or max(a.nnz, a.shape[0]) >= 2**31:
+        return a
+    return csr_array((a.data, a.indices.astype(np.int32), a.indptr.astype(np.int32)), shape=a.shape)
 
 
 def _refuse(a: Sparse, wrong: npt.NDArray[np.bool_], why: str) -> None:

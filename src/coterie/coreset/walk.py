@@ -76,7 +76,7 @@ class Walk:
             self.estimated[nodes] = False
 
 
-def walk(adjacency: Any, steps: int = 1, *, norms: Norms = "auto", seed: int = 0) -> Walk:
+def walk_on(adjacency: Any, steps: int = 1, *, norms: Norms = "auto", seed: int = 0) -> Walk:
     """Return the walk of `steps` steps on a graph; `norms` says how columns are measured where ℓ > 1."""
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise CoterieError(f"steps is a whole number from 1, got {steps!r}")
