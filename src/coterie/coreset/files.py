@@ -202,7 +202,7 @@ def _numbered_lines(path: Path) -> tuple[Ints, Floats] | None:
     """Read a list of edges between whole numbers, quickly; None if it is not one."""
     first = _lines(path, 2)
     columns = len(first[-1]) if first else 0
-    header = bool(first) and not _numbered(first[0])
+    header = int(bool(first) and not _numbered(first[0]))
     if columns not in (2, 3) or len(first[0]) != columns or (header and len(first) == 1):
         return None
     kinds = [("a", np.int64), ("b", np.int64), ("w", np.float64)][:columns]
