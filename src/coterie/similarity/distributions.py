@@ -14,6 +14,7 @@ array([[0. , 0.1, 5. ],
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -41,6 +42,8 @@ MOMENTS = 128
 """Directions in which second moments of more than twice as many features are compared."""
 ROUNDING = 1e-24
 """A variance below this share of the squared mean is the rounding of equal samples."""
+AT_ONCE = 2**22
+"""Entries of the kernel that are computed at a time."""
 LARGE = 2**26
 """Where more pairs of samples than this are compared, the kernel is computed in float32."""
 
@@ -330,18 +333,19 @@ def _mmd(rows: Sequence[Floats], bandwidth: float, unbiased: bool) -> Floats:
     """Return MMD² of all pairs, from the mean of the kernel between any two clients."""
     centre = np.mean([x.mean(axis=0) for x in rows], axis=0)
     accuracy: Any = np.float32 if sum(map(len, rows)) ** 2 > LARGE else np.float64
-    scaled = [((x - centre) / bandwidth).astype(accuracy) for x in rows]
-    lengths = [np.einsum("ij,ij->i", x, x) / 2 for x in scaled]
+    scaled = ((np.concatenate(rows) - centre) / bandwidth).astype(accuracy)
+    lengths = np.einsum("ij,ij->i", scaled, scaled) / 2
+    ends = np.cumsum([0, *map(len, rows)])
     sums = np.zeros((len(rows), len(rows)))
-    for i, x in enumerate(scaled):
-        for j, y in enumerate(scaled[: i + 1]):
-            for start in range(0, len(x), FITTED):
-                kernel = x[start : start + FITTED] @ y.T
-                kernel -= lengths[i][start : start + FITTED, None]
-                kernel -= lengths[j]
-                np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
-                sums[i, j] += kernel.sum(dtype=np.float64)
-            sums[j, i] = sums[i, j]
+    for i, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):  # with itself and those before
+        step = max(1, AT_ONCE // end)
+        for some in (slice(start, min(start + step, end)) for start in range(begin, end, step)):
+            kernel = scaled[some] @ scaled[:end].T
+            kernel -= lengths[some, None]
+            kernel -= lengths[:end]
+            np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
+            sums[i, : i + 1] += np.add.reduceat(kernel.sum(axis=0, dtype=np.float64), ends[: i + 1])
+    sums = np.tril(sums) + np.tril(sums, -1).T
     n = np.array([len(x) for x in rows], np.float64)
     within = sums.diagonal() / n**2
     if unbiased:
