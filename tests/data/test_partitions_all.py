@@ -11,10 +11,10 @@ from coterie.data import PARTITIONS, Partition, Samples, divide, partition
 from coterie.errors import CoterieError
 
 EXACT = {
-    "dirichlet", "dirichlet-categories", "iid", "label-skew", "label-skew-quantity", "permuted", "planted", "rotated",
-    "shards",
+    "c-dirichlet", "c-niid", "dirichlet", "dirichlet-categories", "iid", "label-skew", "label-skew-quantity",
+    "permuted", "planted", "rotated", "sc-dirichlet", "sc-niid", "shards",
 }  # fmt: skip
-TRUE_GROUPS = {"label-skew-quantity", "permuted", "planted", "rotated"}
+TRUE_GROUPS = {"label-skew-quantity", "permuted", "planted", "rotated", "sc-dirichlet", "sc-niid"}
 OWN_TEST = {"by-user", "femnist-200", "power-law"}
 BUILT_IN = sorted(EXACT | OWN_TEST)
 
@@ -87,6 +87,9 @@ def test_labels_that_do_not_occur_do_not_matter(name: str) -> None:
         ("label-skew-quantity", {"rho": 20}, r"rho = 20 is not valid"),
         ("label-skew-quantity", {"groups": 0}, r"groups = 0 is not valid"),
         ("planted", {"rho": 1}, r"rho = 1 is not valid"),
+        ("sc-niid", {"labels": 0}, r"labels = 0 is not valid"),
+        ("sc-niid", {"allocation": "P"}, r"allocation = 'P' is not valid"),
+        ("sc-dirichlet", {"threshold": -1}, r"threshold = -1 is not valid"),
         ("shards", {"size": 0}, r"size = 0 is not valid"),
         ("power-law", {"classes": 0}, r"classes = 0 is not valid"),
         ("by-user", {"test_share": 1}, r"test_share = 1 is not valid"),

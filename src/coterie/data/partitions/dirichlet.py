@@ -12,7 +12,7 @@ from coterie.data.partitions.counting import Shares, Table, best_draw, cut, deal
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
-_LARGEST = 1e6
+LARGEST = 1e6
 """A concentration beyond which shares are even to all digits that matter."""
 
 
@@ -22,7 +22,7 @@ def dirichlet(
     clients: int,
     rng: np.random.Generator,
     *,
-    alpha: Annotated[float, Gt(0), Le(_LARGEST), "Concentration: the smaller, the fewer clients share a label."] = 0.1,
+    alpha: Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer clients share a label."] = 0.1,
     min_samples: Annotated[int, Ge(0), "Samples that each client has at least."] = 10,
 ) -> Partition:
     """The samples of each label are shared by all clients in proportions drawn from a Dirichlet distribution.
@@ -38,10 +38,18 @@ def dirichlet(
             f"{clients * min_samples}, but there are {len(y)}: use at most {len(y) // min_samples} clients, "
             f"or min_samples = {len(y) // clients}"
         )
+    parts, moved = shared_by_dirichlet(y, clients, alpha, min_samples, rng)
+    return Partition(parts, notes=moved_note("dirichlet", moved, len(y), min_samples))
+
+
+def shared_by_dirichlet(
+    y: Index, clients: int, alpha: float, min_samples: int, rng: np.random.Generator
+) -> tuple[list[Index], int]:
+    """Return positions per client, and how many samples were moved to give all the minimum, which must suffice."""
     labels, sizes = np.unique(y, return_counts=True)
     drawn = best_draw(lambda: _shared(sizes, clients, alpha, rng), min_samples)
     table, moved = mended(drawn, min_samples)
-    return Partition(dealt(y, labels, table, rng), notes=moved_note("dirichlet", moved, len(y), min_samples))
+    return dealt(y, labels, table, rng), moved
 
 
 def _shared(sizes: Index, clients: int, alpha: float, rng: np.random.Generator) -> Table:
@@ -62,11 +70,11 @@ def dirichlet_categories(
     clients: int,
     rng: np.random.Generator,
     *,
-    alpha: Annotated[float, Gt(0), Le(_LARGEST), "Concentration: the smaller, the fewer labels a client has."] = 0.25,
+    alpha: Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer labels a client has."] = 0.25,
     scale: Annotated[
         float | None,
         Gt(0),
-        Le(_LARGEST),
+        Le(LARGEST),
         "Factor of the label frequencies, which sum to 1; 1: as Hsu et al.; none: the number of labels.",
     ] = None,
 ) -> Partition:

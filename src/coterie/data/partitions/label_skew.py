@@ -35,8 +35,7 @@ def label_skew(
             f"so some label has no owner: use at least {math.ceil(len(labels) / each)} clients, "
             f"or rho = {rho_needed:g}"
         )
-    owned = _covering(clients, len(labels), each, rng)
-    return Partition(shared_evenly(y, labels, owned, rng))
+    return Partition(shared_evenly(y, labels, covering(clients, len(labels), each, rng), rng))
 
 
 def shared_evenly(y: Index, labels: Index, owned: Owned, rng: np.random.Generator) -> list[Index]:
@@ -54,8 +53,8 @@ def shared_evenly(y: Index, labels: Index, owned: Owned, rng: np.random.Generato
     return [np.sort(np.concatenate(piece)) for piece in pieces]
 
 
-def _covering(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
-    """Draw who has which labels, until every label has an owner."""
+def covering(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
+    """Draw who has which labels, `each` of them, until every label has an owner; `clients` times `each` suffice."""
     for _ in range(_DRAWS):
         owned = _draw(clients, labels, each, rng)
         if owned.any(axis=0).all():
