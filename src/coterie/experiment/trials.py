@@ -17,7 +17,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -186,6 +186,9 @@ def _side_by_side(
     finally:
         for worker in workers:
             worker.stop()
+        for worker in workers:
+            if worker.is_alive():
+                worker.join()
     return failed
 
 
@@ -223,6 +226,7 @@ class Worker(threading.Thread):
                 if not self.stopping:
                     self.news.put((trial, end))
         self.stop()
+        self._close()
 
     def _hand_over(self, trial: Trial, words: IO[str]) -> dict[str, Any]:
         """Have a run made, and return how it ended."""
@@ -230,11 +234,9 @@ class Worker(threading.Thread):
         assert process.stdin is not None
         assert process.stdout is not None
         self.news.put((trial, {"event": "started"}))
-        try:
+        with suppress(BrokenPipeError):  # it ended before: then there is nothing to read from it either
             process.stdin.write(trial.config.model_dump_json() + "\n")
             process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it ended before: what it left to read is nothing
         for line in process.stdout:
             event: dict[str, Any] = json.loads(line)
             if event["event"] in ("finished", "failed"):
@@ -253,6 +255,7 @@ class Worker(threading.Thread):
             if self.stopping:
                 raise CoterieError("interrupted")
             if self.process is None or self.process.poll() is not None:
+                self._close()
                 words.seek(0)
                 words.truncate()
                 self.process = subprocess.Popen(
@@ -275,6 +278,13 @@ class Worker(threading.Thread):
             if self.process is not None:
                 self.process.kill()
                 self.process.wait()
+
+    def _close(self) -> None:
+        """Close our ends of the pipes of a process that has ended."""
+        for pipe in (self.process.stdin, self.process.stdout) if self.process is not None else ():
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 @contextmanager

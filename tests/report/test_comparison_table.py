@@ -1,0 +1,179 @@
+"""Tables of comparisons: what they say, and what they refuse to say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coterie.report.comparison import FORMATS, Cell, Table, make_table
+
+SEEDS = (0, 1, 2)
+
+
+def result(L: float | None, C: float | None = None, G: float | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "accuracy": {"L": L, "C": C, "G": G, "plus": None, "W_max": None},
+        "groups": None, "ari": None, "traffic": {"up_bytes": 1_500_000, "down_bytes": 500_000}, "targets": [],
+        "seconds": 2.0,
+    } | more  # fmt: skip
+
+
+def cell(label: str, *runs: dict[str, Any] | None) -> Cell:
+    return Cell(label, {seed: run for seed, run in enumerate(runs) if run is not None})
+
+
+def table(*cells: Cell, seeds: tuple[int, ...] = SEEDS, **more: Any) -> Table:
+    return make_table(cells, seeds, title="digits, 20 clients", **more)
+
+
+GOOD = cell("good_one", *(result(L, C) for L, C in ((0.91, 0.90), (0.93, 0.91), (0.92, 0.93))))
+BAD = cell("bad", *(result(L, C, G=0.5) for L, C in ((0.51, 0.5), (0.52, 0.51), (0.515, 0.53))))
+
+
+def test_numbers_are_numpys_and_scipys() -> None:
+    made = table(BAD, GOOD)
+    row = made["good_one"]
+    assert row.accuracy["L"] is not None
+    assert row.accuracy["L"].mean == pytest.approx(0.92)
+    assert row.accuracy["L"].std == pytest.approx(np.std([0.91, 0.93, 0.92], ddof=1))
+    assert row.differences is not None
+    found = row.differences["L"]
+    assert found is not None
+    low, high = stats.ttest_rel([0.91, 0.93, 0.92], [0.51, 0.52, 0.515]).confidence_interval(0.95)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert made.baseline == "bad"
+    assert made["bad"].differences is None
+    assert (row.megabytes and row.megabytes.mean, row.seconds and row.seconds.mean) == (2.0, 2.0)
+
+
+def test_the_best_is_marked_in_every_format() -> None:
+    made = table(BAD, GOOD)
+    assert made.best("L") == "good_one"
+    assert made.best("C") is None or made.best("C") == "good_one"
+    assert made.best("G") is None  # only one has it
+    assert made.best("plus") is None
+    assert "92.00 ± 1.00*" in made.text()
+    assert "**92.00 ± 1.00**" in made.markdown()
+    assert r"good\_one & \textbf{92.00 $\pm$ 1.00}" in made.latex()
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(made.csv()))}
+    assert (lines["good_one"]["L_best"], lines["bad"]["L_best"]) == ("True", "False")
+    assert float(lines["good_one"]["L_mean"]) == pytest.approx(0.92)
+    assert float(lines["good_one"]["L_difference"]) == pytest.approx(0.405)
+    assert lines["good_one"]["G_mean"] == lines["bad"]["L_difference"] == ""
+    assert "Bonferroni" in made.text()
+
+
+def test_what_can_not_be_told_apart_is_not_marked_and_said() -> None:
+    near = cell("near", *(result(L) for L in (0.915, 0.925, 0.922)))
+    made = table(GOOD, near)
+    assert made.best("L") is None
+    assert "near has the highest mean, but 3 seeds can't tell it from good_one" in " ".join(made.text().split())
+    assert "*" not in made.text()
+
+
+def test_one_seed_has_no_interval_and_says_so() -> None:
+    made = table(cell("a", result(0.9)), cell("b", result(0.5)), seeds=(0,))
+    text = made.text()
+    assert "One seed only (0)" in text
+    assert "±" not in text.replace("mean ± standard", "")
+    assert "[" not in text
+    assert made.best("L") is None
+    assert re.search(r"b +-40\.00\n", text)
+
+
+def test_nan_is_in_no_mean() -> None:
+    made = table(cell("a", result(0.9), result(math.nan), result(0.8)), BAD)
+    assert made["a"].accuracy["L"] is not None
+    assert (made["a"].accuracy["L"].n, made["a"].accuracy["L"].mean) == (2, pytest.approx(0.85))
+    assert "a: L of seed 1 is no number, and in no mean." in made.text()
+    assert "(2 of 3)" in made.text()
+    for format in FORMATS:
+        assert "nan" not in made.render(format).lower()
+    assert made.leaders["L"] is not None
+    assert made.leaders["L"].label == "bad"  # the other lacks a seed, and so does not lead; nor is it beaten
+    assert made.leaders["L"].rivals == ("a",)
+
+
+def test_a_missing_run_and_a_protocol_of_some_seeds_only_are_said() -> None:
+    made = table(cell("a", result(0.9, G=0.7), None, result(0.8)), BAD)
+    assert "a: there is no result of seed 1." in made.text()
+    assert "a: G is defined for seed 0 only." in made.text()
+    difference = (made["bad"].differences or {})["G"]
+    assert difference is not None
+    assert difference.n == 1
+    assert difference.low is None
+
+
+def test_no_common_protocol() -> None:
+    one, other = cell("one", *[result(0.9)] * 3), cell("other", *[result(None, C=0.8)] * 3)
+    made = table(one, other)
+    assert "No protocol has numbers of all of them" in made.text()
+    assert (made["other"].differences or {})["L"] is None
+    assert all(found is None for found in made.leaders.values())
+    assert "minus" not in made.text()
+
+
+def test_nothing_at_all() -> None:
+    made = table(cell("a"), cell("b"))
+    for format in FORMATS:
+        assert made.render(format)
+    assert "there is no result of seed 0, 1, 2" in made.text()
+
+
+def target(protocol: str, round: int | None, bytes: int | None) -> list[dict[str, Any]]:
+    return [{"protocol": protocol, "value": 0.8, "round": round, "bytes": bytes}]
+
+
+def test_targets_reached_by_some_by_none_and_not_defined() -> None:
+    some = cell(
+        "some", *(result(0.9, targets=target("L", r, b)) for r, b in ((10, 10**6), (None, None), (20, 3 * 10**6)))
+    )
+    never = cell("never", *[result(0.5, targets=target("L", None, None))] * 3)
+    made = table(some, never)
+    assert [(one.target, one.n, one.seeds, one.rounds, one.megabytes) for one in made["some"].reached] == [
+        ("L=0.8", 2, 3, 15.0, 2.0)
+    ]
+    assert "15.0 (2 of 3)" in made.text()
+    assert re.search(r"never +never +never", made.text())
+    undefined = table(cell("solo", *[result(0.9, targets=target("C", None, None))] * 3), never)
+    assert re.search(r"solo +– +–", undefined.text()) or "rounds to" not in undefined.text()
+    assert undefined["solo"].reached[0].seeds == 0
+
+
+def test_groups_and_agreement() -> None:
+    runs = [result(0.9, groups=[0, 1, None, 1], ari=0.5), result(0.9, groups=[0, 1, 2, 2], ari=1.0)]
+    made = table(cell("a", *runs), cell("b", result(0.9), result(0.8)), seeds=(0, 1))
+    row = made["a"]
+    assert row.groups is not None
+    assert (row.groups.mean, row.ari and row.ari.mean) == (2.5, 0.75)
+    assert "2.5 ± 0.7" in made.text()
+    assert made["b"].groups is None
+
+
+def test_columns_are_straight() -> None:
+    lines = table(BAD, GOOD).text().splitlines()
+    head, *body = (line for line in lines[2:6] if "─" not in line)
+    assert "*" in body[1]
+    assert "*" not in body[0]
+    assert {line.index(" ±") for line in body} == {body[0].index(" ±")}
+    assert {line.rindex("2.0") for line in body} == {head.index("seconds") + len("secon") - 1}
+
+
+def test_latex_takes_any_label() -> None:
+    made = table(cell("50%_&#{}~^\\$", *[result(0.9)] * 3), BAD)
+    line = next(line for line in made.latex().splitlines() if line.startswith("50"))
+    assert line.startswith(r"50\%\_\&\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\$ & ")
+    assert "$-$" in made.latex()
+
+
+def test_markdown_takes_a_bar_in_a_label() -> None:
+    lines = table(cell("a|b", *[result(0.9)] * 3), BAD).markdown().splitlines()
+    widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:6]}
+    assert len(widths) == 1
