@@ -16,6 +16,8 @@ import typer
 from coterie.cli.bench import bench_app
 from coterie.cli.coreset import coreset
 from coterie.cli.data import data_app
+from coterie.cli.report import report
+from coterie.cli.reproducing import reproduce
 from coterie.errors import CoterieError, Stopped
 
 if TYPE_CHECKING:
@@ -214,6 +216,8 @@ def datasets(name: Name = None, plugin: Plugins = None) -> None:
 
 
 app.command()(coreset)
+app.command()(reproduce)
+app.command()(report)
 
 
 def main() -> None:

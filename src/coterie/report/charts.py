@@ -233,7 +233,7 @@ class Fact:
 class Section:
     """A heading, paragraphs, and what there is to see.
 
-    In paragraphs `` `this` `` is set as code; nothing else is special.
+    In paragraphs, and in notes of charts, `` `this` `` is set as code; nothing else is special.
     """
 
     heading: str

@@ -44,12 +44,12 @@ def groups_table(
         table.add_column("true groups")
     for group in range(grouping.n_groups):
         members = grouping.members(group)
-        truth = [] if true_groups is None else [_shares([true_groups[i] for i in members])]
+        truth = [] if true_groups is None else [shares([true_groups[i] for i in members])]
         table.add_row(
             str(group),
             str(len(members)),
             f"{counts[members].sum():,}",
-            _shortened(sorted(clients[i] for i in members)),
+            shortened(sorted(clients[i] for i in members)),
             profile(counts[members].sum(axis=0)),
             *truth,
         )
@@ -118,7 +118,7 @@ def _heat_map(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figu
     assert proximity is not None
     order = order_of_tree(grouping)
     picture = axes.imshow(proximity[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
-    figure.colorbar(picture, ax=axes, label=_label(grouping.unit))
+    figure.colorbar(picture, ax=axes, label=describe_unit(grouping.unit))
     labels = grouping.labels[order]
     starts = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1]])
     for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
@@ -163,7 +163,7 @@ def _dendrogram(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Fi
         fontsize=8,
     )
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set(xlabel="clients" if n <= LEAVES else f"branches of {n} clients", ylabel=_label(grouping.unit))
+    axes.set(xlabel="clients" if n <= LEAVES else f"branches of {n} clients", ylabel=describe_unit(grouping.unit))
 
 
 def _owners(grouping: Grouping) -> list[int]:
@@ -182,7 +182,7 @@ def _thresholds(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Fi
     axes.step(at, number_of_groups(grouping.tree, at), where="post", color=COLOURS[0], linewidth=1.6)
     axes.plot(grouping.threshold, number_of_groups(grouping.tree, grouping.threshold), "o", color=COLOURS[1])
     axes.axvline(grouping.threshold, color="black", linestyle="--", linewidth=1, label=f"cut: {grouping.threshold:.3g}")
-    axes.set(xlabel=f"threshold ({_label(grouping.unit)})", ylabel="number of groups", xlim=(0, highest))
+    axes.set(xlabel=f"threshold ({describe_unit(grouping.unit)})", ylabel="number of groups", xlim=(0, highest))
     if grouping.n_groups < len(heights) + 1 and len(heights) > 9:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:.0f}")
@@ -191,16 +191,19 @@ def _thresholds(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Fi
     axes.legend(frameon=False)
 
 
-def _label(unit: str) -> str:
+def describe_unit(unit: str) -> str:
+    """Write a unit of distances out."""
     return {"degrees": "angle in degrees", "times noise": "distance, in times the noise"}.get(unit, unit)
 
 
-def _shortened(clients: Sequence[int]) -> str:
+def shortened(clients: Sequence[int]) -> str:
+    """Write the first clients, and the last."""
     shown = [str(client) for client in clients[:8]]
     return " ".join(shown) + (f" … {clients[-1]}" if len(clients) > 8 else "")
 
 
-def _shares(groups: Sequence[int]) -> str:
+def shares(groups: Sequence[int]) -> str:
+    """Write which groups there are, with how many clients each has."""
     values, counts = np.unique(groups, return_counts=True)
     return ", ".join(
         f"{value} ({count})" if len(values) > 1 else str(value) for value, count in zip(values, counts, strict=True)

@@ -15,6 +15,8 @@ from coterie.report.charts import Block, Chart, Code, Fact, Page, Section, Switc
 from coterie.report.figures import COLOURS
 
 NOT_MEASURED = "not measured"
+FOLDED = 12
+"""Code of more lines than this is shown when it is asked for."""
 
 
 def render(page: Page) -> str:
@@ -64,7 +66,11 @@ def _data(drawn: list[Chart]) -> str:
 
 
 def _paragraphs(texts: tuple[str, ...]) -> str:
-    return "".join("<p>" + re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)) + "</p>" for text in texts)
+    return "".join(f"<p>{_inline(text)}</p>" for text in texts)
+
+
+def _inline(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _facts(facts: tuple[Fact, ...]) -> str:
@@ -106,11 +112,15 @@ def _block(block: Block, drawn: list[Chart], names: count[int]) -> str:
 
 def _chart(chart: Chart, drawn: list[Chart]) -> str:
     head = f"<figcaption><h3>{escape(chart.title)}</h3></figcaption>" if chart.title else ""
-    note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
+    note = f'<p class="note">{_inline(chart.note)}</p>' if chart.note else ""
     if isinstance(chart, Table):
         return f'<figure class="block wide">{head}{_table(chart)}{note}</figure>\n'
     if isinstance(chart, Code):
-        return f'<figure class="block wide">{head}<pre tabindex="0">{escape(chart.text)}</pre>{note}</figure>\n'
+        text = f'<pre tabindex="0">{escape(chart.text)}</pre>'
+        lines = chart.text.count("\n") + 1
+        if lines > FOLDED:
+            text = f"<details><summary>Show the {lines} lines</summary>{text}</details>"
+        return f'<figure class="block wide">{head}{text}{note}</figure>\n'
     drawn.append(chart)
     numbers = as_table(chart)
     told = "" if numbers is None else f"<details><summary>The numbers, as a table</summary>{_table(numbers)}</details>"

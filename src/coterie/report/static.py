@@ -41,9 +41,9 @@ NAMED = 60
 
 def save(page: Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are no pictures."""
-    unknown = [kind for kind in formats if kind not in FORMATS]
-    if unknown:
-        raise CoterieError(f"pictures can't be written as '{unknown[0]}': use {', '.join(FORMATS)}")
+    check_formats(formats)
+    if folder.exists() and not folder.is_dir():
+        raise CoterieError(f"'{folder}' is a file: name a folder for the pictures")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [(variant, chart) for variant, chart in charts_of(page) if type(chart) in PAINTERS]
     written = []
@@ -54,6 +54,15 @@ def save(page: Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Pat
             figure.savefig(path, dpi=130, metadata={"Date": None} if kind == "svg" else None)
             written.append(path)
     return written
+
+
+def check_formats(formats: Sequence[str]) -> Sequence[str]:
+    """Return formats of pictures; refuse one that is not known, or none."""
+    unknown = [kind for kind in formats if kind not in FORMATS]
+    if unknown or not formats:
+        what = f"pictures can't be written as '{unknown[0]}'" if unknown else "say how pictures are to be written"
+        raise CoterieError(f"{what}: use {', '.join(FORMATS)}")
+    return formats
 
 
 def paint(chart: Chart) -> Figure:

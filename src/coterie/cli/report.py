@@ -1,0 +1,39 @@
+"""``coterie report``: a page to look at, and to send to a colleague."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", hidden=True)],
+    out: Annotated[Path, typer.Option(help="The file; report.html by default.", show_default=False)] = Path(
+        "report.html"
+    ),
+    figures: Annotated[Path | None, typer.Option(help="Also write every chart into this folder.")] = None,
+    formats: Annotated[
+        str, typer.Option(help="Of the charts in --figures; png,svg,pdf by default.", show_default=False)
+    ] = "png,svg,pdf",
+) -> None:
+    """Make one HTML file of runs: it needs no network, and opens by a double click.
+
+    PATH...: Run folders. With a run of 'solo' of the same data and seed among them, the page says who gains and loses.
+    """
+    from coterie.errors import CoterieError
+    from coterie.report.page import render
+    from coterie.report.pages import make_page
+    from coterie.report.static import check_formats, save
+
+    kinds = check_formats([kind.strip() for kind in formats.split(",") if kind.strip()])
+    if out.is_dir():
+        raise CoterieError(f"'{out}' is a folder: name a file, for instance --out {out / 'report.html'}")
+    page = make_page(paths)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(render(page), encoding="utf-8")
+    typer.echo(f"Page: {out}")
+    if figures is not None:
+        drawn = save(page, figures, kinds)
+        typer.echo(f"Figures: {len(drawn)} files in {figures}")

@@ -1,0 +1,224 @@
+"""Groups of clients on a page: proximities, tree, map, and who holds which labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.report.charts import (
+    Block,
+    HeatMap,
+    Point,
+    Scatter,
+    Section,
+    Switch,
+    Table,
+    classical_mds,
+    leaf_order,
+    tree_of,
+    values,
+)
+from coterie.report.groups import describe_unit, profile, shares, shortened
+from coterie.report.runs import Run
+
+Ints = npt.NDArray[np.int64]
+
+
+def groups_section(run: Run, alone: bool) -> Section | None:
+    """Show the groups of a run, if it has any; `alone`: it is the only one on the page."""
+    if run.result is None or not run.groups:
+        return None
+    blocks: list[Block] = [_table(run), *_proximities(run)]
+    counts = run.views.get("label_counts")
+    if counts is not None:
+        blocks.append(_profiles(run, counts))
+    blocks += _memberships(run)
+    texts = []
+    if "proximity" not in run.views:
+        texts.append(
+            "No proximities of clients are known: the method forms groups without them, or they were not kept."
+        )
+    else:
+        left = len([group for group in run.groups if group is not None]) - len(run.views["grouped"])
+        if left > 0:
+            texts.append(
+                f"Proximities, tree and map are of the {len(run.views['grouped'])} clients that formed the groups; "
+                f"{left} that were placed later are not on them."
+            )
+    return Section(heading="Groups" if alone else f"Groups of {run.name}", text=tuple(texts), blocks=tuple(blocks))
+
+
+def _groups(run: Run) -> list[int]:
+    return sorted({group for group in run.groups or [] if group is not None})
+
+
+def _members(run: Run, group: int | None) -> list[int]:
+    return [client for client, its in enumerate(run.groups or []) if its == group]
+
+
+def _table(run: Run) -> Table:
+    counts, truth = run.views.get("label_counts"), run.true_groups
+    rows: list[tuple[str | float | None, ...]] = []
+    for group in [*_groups(run), None]:
+        who = _members(run, group)
+        if not who:
+            continue
+        means: list[float | None] = []
+        for protocol in ("L", "C"):
+            each = run.per_client(protocol)
+            known = [n for client in who if client < len(each) and (n := each[client]) is not None]
+            means.append(sum(known) / len(known) if known else None)
+        held: list[str | float] = []
+        if counts is not None:
+            held = [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
+        rows.append(
+            (
+                "none" if group is None else str(group),
+                len(who),
+                shortened(who),
+                *held,
+                *([] if truth is None else [shares([truth[client] for client in who])]),
+                *means,
+            )
+        )
+    return Table(
+        title="Groups",
+        columns=(
+            *("group", "clients", "who"),
+            *([] if counts is None else ["samples", "labels of their samples"]),
+            *([] if truth is None else ["true groups (clients)"]),
+            *("L (%)", "C (%)"),
+        ),
+        rows=tuple(rows),
+        note="L and C: mean over the group's clients that were there before training ended.",
+    )
+
+
+def _proximities(run: Run) -> list[Block]:
+    """Show what clients were grouped by, where it was kept."""
+    if "proximity" not in run.views:
+        return []
+    who, labels = run.views["grouped"].tolist(), run.views["labels"].tolist()
+    proximity = run.views["proximity"].astype(np.float64)
+    names = tuple(str(client) for client in who)
+    grouping = (run.result or {}).get("grouping") or {}
+    unit = describe_unit(grouping.get("unit") or "distance")
+    tree = run.views["tree"]
+    order = leaf_order(tree) if len(tree) == len(who) - 1 else sorted(range(len(who)), key=lambda i: labels[i])
+    blocks: list[Block] = [
+        HeatMap(
+            title="Proximity of clients",
+            rows=tuple(names[i] for i in order),
+            columns=tuple(names[i] for i in order),
+            values=tuple(values(proximity[i][order]) for i in order),
+            unit=unit,
+            row_label="client",
+            column_label="client",
+            groups=tuple(labels[i] for i in order),
+            note="In the order of the tree: neighbours are alike. Frames are groups; dark is near.",
+        )
+    ]
+    if len(tree) and len(tree) == len(who) - 1:
+        blocks.append(
+            tree_of(
+                tree,
+                names,
+                labels,
+                title="Tree of merges",
+                unit=unit,
+                cut=grouping.get("threshold"),
+                note=f"Merges below the cut were made. {grouping.get('reason') or ''}".strip(),
+            )
+        )
+    return [*blocks, _map(run, who, labels, proximity)]
+
+
+def _map(run: Run, who: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
+    """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
+    places = classical_mds(proximity - np.diag(np.diag(proximity)))
+
+    def drawn(groups: Sequence[int], what: str) -> Scatter:
+        known = sorted(set(groups))
+        return Scatter(
+            title=f"Map of clients, {what}",
+            map=True,
+            points=tuple(
+                Point(name=str(client), x=float(place[0]), y=float(place[1]), group=known.index(group))
+                for client, place, group in zip(who, places, groups, strict=True)
+            ),
+            groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in known),
+            note="Numbers are clients. Distances are near the proximities (classical scaling); the axes mean nothing.",
+        )
+
+    found = drawn(labels, "groups found")
+    if run.true_groups is None:
+        return found
+    true = drawn([run.true_groups[client] for client in who], "true groups")
+    return Switch(label="Colours", variants=(("groups found", found), ("true groups", true)))
+
+
+def _profiles(run: Run, counts: Ints) -> HeatMap:
+    groups = _groups(run)
+    sums = [counts[_members(run, group)].sum(axis=0) for group in groups]
+    return HeatMap(
+        title="Labels of each group",
+        rows=tuple(f"group {group}" for group in groups),
+        columns=tuple(str(label) for label in range(counts.shape[1])),
+        values=tuple(values(100 * row / max(row.sum(), 1)) for row in sums),
+        unit="share of the group's samples (%)",
+        row_label="",
+        column_label="label",
+        digits=1,
+        note="Training samples; known in a simulation only.",
+    )
+
+
+def _memberships(run: Run) -> list[Block]:
+    """Show shares of clients in several groups, where a method has them."""
+    found = (run.result or {}).get("memberships")
+    soft = [m for m in found or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
+    if not found or not soft:
+        return []
+    who = [client for client, m in enumerate(found) if m]
+    return [
+        HeatMap(
+            title="Shares of clients in groups",
+            rows=tuple(f"group {group}" for group in range(len(soft[0]))),
+            columns=tuple(str(client) for client in who),
+            values=tuple(values(found[client][group] for client in who) for group in range(len(soft[0]))),
+            unit="share",
+            column_label="client",
+            limits=(0, 1),
+        )
+    ]
+
+
+def labels_section(runs: Sequence[Run]) -> Section | None:
+    """Show which client holds which labels, once for runs that have the same."""
+    shown: list[tuple[Run, Ints]] = []
+    for run in runs:
+        counts = run.views.get("label_counts")
+        if counts is not None and not any(np.array_equal(counts, other) for _, other in shown):
+            shown.append((run, counts))
+    blocks = []
+    for run, counts in shown:
+        groups = run.groups or run.true_groups
+        order = sorted(
+            range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c) if groups else (False, 0, c)
+        )
+        blocks.append(
+            HeatMap(
+                title="Labels of each client" + (f" ({run.name})" if len(shown) > 1 else ""),
+                rows=tuple(str(label) for label in range(counts.shape[1])),
+                columns=tuple(str(client) for client in order),
+                values=tuple(values(counts[order, label]) for label in range(counts.shape[1])),
+                unit="training samples",
+                row_label="label",
+                column_label="client" + (", in order of groups" if groups else ""),
+                digits=0,
+                note="Known in a simulation only.",
+            )
+        )
+    return Section(heading="Who holds what", blocks=tuple(blocks)) if blocks else None
