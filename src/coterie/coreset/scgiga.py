@@ -30,7 +30,7 @@ NEAR = 1e-3
 """A residual shorter than this is computed from y itself: √(1 − cos²) would be mostly rounding."""
 SMALL = 1e-6
 BLOCK = 16384
-LOOKED_AT = 32
+LOOKED_AT = 16
 """Where lengths are estimated, so many of the best nodes are measured before one is chosen."""
 
 
