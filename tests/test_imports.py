@@ -25,6 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"messages", "clustering"},
     "experiment": {"messages", "similarity", "clustering", "models", "data", "training", "client", "federation"}
     | {"algorithms", "engine", "report", "native"},
+    "reproduce": {"messages", "similarity", "clustering", "models", "data", "training", "client", "federation"}
+    | {"algorithms", "experiment", "report", "coreset"},
 }
 
 

@@ -1,0 +1,146 @@
+"""``coterie reproduce``: list the papers' tables and figures, or make one again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from coterie.reproduce.catalogue import Catalogue, Reproducible
+
+Format = Literal["text", "markdown", "md", "csv", "latex"]
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    rounds_scale: Annotated[
+        float, typer.Option("--rounds-scale", help="Run only so much of the published rounds.", metavar="X")
+    ] = 1.0,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="By default as many as published.", metavar="0,1,2")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option("--datasets", help="Only these data sets of the table.", metavar="NAME,NAME")
+    ] = None,
+    algorithms: Annotated[
+        str | None, typer.Option("--algorithms", help="Only these methods of the table.", metavar="NAME,NAME")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of all reproductions [runs/reproduce].", metavar="FOLDER")
+    ] = None,
+    format: Annotated[Format, typer.Option("--format", help="Of the table that is printed.")] = "text",
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
+    catalogue: Annotated[
+        Path | None, typer.Option("--catalogue", help="A catalogue of your own, a TOML file.", metavar="FILE")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """List the papers' tables and figures, or make one again, with the published numbers beside ours.
+
+    NAME: A table or figure, for instance pacfl-table2; without it, all are listed.
+
+    The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
+    """
+    from coterie.cli.board import make_watcher
+    from coterie.cli.running import going_on
+    from coterie.experiment.design import parse_seeds
+    from coterie.reproduce.reproducing import FILE, PLACE, the_catalogue, the_one
+    from coterie.reproduce.reproducing import reproduce as make
+
+    if name is None:
+        typer.echo(listing(the_catalogue(catalogue)))
+        return
+    some = {"datasets": _names(datasets), "algorithms": _names(algorithms)}
+    given = None if seeds is None else parse_seeds(seeds)
+    if dry_run:
+        typer.echo(plan(the_one(name, catalogue), rounds_scale, given, **some))
+        return
+    with going_on():
+        made = make(
+            name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, watcher=make_watcher(quiet),
+            book=catalogue, **some,
+        )  # fmt: skip
+    if quiet:
+        return
+    typer.echo(made.render(format), nl=False)
+    if format == "text":
+        typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
+
+
+def listing(known: Catalogue) -> str:
+    """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
+    from coterie.reproduce.estimate import minutes, told
+
+    width = max(map(len, known))
+    lines: list[str] = []
+    source = ""
+    for name, one in known.items():
+        if one.book.source != source:
+            source = one.book.source
+            lines += ["", source] if lines else [source]
+        entry = one.entry
+        if entry.kind == "cannot":
+            lines.append(f"  {name:<{width}}  cannot be reproduced: {entry.title}: {entry.reason}")
+            continue
+        if entry.kind == "example":
+            lines.append(f"  {name:<{width}}  '{entry.reason}' makes it: {entry.title}")
+            continue
+        if entry.same_as:
+            lines.append(f"  {name:<{width}}  the same as {entry.same_as}: {entry.title}")
+            continue
+        also = f" [also {', '.join(entry.also)}]" if entry.also else ""
+        lines.append(
+            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one)):>8}  {_data(one)}\n"
+            f"  {'':<{width}}  {entry.title}{also}"
+        )
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Times are rough, at full length on this machine's cores. 'coterie reproduce NAME' makes one; --dry-run "
+            "says what would run;\n--rounds-scale, --seeds, --datasets and --algorithms shorten it. "
+            "(-) marks data that are not here: 'coterie data get NAME'.",
+        ]
+    )
+
+
+def plan(
+    one: Reproducible,
+    rounds_scale: float,
+    seeds: list[int] | None,
+    datasets: list[str] | None,
+    algorithms: list[str] | None,
+) -> str:
+    """Say what would run."""
+    from coterie.reproduce.estimate import TRAINS, minutes, told
+    from coterie.reproduce.trained import run_path
+    from coterie.reproduce.wish import Wish
+
+    wish = Wish.of(rounds_scale, seeds, datasets, algorithms)
+    wish.check(one)
+    cells = wish.cells(one)
+    runs = {run_path(Path(), wish.scaled(cell.settings), 0) for cell in cells} if one.entry.kind in TRAINS else set()
+    many = len(runs) * len(wish.seeds_of(one))
+    numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
+    return (
+        f"{one.name}: {one.entry.title}\n  {numbers}, of {len(list(one.cells()))} numbers in all\n"
+        f"  time for all of it: about {told(minutes(one, wish))} on this machine's cores\n  data: {_data(one)}"
+    )
+
+
+def _data(one: Reproducible) -> str:
+    """Name the data sets; those that are not here are marked."""
+    from coterie.reproduce.wish import not_here
+
+    named = dict.fromkeys(
+        [*one.all_needs(), *(str(c.options["dataset"]) for c in one.columns() if "dataset" in c.options)]
+    )
+    absent = not_here(named)
+    return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

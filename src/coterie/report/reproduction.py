@@ -1,0 +1,268 @@
+"""A published table beside ours: for the terminal, Markdown, CSV and LaTeX, as JSON, and as pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from coterie.report.charts import Block, Chart, Page, Section, plain
+from coterie.report.comparison import _aligned, _tex
+from coterie.report.statistics import Spread
+
+Format = Literal["text", "markdown", "md", "csv", "latex"]
+SUFFIXES: dict[Format, str] = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
+PROTOCOLS = {
+    "L": "each client's own model after its last training",
+    "C": "the model that it would receive now",
+    "G": "the server's model on the whole test set",
+    "+": "the final model fine-tuned once by every client",
+    "W max": "right answers over all clients' samples, best round",
+}
+GRADES = {
+    "A": "A: a target",
+    "B": "B: for the trend only, as a setting is not published",
+    "C": "C: not a target (from another study, a copy, a bug, or inconsistent)",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One published number, and ours."""
+
+    column: str
+    row: str
+    quantity: str
+    """What was measured: a protocol, or in words."""
+    published: str
+    """As printed; empty if nothing was."""
+    paper: float | None
+    paper_spread: float | None
+    ours: Spread | None
+    """Over seeds; None if it was not measured, or is not defined."""
+    beside: Mapping[str, Spread | None] = field(default_factory=dict)
+    """Other protocols, and what else was seen."""
+    grade: str = "A"
+    notes: tuple[str, ...] = ()
+    why: str = ""
+    """Why there is no number of ours."""
+    reached: int | None = None
+    """Of a target: so many of the seeds that were tried reached it."""
+    tried: int = 0
+    digits: int = 2
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure that was reproduced."""
+
+    name: str
+    title: str
+    source: str
+    version: str
+    kind: str
+    unit: str
+    seeds: tuple[int, ...]
+    lines: tuple[Line, ...]
+    shortened: tuple[str, ...] = ()
+    """How it is less than the published one; empty: it is not."""
+    skipped: tuple[str, ...] = ()
+    """What was left out for want of data, and how to get them."""
+    headline: str = ""
+    note: str = ""
+    remarks: tuple[str, ...] = ()
+    """What is seen in our numbers."""
+    failed: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    command: str = ""
+    wide: bool = False
+    """Whether rows and columns are shown as printed, a cell holding ours and the paper's."""
+    rows_are: str = "method"
+    runs: tuple[str, ...] = ()
+    """The folders of the runs behind it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("lines", "charts")}
+        lines = [{**asdict(line), "difference": line.difference} for line in self.lines]
+        return {"what": "reproduction", **own, "lines": lines, "charts": [plain(chart) for chart in self.charts]}
+
+    def page(self) -> Page:
+        """Return the charts as a page."""
+        blocks: tuple[Block, ...] = self.charts
+        return Page(title=f"{self.name}: {self.title}", summary=self._facts(), sections=(
+            Section(heading=self.title, blocks=blocks),
+        ))  # fmt: skip
+
+    def draw(self, folder: Path) -> list[Path]:
+        """Draw the charts into a folder, as PNG and SVG."""
+        if not self.charts:
+            return []
+        from coterie.report.static import save
+
+        return save(self.page(), folder, ("png", "svg"))
+
+    def render(self, format: Format) -> str:
+        """Return it in a format by name."""
+        how = {"text": self.text, "markdown": self.markdown, "md": self.markdown, "csv": self.csv, "latex": self.latex}
+        return how[format]()
+
+    def text(self) -> str:
+        """Return it for a terminal."""
+        grids = [f"{head}\n\n{_aligned(grid)}" if head else _aligned(grid) for head, grid in self._grids()]
+        facts = "\n".join(textwrap.fill(line, 110) for line in self._facts())
+        ends = "\n".join(textwrap.fill(line, 110) for line in self._ends())
+        return "\n\n".join(part for part in (facts, *grids, ends) if part) + "\n"
+
+    def markdown(self) -> str:
+        """Return it as Markdown."""
+        title, *facts = self._facts()
+        parts = [f"### {title}", *facts]
+        for head, (first, *body) in self._grids():
+            rule = ["---", *["---:"] * (len(first) - 1)]
+            lines = [[cell.replace("|", "\\|") for cell in line] for line in (first, rule, *body)]
+            parts += [f"**{head}**"] if head else []
+            parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        return "\n\n".join([*parts, *self._ends()]) + "\n"
+
+    def latex(self) -> str:
+        """Return it as LaTeX, for the package booktabs."""
+        remarks = "\n".join(f"% {line}" for line in (*self._facts(), *self._ends(), "Needs \\usepackage{booktabs}."))
+        tables = []
+        for head, grid in self._grids():
+            first, *body = [" & ".join(map(_tex, line)) + r" \\" for line in grid]
+            columns = "l" + "r" * (len(grid[0]) - 1)
+            begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+            lines = [begin, r"\toprule", first, r"\midrule", *body, r"\bottomrule", end]
+            tables.append("\n".join([f"% {head}", *lines] if head else lines))
+        return "\n\n".join([remarks, *tables]) + "\n"
+
+    def csv(self) -> str:
+        """Return a line per number, nothing where there is none; notes stand in the last column."""
+        beside = list(dict.fromkeys(key for line in self.lines for key in line.beside))
+        head = ["name", "column", "row", "quantity", "published", "paper", "paper_std", "ours", "ours_std", "seeds"]
+        head += ["difference", *beside, "grade", "shortened", "notes"]
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head)
+        for line in self.lines:
+            ours = line.ours
+            writer.writerow(
+                [self.name, line.column, line.row, line.quantity, line.published, line.paper, line.paper_spread]
+                + [ours and ours.mean, ours and ours.std, ours.n if ours else 0, line.difference]
+                + [found.mean if (found := line.beside.get(key)) else None for key in beside]
+                + [line.grade, "; ".join(self.shortened), "; ".join((*line.notes, *filter(None, [line.why])))]
+            )
+        return file.getvalue()
+
+    def _facts(self) -> tuple[str, ...]:
+        """What stands above the table."""
+        seeds = f"Seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}." if self.seeds else ""
+        said = [
+            f"{self.name}: {self.title}",
+            f"{self.source} (catalogue {self.version}).",
+            f"SHORTENED: {'; '.join(self.shortened)}. Not comparable with the published numbers."
+            * bool(self.shortened),
+            f"Published: {self.headline}." * bool(self.headline),
+            seeds if any(line.ours for line in self.lines) else "",
+        ]
+        return tuple(line for line in said if line)
+
+    def _ends(self) -> list[str]:
+        """What stands below the table."""
+        notes = self._notes()
+        grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade for line in self.lines)]
+        used = {line.quantity.removeprefix("newcomers ") for line in self.lines}
+        used |= {key for line in self.lines for key in line.beside}
+        protocols = [f"{name}: {what}" for name, what in PROTOCOLS.items() if name in used]
+        lines = [f"[{number}] {note}." for note, number in notes.items()]
+        lines += [*self.remarks]
+        lines += [_sentence(self.note)] * bool(self.note)
+        lines += [f"{'; '.join(protocols)}."] * bool(protocols)
+        lines += [f"{'; '.join(grades)}."] * (bool(grades) and any(line.published for line in self.lines))
+        lines += [f"Skipped: {text}." for text in self.skipped]
+        return lines + [f"Failed: {text}" for text in self.failed]
+
+    def _notes(self) -> dict[str, int]:
+        """Number the notes of all lines."""
+        texts = dict.fromkeys(note for line in self.lines for note in line.notes)
+        return {text: number for number, text in enumerate(texts, 1)}
+
+    def _grids(self) -> list[tuple[str, list[list[str]]]]:
+        if not self.lines:
+            return []
+        if self.wide:
+            return [("", self._wide())]
+        columns = dict.fromkeys(line.column for line in self.lines)
+        return [(column, self._grid([line for line in self.lines if line.column == column])) for column in columns]
+
+    def _grid(self, lines: Sequence[Line]) -> list[list[str]]:
+        """Return a table of one column: a line per row."""
+        notes = self._notes()
+        beside = [key for key in dict.fromkeys(k for line in lines for k in line.beside) if _any(lines, key)]
+        grid = [[self.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", "notes"]]
+        for line in lines:
+            grid.append(
+                [line.row, line.quantity, line.published or "–", _ours(line), _signed(line.difference, line.digits)]
+                + [_number(line.beside.get(key), line.digits) for key in beside]
+                + [line.grade if line.published else "–", ", ".join(str(notes[note]) for note in line.notes)]
+            )
+        return _filled(grid)
+
+    def _wide(self) -> list[list[str]]:
+        """Return the table as it is printed: ours, and the paper's in brackets."""
+        columns = list(dict.fromkeys(line.column for line in self.lines))
+        rows = dict.fromkeys(line.row for line in self.lines)
+        known = {(line.row, line.column): line for line in self.lines}
+        grid = [[f"{self.rows_are}: ours (paper)", *columns]]
+        for row in rows:
+            found = [known.get((row, column)) for column in columns]
+            grid.append([row, *("" if line is None else _both(line, self._notes()) for line in found)])
+        return grid
+
+
+def _any(lines: Sequence[Line], key: str) -> bool:
+    return any(line.beside.get(key) is not None for line in lines)
+
+
+def _filled(grid: list[list[str]]) -> list[list[str]]:
+    """Leave out columns without any content, but for those that a reader looks for."""
+    kept = [c for c, head in enumerate(grid[0]) if head not in ("notes",) or any(line[c] for line in grid[1:])]
+    return [[line[c] for c in kept] for line in grid]
+
+
+def _both(line: Line, notes: Mapping[str, int]) -> str:
+    marks = "".join(f" [{notes[note]}]" for note in line.notes)
+    return _ours(line) + (f" ({line.published})" if line.published else "") + marks
+
+
+def _ours(line: Line) -> str:
+    if line.why:
+        return line.why if len(line.why) < 16 else "failed"
+    if line.ours is None:
+        return "--" if line.reached == 0 else "–"
+    some = "" if line.reached is None else f" ({line.reached} of {line.tried} seeds)" * (line.reached < line.tried)
+    return _number(line.ours, line.digits) + some
+
+
+def _number(found: Spread | None, digits: int) -> str:
+    if found is None:
+        return "–"
+    return f"{found.mean:.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
+
+
+def _signed(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:+.{digits}f}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,151 @@
+"""Reproducing a table or figure: run or compute it, put the published numbers beside it, and write it down."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from coterie.errors import CoterieError
+from coterie.experiment.trials import Unwatched, Watcher
+from coterie.federation.checkpoint import write_whole
+from coterie.report.reproduction import SUFFIXES, Reproduction
+from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
+from coterie.reproduce.computed import KINDS as COMPUTED
+from coterie.reproduce.computed import WIDE
+from coterie.reproduce.trained import KINDS as TRAINED
+from coterie.reproduce.trained import Setting, train
+from coterie.reproduce.wish import Wish, how_to_get, missing, not_here
+
+PLACE = Path("runs/reproduce")
+FILE = "reproduction.json"
+
+
+def reproduce(
+    name: str,
+    *,
+    rounds_scale: float = 1.0,
+    seeds: Iterable[int] | None = None,
+    datasets: Iterable[str] | None = None,
+    algorithms: Iterable[str] | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    watcher: Watcher | None = None,
+    book: str | Path | None = None,
+) -> Reproduction:
+    """Run or compute a table or figure of the catalogue, and return the published numbers with ours beside them.
+
+    Runs are kept in `out`/runs and shared by all tables that are made there; finished ones are not run again. What was
+    found is written into `out`/NAME. `book` is a catalogue of one's own, a TOML file.
+
+    >>> found = reproduce("sub-fedavg-costs", out=str(getfixture("tmp_path")))
+    >>> found.lines[0].published, round(found.lines[0].ours.mean, 2)
+    ('2.48', 2.48)
+    """
+    wish = Wish.of(rounds_scale, seeds, datasets, algorithms)
+    if jobs is not None and jobs < 1:
+        raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
+    one = the_one(name, book)
+    wish.check(one)
+    skipped = _missing(one, wish)
+    place = checked_place(Path(out or PLACE))
+    setting = Setting(wish, place, watcher or Unwatched(), jobs)
+    try:
+        found = train(one, setting) if one.entry.kind in TRAINED else COMPUTED[one.entry.kind](one, setting)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the same command goes on; finished runs are not run again") from None
+    entry = one.entry
+    made = Reproduction(
+        name=one.name,
+        title=entry.title,
+        source=one.book.source,
+        version=one.version,
+        kind=entry.kind,
+        unit=entry.unit,
+        seeds=wish.seeds_of(one) if entry.kind not in ("costs", "sizes", "flops", "pacing", "proximity") else (),
+        lines=tuple(found.lines),
+        shortened=tuple(wish.shortened(one)) if entry.kind in (*TRAINED, "layers") else (),
+        skipped=(*skipped, *wish.narrowed()),
+        headline=entry.headline,
+        note=entry.note,
+        remarks=tuple(found.remarks),
+        failed=tuple(found.failed),
+        charts=tuple(found.charts),
+        command=command(one.name, wish, out, book),
+        wide=entry.kind in WIDE or entry.kind == "statistics",
+        rows_are="row" if entry.kind in COMPUTED else "setting" if entry.kind == "sweep" else "method",
+        runs=tuple(found.runs),
+    )
+    save(made, place / one.name)
+    return made
+
+
+def the_one(name: str, book: str | Path | None = None) -> Reproducible:
+    """Find a table or figure that can be reproduced."""
+    known = the_catalogue(book)
+    one = known.resolved(name)
+    if one.entry.kind == "cannot":
+        raise CoterieError(f"{one.name} cannot be reproduced: {one.entry.reason}")
+    if one.entry.kind == "example":
+        raise CoterieError(f"{one.name} is made by an example, not by this command: {one.entry.reason}")
+    if one.entry.kind not in (*TRAINED, *COMPUTED):
+        kinds = ", ".join((*TRAINED, *COMPUTED))
+        raise CoterieError(f"{one.name} is of unknown kind '{one.entry.kind}': there are {kinds}")
+    return one
+
+
+def the_catalogue(book: str | Path | None = None) -> Catalogue:
+    """Return the catalogue that comes with Coterie, or one's own."""
+    return catalogue() if book is None else read_own(Path(book))
+
+
+def _missing(one: Reproducible, wish: Wish) -> list[str]:
+    """Say what is left out for want of data; refuse if nothing would be left."""
+    wanted = [column for column in one.columns() if wish.wants(one, column)]
+    absent = {column.label: missing(one, column) for column in wanted}
+    lost = dict.fromkeys(name for names in absent.values() for name in names)
+    named = [column for column in wanted if column.data or column.options.get("dataset")]
+    if not named:
+        lost |= dict.fromkeys(not_here(one.entry.needs))
+        if lost:
+            raise CoterieError(f"{one.name} needs data: {how_to_get(list(lost))}")
+        return []
+    if wanted and all(absent.values()):
+        raise CoterieError(f"none of the data of {one.name} are here: {how_to_get(list(lost))}")
+    return [f"{label}: {how_to_get(names)}" for label, names in absent.items() if names]
+
+
+def checked_place(path: Path) -> Path:
+    """Make the folder of all reproductions, if it is not there."""
+    if path.exists() and not path.is_dir():
+        raise CoterieError(f"'{path}' is a file: choose another --out")
+    if (path / "config.toml").exists() or (path / "comparison.toml").exists():
+        raise CoterieError(f"'{path}' holds a run or a comparison: choose another --out")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
+    return path
+
+
+def save(made: Reproduction, folder: Path) -> None:
+    """Write numbers, tables and pictures into a folder; pictures of an earlier time go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
+        old.unlink()
+    write_whole(folder / FILE, (json.dumps(made.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+    for format, suffix in SUFFIXES.items():
+        write_whole(folder / f"table.{suffix}", made.render(format).encode())
+    made.draw(folder)
+
+
+def command(name: str, wish: Wish, out: str | Path | None, book: str | Path | None) -> str:
+    """Return the command that makes it again."""
+    parts = ["coterie", "reproduce", name]
+    parts += ["--rounds-scale", f"{wish.rounds_scale:g}"] * (wish.rounds_scale < 1)
+    for flag, given in (("--seeds", wish.seeds), ("--datasets", wish.datasets), ("--algorithms", wish.algorithms)):
+        parts += [flag, ",".join(map(str, given))] if given is not None else []
+    parts += ["--out", str(out)] if out else []
+    parts += ["--catalogue", str(book)] if book else []
+    return shlex.join(parts)

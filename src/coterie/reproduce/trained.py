@@ -1,0 +1,283 @@
+"""Tables and figures that need runs: which, and what is read from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.experiment.config import Config, make_config
+from coterie.experiment.design import slug
+from coterie.experiment.result import Result
+from coterie.experiment.trials import Trial, Watcher, ended, run_trials
+from coterie.report.charts import Bars, Chart, Lines, Series, values
+from coterie.report.reproduction import Line
+from coterie.report.statistics import Spread, spread
+from coterie.reproduce.catalogue import Cell, Reproducible, Tables
+from coterie.reproduce.quantities import KEYS, beside, is_target, over_seeds
+from coterie.reproduce.wish import Wish
+
+DIGITS = {"rounds": 0, "megabits": 2, "%": 2}
+ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean training loss"}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a kind of table comes to."""
+
+    lines: Sequence[Line]
+    charts: Sequence[Chart] = ()
+    remarks: Sequence[str] = ()
+    failed: Sequence[str] = ()
+    runs: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a table is made: a folder that holds the runs of all tables, and who listens."""
+
+    wish: Wish
+    place: Path
+    watcher: Watcher
+    jobs: int | None = None
+
+
+Results = Mapping[str, list[Result]]
+"""By cell, over seeds; see `key_of`."""
+
+
+def train(one: Reproducible, setting: Setting) -> Findings:
+    """Make the runs of a table, and read its numbers from them."""
+    cells = setting.wish.cells(one)
+    results, failed = make_runs(one, cells, setting)
+    lines = [_line(one, cell, results[key_of(cell)], failed.get(key_of(cell), "")) for cell in cells]
+    charts = CHARTS.get(one.entry.kind, _compared)(one, cells, lines, results)
+    told = [f"{cell.column}, {cell.label}: {failed[key_of(cell)]}" for cell in cells if key_of(cell) in failed]
+    folders = [str(run.folder) for runs in results.values() for run in runs]
+    return Findings(lines, list(charts), failed=list(dict.fromkeys(told)), runs=list(dict.fromkeys(folders)))
+
+
+def key_of(cell: Cell) -> str:
+    """Return what tells cells apart."""
+    return f"{cell.column}/{cell.row}"
+
+
+def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tuple[Results, dict[str, str]]:
+    """Make the runs of cells that were not made before, and return results and failures by cell."""
+    seeds, owners = setting.wish.seeds_of(one), dict[Path, list[str]]()
+    trials: dict[Path, Trial] = {}
+    for cell in cells:
+        tables = setting.wish.scaled(cell.settings)
+        for seed in seeds:
+            path = run_path(setting.place, tables, seed)
+            owners.setdefault(path, []).append(key_of(cell))
+            if path not in trials:
+                trials[path] = Trial(f"{cell.column}, {cell.label}", _config(tables, seed, path))
+    waiting = [trial for trial in trials.values() if not trial.folder.finished]
+    failed: dict[str, str] = {}
+    if waiting:
+        cores = os.cpu_count() or 1
+        jobs = max(1, min(setting.jobs or cores, len(waiting)))
+        for trial in waiting:
+            trial.config.engine.workers = max(1, cores // jobs)
+        with ended(setting.watcher) as watcher:
+            watcher.begin(one.name, len(trials), len(trials) - len(waiting))
+            for trial, why in run_trials(waiting, jobs, watcher).items():
+                failed |= dict.fromkeys(owners[trial.folder.path], f"seed {trial.seed}: {why}")
+    results: dict[str, list[Result]] = {key_of(cell): [] for cell in cells}
+    for path, trial in trials.items():
+        if trial.folder.finished:
+            result = Result.load(path)
+            for owner in dict.fromkeys(owners[path]):
+                results[owner].append(result)
+    return results, failed
+
+
+def run_path(place: Path, tables: Tables, seed: int) -> Path:
+    """Return the folder of a run: tables with the same settings share it."""
+    own = {section: table for section, table in tables.items() if section != "engine"}
+    mark = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:10]
+    what = f"{tables.get('algorithm', {}).get('name', 'fedavg')}-{Path(str(tables['data']['name'])).stem}"
+    return place / "runs" / f"{slug(what)}-{mark}" / f"seed-{seed}"
+
+
+def _config(tables: Tables, seed: int, path: Path) -> Config:
+    config = make_config(tables)
+    config.run.seed, config.run.out = seed, str(path)
+    return config
+
+
+def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: str) -> Line:
+    published = cell.published
+    ours = over_seeds(results, cell.quantity, cell.options)
+    aims = is_target(cell.quantity)
+    return Line(
+        column=cell.column,
+        row=cell.label,
+        quantity=cell.quantity,
+        published="" if published is None else published.text,
+        paper=None if published is None else published.value,
+        paper_spread=None if published is None else published.spread,
+        ours=ours,
+        beside=_beside(one, results),
+        grade=cell.grade,
+        notes=cell.notes,
+        why="failed" if failed and not results else "",
+        reached=(ours.n if ours else 0) if aims and results else None,
+        tried=len(results),
+        digits=DIGITS.get(one.entry.unit, 3),
+    )
+
+
+def _beside(one: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:
+    kind = one.entry.kind
+    if kind == "newcomers":
+        return {f"newcomers {name}": over_seeds(results, f"newcomers {name}", {}) for name in ("L", "C")} | {
+            "groups": over_seeds(results, "groups", {})
+        }
+    if kind in ("statistics", "target"):
+        return {}
+    found = beside(results)
+    return {**found, "pruned": over_seeds(results, "pruned", {})} if kind == "pruning" else found
+
+
+# ------------------------------------------------------------------------------------------------------- pictures
+
+
+def _compared(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+    """Draw the paper's numbers and ours as bars, a chart per column."""
+    for column in dict.fromkeys(line.column for line in lines):
+        shown = [line for line in lines if line.column == column and (line.ours or line.paper is not None)]
+        if not shown:
+            continue
+        paper = _bars("paper", [line.paper for line in shown], [line.paper_spread for line in shown])
+        ours = _bars(
+            "ours",
+            [_mean(line.ours) for line in shown],
+            [None if line.ours is None else line.ours.std for line in shown],
+        )
+        yield Bars(
+            title=f"{one.entry.title}: {column}",
+            x_label="",
+            y_label=_axis(one, shown[0].quantity),
+            categories=tuple(line.row for line in shown),
+            series=tuple(s for s in (paper, ours) if any(y is not None for y in s.y)),
+        )
+
+
+def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+    """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or a line per series."""
+    vary = one.entry.vary
+    if vary is None:
+        yield from _compared(one, cells, lines, results)
+        return
+    pairs = list(zip(cells, lines, strict=True))
+    for column in dict.fromkeys(cell.column for cell in cells):
+        here = [(cell, line) for cell, line in pairs if cell.column == column]
+        title = f"{one.entry.title}: {column}"
+        if vary.series is None:
+            groups = [_mean(line.beside.get("groups")) for _, line in here]
+            yield Bars(
+                title=title,
+                x_label=vary.label,
+                y_label="groups",
+                categories=tuple(str(cell.x) for cell, _ in here),
+                series=(Series(name="groups", y=values(groups)),),
+                line=Series(name="accuracy", y=values(_mean(line.ours) for _, line in here)),
+                line_label=_axis(one, here[0][1].quantity),
+            )
+            continue
+        lines_of = [
+            Series(
+                name=f"{vary.series_label} = {value}",
+                x=values(cell.x for cell, _ in here if cell.series == value),
+                y=values(_mean(line.ours) for cell, line in here if cell.series == value),
+            )
+            for value in vary.series_values
+        ]
+        axis = _axis(one, here[0][1].quantity)
+        yield Lines(title=title, x_label=vary.label, y_label=axis, series=tuple(lines_of))
+
+
+def _curves(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+    """Draw accuracy, or what else is asked for, over rounds: a line per row, with the spread over seeds."""
+    upto = one.entry.options.get("upto")
+    for what in one.entry.options.get("series", ["accuracy"]):
+        for column in dict.fromkeys(cell.column for cell in cells):
+            here = [cell for cell in cells if cell.column == column]
+            series = [_curve(cell, results[key_of(cell)], what, upto, slot) for slot, cell in enumerate(here)]
+            label = ROW_NAMES.get(what, "accuracy (%)")
+            yield Lines(
+                title=f"{one.entry.title}: {column}" + (f", {what}" if what not in ("accuracy", "W") else ""),
+                x_label="round",
+                y_label=label,
+                series=tuple(s for s in series if s.y),
+            )
+
+
+def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, slot: int) -> Series:
+    """Return a line over rounds: the mean over seeds, and the band of its deviation."""
+    key = KEYS.get(cell.quantity, "L") if what == "accuracy" else what
+    key = {"W_max": "W", "plus": "L"}.get(key, key)
+    factor = 100.0 if key in ("L", "C", "G", "W") else 1.0
+    found: dict[int, list[float]] = {}
+    for result in results:
+        for row in result.history:
+            if row.get(key) is not None and (upto is None or row["round"] <= upto):
+                found.setdefault(row["round"], []).append(factor * row[key])
+    rounds = sorted(found)
+    spreads = [spread(found[round]) for round in rounds]
+    means, deviations = [s.mean if s else None for s in spreads], [(s.std or 0.0) if s else 0.0 for s in spreads]
+    many = len(results) > 1
+    return Series(
+        name=f"{cell.label} ({key})",
+        x=values(rounds),
+        y=values(means),
+        low=values(m and m - d for m, d in zip(means, deviations, strict=True)) if many else (),
+        high=values(m and m + d for m, d in zip(means, deviations, strict=True)) if many else (),
+        slot=slot,
+    )
+
+
+def _pruning(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+    """Draw clients' mean accuracy against the mean pruned share, over the rounds."""
+    for cell in cells:
+        rows = [row for result in results[key_of(cell)][:1] for row in result.history if row.get("pruned") is not None]
+        if rows:
+            yield Lines(
+                title=f"{one.entry.title}: {cell.column}",
+                x_label="weights pruned (%), mean over clients",
+                y_label="accuracy L (%)",
+                series=(
+                    Series(
+                        name=cell.label,
+                        x=values((row["pruned"] for row in rows), 100),
+                        y=values((row["L"] for row in rows), 100),
+                    ),
+                ),
+            )
+
+
+def _axis(one: Reproducible, quantity: str) -> str:
+    if one.entry.unit == "%":
+        return f"accuracy (%), {quantity}" if quantity in KEYS or quantity.startswith("newcomers") else quantity
+    return one.entry.unit or quantity
+
+
+def _bars(name: str, y: Sequence[float | None], spreads: Sequence[float | None]) -> Series:
+    low = [None if v is None else v - (d or 0) for v, d in zip(y, spreads, strict=True)]
+    high = [None if v is None else v + (d or 0) for v, d in zip(y, spreads, strict=True)]
+    known = any(spreads)
+    return Series(name=name, y=values(y), low=values(low) if known else (), high=values(high) if known else ())
+
+
+def _mean(found: Spread | None) -> float | None:
+    return None if found is None else found.mean
+
+
+CHARTS = {"sweep": _sweep, "curves": _curves, "pruning": _pruning}
+KINDS = ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning")
+"""All of them are runs; they differ in what is read from them and drawn."""

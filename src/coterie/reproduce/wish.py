@@ -1,0 +1,136 @@
+"""What a user asks for: which seeds, how long, which data sets and methods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from coterie.data.catalogue import CATALOGUE, advice, is_here
+from coterie.errors import CoterieError, suggestion
+from coterie.reproduce.catalogue import Cell, Column, Reproducible, Tables
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a table is narrowed; nothing given means as published."""
+
+    rounds_scale: float = 1.0
+    seeds: tuple[int, ...] | None = None
+    datasets: tuple[str, ...] | None = None
+    algorithms: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rounds_scale <= 1:
+            raise CoterieError(f"rounds scale {self.rounds_scale:g} is not valid: use a number above 0, up to 1")
+        if self.seeds is not None and (not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds)):
+            raise CoterieError(
+                f"seeds {','.join(map(str, self.seeds))} are not valid: use different whole numbers from 0, like 0,1,2"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        rounds_scale: float = 1.0,
+        seeds: Iterable[int] | None = None,
+        datasets: Iterable[str] | None = None,
+        algorithms: Iterable[str] | None = None,
+    ) -> Wish:
+        """Make one of lists."""
+        return cls(
+            rounds_scale,
+            None if seeds is None else tuple(seeds),
+            None if datasets is None else tuple(datasets),
+            None if algorithms is None else tuple(algorithms),
+        )
+
+    def check(self, one: Reproducible) -> None:
+        """Refuse data sets and methods that a table does not have."""
+        known = dict.fromkeys(name for column in one.columns() for name in names_of(one, column))
+        for name in self.datasets or ():
+            if name not in known:
+                raise CoterieError(f"{one.name} has no data set '{name}': {_hint(name, known)}")
+        methods = dict.fromkeys(name for cell in one.cells() for name in methods_of(cell))
+        for name in self.algorithms or ():
+            if name not in methods:
+                raise CoterieError(f"{one.name} has no method '{name}': {_hint(name, methods)}")
+
+    def wants(self, one: Reproducible, column: Column) -> bool:
+        """Whether a column is asked for."""
+        return self.datasets is None or bool(set(self.datasets) & set(names_of(one, column)))
+
+    def cells(self, one: Reproducible) -> list[Cell]:
+        """Return the cells that are asked for and whose data are here."""
+        columns = {column.label for column in one.columns() if self.wants(one, column) and not missing(one, column)}
+        methods = None if self.algorithms is None else set(self.algorithms)
+        return [
+            cell
+            for cell in one.cells()
+            if cell.column in columns and (methods is None or methods & set(methods_of(cell)))
+        ]
+
+    def seeds_of(self, one: Reproducible) -> tuple[int, ...]:
+        """Return the seeds that are asked for, or the table's."""
+        return one.entry.seeds if self.seeds is None else self.seeds
+
+    def shortened(self, one: Reproducible) -> list[str]:
+        """Say how what is asked for is less than what was published."""
+        said = []
+        if self.rounds_scale < 1:
+            said.append(f"{self.rounds_scale:g} of the published rounds (--rounds-scale)")
+        if self.seeds is not None and len(self.seeds) < len(one.entry.seeds):
+            plural = "s" if len(self.seeds) > 1 else ""
+            said.append(f"{len(self.seeds)} seed{plural} instead of {len(one.entry.seeds)} (--seeds)")
+        return said
+
+    def narrowed(self) -> list[str]:
+        """Say what was left out by wish."""
+        said = [f"only data {', '.join(self.datasets)}"] if self.datasets else []
+        return said + ([f"only methods {', '.join(self.algorithms)}"] if self.algorithms else [])
+
+    def scaled(self, settings: Tables) -> Tables:
+        """Return settings with fewer rounds; clients that train alone train for a part of their epochs, too."""
+        made = copy.deepcopy(settings)
+        training, algorithm = made.setdefault("training", {}), made.get("algorithm", {})
+        if self.rounds_scale < 1:
+            training["rounds"] = max(1, round(self.rounds_scale * training.get("rounds", 50)))
+            if algorithm.get("name") == "solo" and algorithm.get("epochs"):
+                algorithm["epochs"] = max(1, round(self.rounds_scale * algorithm["epochs"]))
+        return made
+
+
+def names_of(one: Reproducible, column: Column) -> list[str]:
+    """Return the names by which a user may ask for a column."""
+    data = column.options.get("dataset")
+    return list(dict.fromkeys(filter(None, [column.data, *one.needs(column), data, *([] if column.data else ["all"])])))
+
+
+def methods_of(cell: Cell) -> list[str]:
+    """Return the names by which a user may ask for a row: its key, the book's name, and the method's."""
+    own = str(cell.settings.get("algorithm", {}).get("name", "")) if cell.method else ""
+    return list(dict.fromkeys(name for name in (cell.row, cell.method or "", own) if name))
+
+
+def missing(one: Reproducible, column: Column) -> list[str]:
+    """Return the data sets that a column needs and that are not here."""
+    named = column.options.get("dataset")
+    return not_here([named] if named else one.needs(column))
+
+
+def not_here(names: Iterable[str]) -> list[str]:
+    """Return those of some data sets that are not here.
+
+    >>> not_here(["digits", "synthetic"])
+    []
+    """
+    return [name for name in names if name in CATALOGUE and not is_here(name)]
+
+
+def how_to_get(names: Sequence[str]) -> str:
+    """Say how to get data sets."""
+    return "; ".join(f"'{name}' is not here: {advice(name)}" for name in names)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    names = [one for one in known if one != "all"]
+    return suggestion(name, names) if names else "it has none to choose from"
