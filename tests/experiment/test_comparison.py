@@ -88,6 +88,7 @@ def test_a_comparison_is_its_runs(serial: coterie.Comparison) -> None:
     assert json.loads((serial.folder / "comparison.json").read_text()) == json.loads(json.dumps(serial.to_json()))
 
 
+@pytest.mark.slow
 def test_in_parallel_the_numbers_are_the_same(serial: coterie.Comparison, tmp_path: Path) -> None:
     watcher = Counting()
     parallel = small(out=tmp_path / "c", jobs=2, watcher=watcher)

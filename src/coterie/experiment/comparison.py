@@ -387,9 +387,10 @@ def _finished(trials: Iterable[Trial]) -> dict[Trial, Result]:
             continue
         changed = _changed(trial.config, folder.read_config())
         if changed:
+            more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(
-                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed)}): remove it to run it "
-                "again, or choose another --out"
+                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed[:3])}{more}): remove it "
+                "to run it again, or choose another --out"
             )
         if not folder.finished:
             continue
