@@ -136,6 +136,7 @@ def test_every_entry_describes_itself_and_its_options() -> None:
     assert [name for name in DATASETS if traits(name).divided] == [
         "digits-permuted",
         "digits-rotated",
+        "mix",
         "mix-4",
         "synthetic",
     ]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from partition_world import PROPERTY, Labels, mixed
 
 from coterie.data import FederatedData, check, default_clients, load, traits
+from coterie.data.mixing import clients_of_each, even, proportional
 from coterie.data.normalisation import PUBLISHED
-from coterie.data.sources.mix4 import _clients_of_each, _even, _proportional
+from coterie.data.sources.mix4 import SHARES
 from coterie.errors import CoterieError
 
 SOURCES = ["usps", "cifar10", "svhn", "fashion_mnist"]
@@ -203,14 +204,14 @@ def test_the_seed_alone_decides(folder: Callable[..., Path]) -> None:
 @PROPERTY
 @given(st.integers(4, 3000))
 def test_clients_are_divided_in_the_papers_proportions(clients: int) -> None:
-    numbers = np.array(_clients_of_each(clients))
+    numbers = np.array(clients_of_each("mix-4", clients, list(SHARES.values())))
     assert numbers.sum() == clients
     assert numbers.min() >= 1
     assert np.abs(numbers - clients * np.array([14, 32, 26, 28]) / 100).max() < 1
 
 
 def test_a_hundred_clients_are_divided_as_in_the_paper() -> None:
-    assert _clients_of_each(100) == [14, 32, 26, 28]
+    assert clients_of_each("mix-4", 100, list(SHARES.values())) == [14, 32, 26, 28]
     assert default_clients("mix-4") == 100
     assert traits("mix-4").divided
 
@@ -220,15 +221,15 @@ def test_a_hundred_clients_are_divided_as_in_the_paper() -> None:
 def test_shards_are_distinct_and_of_the_size_asked_for(clients: int, each: int, seed: int) -> None:
     sizes = [100, 90, 80, 75, 70, 70, 69, 68, 67, 66]
     y = mixed(sizes, seed % 10)
-    even = _even(y, clients, each, np.random.default_rng(seed))
-    proportional = _proportional(y, clients, each, np.random.default_rng(seed))
-    for parts in (even, proportional):
+    balanced = even(y, clients, each, np.random.default_rng(seed))
+    in_proportion = proportional(y, clients, each, np.random.default_rng(seed))
+    for parts in (balanced, in_proportion):
         held = np.concatenate(parts)
         assert len(set(held.tolist())) == len(held)
         assert [len(part) for part in parts] == [each] * clients
-    for part in even:
+    for part in balanced:
         assert np.ptp(np.bincount(y[part], minlength=10)) <= 1
-    for part in proportional:
+    for part in in_proportion:
         assert np.abs(np.bincount(y[part], minlength=10) - each * np.array(sizes) / sum(sizes)).max() < 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.dividing import divide
-from coterie.data.federated import FederatedData
+from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
 from coterie.data.readers.formats import Recognised, recognise
 from coterie.data.registries import DATASETS, PARTITIONS, Traits, traits
@@ -34,16 +34,20 @@ def load(
     partition_name, partition_options = partition or (None, {})
     check(name, options, partition_name, partition_options)
     clients = default_clients(name) if clients is None else clients
-    if name not in DATASETS:
-        dataset = _stored(name).read(options=options)
-    else:
-        source, values = DATASETS[name], DATASETS.validate(name, options)
-        if traits(name).divided:
-            data: FederatedData = source(clients, seed, **values)
-            return data
-        dataset = source(**values)
+    if name in DATASETS and traits(name).divided:
+        data: FederatedData = DATASETS[name](clients, seed, **DATASETS.validate(name, options))
+        return data
+    dataset = read_pooled(name, options)
     by = partition_name or default_partition(name)
     return divide(dataset, by, partition_options, clients, seed, surplus=surplus, exchangeable=exchangeable)
+
+
+def read_pooled(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
+    """Read a data set that does not come divided, by its name or the path of a file or folder."""
+    if name not in DATASETS:
+        return _stored(name).read(options=options or {})
+    dataset: Dataset = DATASETS[name](**DATASETS.validate(name, options or {}))
+    return dataset
 
 
 def check(
@@ -54,8 +58,10 @@ def check(
 ) -> None:
     """Raise a `CoterieError` unless `load` would accept these; no data are read, but files must be there."""
     if name in DATASETS:
-        DATASETS.validate(name, options or {})
+        values = DATASETS.validate(name, options or {})
         known = traits(name)
+        if known.made_of_option:
+            _check_parts(name, values[known.made_of_option].split("+"))
         for needed in known.made_of or (name,):
             file = traits(needed).file
             if file and needed in CATALOGUE:
@@ -69,6 +75,14 @@ def check(
         PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
+
+
+def _check_parts(name: str, parts: list[str]) -> None:
+    """Check data sets of which another is made, which may not come divided themselves."""
+    for part in parts:
+        if part in DATASETS and traits(part).divided:
+            raise CoterieError(f"data set '{name}' cannot be made of '{part}', which comes divided among clients")
+        check(part)
 
 
 def default_clients(name: str) -> int:

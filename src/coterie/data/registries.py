@@ -52,6 +52,8 @@ class Traits:
     """The file which it needs in the folder of data sets."""
     made_of: tuple[str, ...] = ()
     """The registered data sets which it is made of, and which must be there."""
+    made_of_option: str | None = None
+    """The option that names the data sets which it is made of, with + between them."""
 
 
 DATASETS: Registry[Callable[..., Any]] = Registry("data set", "coterie.data.sources", "coterie.datasets")
@@ -81,15 +83,20 @@ def dataset(
 
 
 def divided_dataset(
-    name: str, *, clients: int = Traits.clients, made_of: tuple[str, ...] = ()
+    name: str,
+    *,
+    clients: int = Traits.clients,
+    made_of: tuple[str, ...] = (),
+    made_of_option: str | None = None,
 ) -> Callable[[DividedSource], DividedSource]:
     """Register a function ``(clients, seed, *, options) -> FederatedData``: data that come divided already.
 
-    `clients` is the usual number of clients; `made_of` names other data sets that must be there.
+    `clients` is the usual number of clients; `made_of` names other data sets that must be there, `made_of_option` an
+    option that does.
     """
 
     def enter(source: DividedSource) -> DividedSource:
-        _TRAITS[source] = Traits(divided=True, clients=clients, made_of=made_of)
+        _TRAITS[source] = Traits(divided=True, clients=clients, made_of=made_of, made_of_option=made_of_option)
         DATASETS.register(name)(source)
         return source
 

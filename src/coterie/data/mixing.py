@@ -1,0 +1,264 @@
+"""Federations made of several image data sets: each client has samples of one of them, which is its true group.
+
+All images get one shape, that of the largest: smaller ones are padded with black, and grey ones are repeated in three
+channels if others have colours.
+
+Networks see images of grey and of colour normalised in two ways, if there are both. An image does not say which data
+set it is from, and an image to be classified later could not; but grey ones can be told from photographs by looking at
+them. One normalisation for all would be simpler, but networks learn more slowly with it: the photographs, which are not
+black for the most part, would come out with little contrast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.dividing import balanced, server_samples
+from coterie.data.federated import Array, FederatedData, Index, Normalisation, Normaliser, Samples
+from coterie.data.normalisation import measured
+from coterie.data.partitions.counting import cut, dealt
+from coterie.errors import CoterieError
+from coterie.streams import stream
+
+FEWEST = 10
+"""Samples that a client has at least."""
+_LEFT_OVER = 26
+"""One in so many samples of a data set is not given to clients: USPS still has enough for 14 times 500."""
+
+_SHORT = 0.02
+"""The share of their samples that clients may lack to have equally many of each class."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set to be mixed with others."""
+
+    name: str
+    train: Samples
+    test: Samples
+    classes: int
+    share: int
+    """Of the clients, in proportion to the others' shares."""
+    proportional: bool | None = None
+    """Whether clients have classes in its proportions, not equally many of each; None: if it has too few of some."""
+
+
+def mixture(
+    name: str,
+    sources: list[Source],
+    clients: int,
+    seed: int,
+    samples: int,
+    *,
+    shared_labels: bool = False,
+    shape: tuple[int, int, int] | None = None,
+    normaliser: Callable[[Array, Array, tuple[int, int]], Normaliser] | None = None,
+) -> FederatedData:
+    """Divide clients among data sets, and give each so many samples of its own.
+
+    If there are too few samples for so many clients, all get fewer. A client is tested on the whole test part of its
+    data set. The server's set is drawn from what the clients leave over. Labels are numbered on, or with
+    `shared_labels` mean the same in all. The `shape` of images is that of the largest unless it is given. The
+    normaliser is made by a function of the server's grey images, its others, and the size of the largest grey ones;
+    `measured_normaliser` by default. The sources are let go one by one: all of them together are large.
+    """
+    labels = [source.train.y for source in sources]
+    shares = [source.share for source in sources]
+    numbers = clients_of_each(name, clients, shares)
+    each = _samples_each(name, [len(y) for y in labels], clients, shares, samples)
+    parts = [
+        (proportional if _by_proportion(source, number * each) else even)(
+            source.train.y, number, each, stream(seed, "partition", i)
+        )
+        for i, (source, number) in enumerate(zip(sources, numbers, strict=True))
+    ]
+    counted = [0 if shared_labels else source.classes for source in sources]
+    offsets = np.cumsum([0, *counted[:-1]]).tolist()
+    for_server = _for_server(labels, offsets, parts, stream(seed, "server set"))
+    tested = _ranges([len(source.test) for source in sources])
+    classes = max(offset + source.classes for offset, source in zip(offsets, sources, strict=True))
+    names, grey = [source.name for source in sources], [source.train.x.shape[1] == 1 for source in sources]
+    largest = np.max([source.train.x.shape[1:] for source in sources], axis=0).tolist()
+    frame = np.max([s.train.x.shape[2:] if g else (0, 0) for s, g in zip(sources, grey, strict=True)], axis=0)
+    train, test, server = (
+        _Album(sum(map(len, lists)), shape or largest)
+        for lists in ([part for own in parts for part in own], tested, for_server)
+    )
+    for i, own in enumerate(parts):
+        source = sources.pop(0)
+        train.add(source.train, np.concatenate(own), offsets[i])
+        test.add(source.test, np.argsort(source.test.y, kind="stable"), offsets[i])
+        server.add(source.train, for_server[i], offsets[i])
+    is_grey = np.repeat(grey, [len(drawn) for drawn in for_server])
+    return FederatedData(
+        name=name,
+        classes=classes,
+        train=train.samples,
+        test=test.samples,
+        train_parts=_ranges([len(part) for own in parts for part in own]),
+        test_parts=[own for own, number in zip(tested, numbers, strict=True) for _ in range(number)],
+        common_test=True,
+        server=server.samples,
+        normalise=(normaliser or measured_normaliser)(
+            server.samples.x[is_grey], server.samples.x[~is_grey], (int(frame[0]), int(frame[1]))
+        ),
+        true_groups=np.repeat(np.arange(len(parts)), numbers),
+        notes=_notes(name, names, parts, each, samples),
+    )
+
+
+@dataclass(frozen=True)
+class GreyOrColour:
+    """Normalises grey images, known by equal channels and a black frame, in another way than photographs."""
+
+    grey: Normalisation
+    colour: Normalisation
+    frame: npt.NDArray[np.bool_]
+    """(height, width): pixels that are black in all grey images, as these are padded."""
+
+    def __call__(self, raw: Array) -> npt.NDArray[np.float32]:
+        """Return raw images, (n, 3, height, width), normalised."""
+        x = self.colour(raw)
+        likely = np.arange(len(raw))
+        if self.frame[0].all():  # few photographs have a black first row, which is quickly seen
+            likely = np.flatnonzero(~raw[:, 0, 0].any(axis=1))
+        looked_at = raw[likely]
+        grey = ~looked_at[:, :, self.frame].any(axis=(1, 2)) & (looked_at == looked_at[:, :1]).all(axis=(1, 2, 3))
+        x[likely[grey]] = self.grey(looked_at[grey])
+        return x
+
+
+def measured_normaliser(grey: Array, colour: Array, size: tuple[int, int]) -> Normaliser:
+    """Return a normaliser measured on images of the server: one for grey ones of this size and one for the others."""
+    if len(grey) == 0 or len(colour) == 0:
+        return measured(np.concatenate([grey, colour]))
+    return GreyOrColour(measured(grey), measured(colour), padding((colour.shape[2], colour.shape[3]), size))
+
+
+def padding(shape: tuple[int, int], inner: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return which pixels of an image are padding around a smaller one."""
+    frame = np.ones(shape, bool)
+    frame[_centre(shape, inner)] = False
+    return frame
+
+
+def clients_of_each(name: str, clients: int, shares: Sequence[int]) -> list[int]:
+    """Divide the clients among the data sets by their shares, by largest remainders; each gets one at least."""
+    if clients < len(shares):
+        raise CoterieError(
+            f"data set '{name}' has clients of {len(shares)} data sets, which cannot be {clients} clients: "
+            f"use at least {len(shares)}"
+        )
+    whole = sum(shares)
+    numbers = [clients * share // whole for share in shares]
+    remainders = [clients * share % whole for share in shares]
+    for source in np.argsort(np.negative(remainders), kind="stable")[: clients - sum(numbers)]:
+        numbers[source] += 1
+    while 0 in numbers:
+        numbers[numbers.index(max(numbers))] -= 1
+        numbers[numbers.index(0)] += 1
+    return numbers
+
+
+def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequence[int], wanted: int) -> int:
+    """Return how many samples each client can have; some of each data set are left over for the server."""
+
+    def possible(clients: int) -> int:
+        numbers = clients_of_each(name, clients, shares)
+        return min((size - max(1, size // _LEFT_OVER)) // number for size, number in zip(sizes, numbers, strict=True))
+
+    if possible(clients) >= FEWEST:
+        return min(wanted, possible(clients))
+    fewer = next((number for number in range(clients - 1, len(shares) - 1, -1) if possible(number) >= FEWEST), None)
+    raise CoterieError(
+        f"data set '{name}' cannot give at least {FEWEST} samples to each of {clients} clients: "
+        + (f"use at most {fewer} clients" if fewer else "the files of its data sets are too small")
+    )
+
+
+def _by_proportion(source: Source, wanted: int) -> bool:
+    """Say whether clients have classes in proportion: as told, or if equally many of each would leave many short."""
+    if source.proportional is not None:
+        return source.proportional
+    stock = np.unique(source.train.y, return_counts=True)[1]
+    return bool(np.maximum(wanted / len(stock) - stock, 0).sum() > _SHORT * wanted)
+
+
+def even(y: Index, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
+    """Give all clients equally many samples of each class, or what there is."""
+    labels, stock = np.unique(y, return_counts=True)
+    odd = np.arange(clients)[:, None] * (each % len(labels)) + np.arange(each % len(labels))
+    table = np.full((clients, len(labels)), each // len(labels))
+    table[np.arange(clients)[:, None], odd % len(labels)] += 1  # the odd samples are of one class after the other
+    for label in np.flatnonzero(table.sum(axis=0) > stock):
+        table[:, label] = cut(table[:, label] / table[:, label].sum(), stock[label])
+    return dealt(y, labels, table, rng)
+
+
+def proportional(y: Index, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
+    """Give all clients equally many samples, of each class in its proportion."""
+    place = np.empty(len(y))
+    for label in np.unique(y):  # the samples of a class lie at even distances from 0 to 1, in random order
+        positions = rng.permutation(np.flatnonzero(y == label))
+        place[positions] = (np.arange(len(positions)) + rng.random()) / len(positions)
+    return list(np.sort(np.argsort(place)[: clients * each].reshape(clients, each), axis=1))
+
+
+def _for_server(
+    labels: Sequence[Index], offsets: Sequence[int], parts: Sequence[Sequence[Index]], rng: np.random.Generator
+) -> list[Index]:
+    """Draw the server's samples from what clients leave over, as even over all classes as that allows."""
+    left = [np.setdiff1d(np.arange(len(y)), np.concatenate(own)) for y, own in zip(labels, parts, strict=True)]
+    y = np.concatenate([offset + y[positions] for offset, y, positions in zip(offsets, labels, left, strict=True)])
+    drawn = np.zeros(len(y), bool)
+    drawn[balanced(y, server_samples(sum(map(len, labels))), rng)] = True
+    return [positions[drawn[place]] for positions, place in zip(left, _ranges([len(p) for p in left]), strict=True)]
+
+
+class _Album:
+    """Images of one shape, to which those of one data set after the other are added."""
+
+    def __init__(self, size: int, shape: Sequence[int]) -> None:
+        self.samples = Samples(np.zeros((size, *shape), np.uint8), np.zeros(size, np.int64))
+        self.filled = 0
+
+    def add(self, samples: Samples, positions: Index, offset: int) -> None:
+        """Add some of a data set: padded with black, grey in all channels, the labels raised."""
+        shape = self.samples.x.shape[2:]
+        place = slice(self.filled, self.filled + len(positions))
+        rows, columns = _centre((shape[0], shape[1]), (samples.x.shape[2], samples.x.shape[3]))
+        self.samples.x[place, :, rows, columns] = samples.x[positions]
+        self.samples.y[place] = offset + samples.y[positions]
+        self.filled = place.stop
+
+
+def _centre(shape: tuple[int, int], inner: tuple[int, int]) -> tuple[slice, slice]:
+    """Return where a smaller image lies in a larger one."""
+    top, left = (shape[0] - inner[0]) // 2, (shape[1] - inner[1]) // 2
+    return slice(top, top + inner[0]), slice(left, left + inner[1])
+
+
+def _ranges(sizes: Sequence[int]) -> list[Index]:
+    """Return positions of parts that lie one after the other."""
+    return [np.arange(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]
+
+
+def _notes(name: str, names: Sequence[str], parts: Sequence[Sequence[Index]], each: int, wanted: int) -> list[str]:
+    notes = []
+    if each < wanted:
+        notes.append(
+            f"data set '{name}': there are too few samples for so many clients, so each has {each}, not {wanted}"
+        )
+    for source, own in zip(names, parts, strict=True):
+        fewest = min(map(len, own))
+        if fewest < each:
+            notes.append(
+                f"data set '{name}': '{source}' has too few samples of some classes, "
+                f"so its clients have {fewest} to {max(map(len, own))} samples, not {each}"
+            )
+    return notes
