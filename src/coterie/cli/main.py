@@ -16,6 +16,7 @@ import typer
 from coterie.cli.bench import bench_app
 from coterie.cli.coreset import coreset
 from coterie.cli.data import data_app
+from coterie.cli.inspecting import add_inspecting_commands, layers
 from coterie.cli.report import report
 from coterie.cli.reproducing import reproduce
 from coterie.errors import CoterieError, Stopped
@@ -216,6 +217,7 @@ def datasets(name: Name = None, plugin: Plugins = None) -> None:
 
 
 app.command()(coreset)
+app.command()(layers)
 app.command()(reproduce)
 app.command()(report)
 
@@ -234,6 +236,7 @@ def main() -> None:
 
         add_run_commands(app)  # flags are made from the configuration, which takes a moment to import
         add_comparing_commands(app)
+        add_inspecting_commands(app)
     try:
         sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
     except click.ClickException as error:

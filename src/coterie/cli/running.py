@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +38,7 @@ def run(
 
     CONFIG: A TOML file, as --print-config writes it; flags override it.
     """
-    checked = _configuration(config, set or [], flags)
+    checked = configuration(config, set or [], flags)
     if print_config:
         typer.echo(to_toml(checked))
         return
@@ -76,7 +76,7 @@ def cluster(
     from coterie.cli.progress import make_progress
     from coterie.experiment.groups import DEFAULT, form_groups
 
-    checked = _configuration(config, set or [], flags, method=DEFAULT)
+    checked = configuration(config, set or [], flags, {"algorithm": {"name": DEFAULT}})
     with going_on():
         found = form_groups(checked, make_progress(quiet))
     if as_json:
@@ -116,12 +116,18 @@ def show(result: Result) -> None:
     typer.echo(f"Run folder: {result.folder}")
 
 
-def _configuration(file: Path | None, settings: list[str], flags: dict[str, Any], method: str | None = None) -> Config:
-    """Lay flags over a file; `method` is used if these name none."""
+def configuration(
+    file: Path | None,
+    settings: list[str],
+    flags: dict[str, Any],
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Config:
+    """Lay flags over a file; `defaults`, tables of the command's own, are for what these leave out."""
     tables = {} if file is None else read_toml(file)
     given = lay_over(tables, settings, flags)
-    if method is not None and isinstance(tables.setdefault("algorithm", {}), dict):
-        tables["algorithm"].setdefault("name", method)
+    for section, values in (defaults or {}).items():
+        if isinstance(tables.setdefault(section, {}), dict):
+            tables[section] = {**values, **tables[section]}
     return make_config(tables, Origins("" if file is None else str(file), given))
 
 

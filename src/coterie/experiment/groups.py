@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config
 from coterie.experiment.progress import Progress, Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 
 DEFAULT = "pacfl"
 """The method that forms groups if none is named."""
@@ -76,16 +78,28 @@ class Groups:
 
 def form_groups(config: Config, progress: Progress | None = None) -> Groups:
     """Let a method describe and group all clients."""
-    from coterie.training.torch_trainer import one_thread
-
     progress = progress or Silent()
+    check_method(config)
+    progress.phase(f"reading {config.data.name}")
+    data = load_data(config)
+    with grouped(config, data, progress) as (_, groups):
+        return groups
+
+
+def check_method(config: Config) -> None:
+    """Refuse a method that forms no groups before training."""
     if not getattr(ALGORITHMS[config.algorithm.name], "one_shot", False):
         able = [name for name in ALGORITHMS if getattr(ALGORITHMS[name], "one_shot", False)]
         raise CoterieError(
             f"method '{config.algorithm.name}' forms no groups before training: use --algorithm {' or '.join(able)}"
         )
-    progress.phase(f"reading {config.data.name}")
-    data = load_data(config)
+
+
+@contextmanager
+def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator[tuple[Session, Groups]]:
+    """Set up a federation in which the method has grouped all clients; it may be asked more until the block ends."""
+    from coterie.training.torch_trainer import one_thread
+
     config = completed(config, data)
     trainer = make_trainer(config, make_spec(config, data), progress)
     with one_thread(), session(config, data, MemoryStore(), trainer, progress) as run:
@@ -104,15 +118,18 @@ def form_groups(config: Config, progress: Progress | None = None) -> Groups:
         clients, ledger = list(found), run.fed.ledger
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in found}
-    return Groups(
-        grouping=grouping,
-        clients=clients,
-        true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
-        counts=_counts(data, clients),
-        up_bytes=ledger.total("up"),
-        title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
-        missing=missing,
-    )
+        yield (
+            run,
+            Groups(
+                grouping=grouping,
+                clients=clients,
+                true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
+                counts=_counts(data, clients),
+                up_bytes=ledger.total("up"),
+                title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
+                missing=missing,
+            ),
+        )
 
 
 def _counts(data: FederatedData, clients: list[int]) -> npt.NDArray[np.int64]:

@@ -37,7 +37,7 @@ def summarise(
     return Result(
         algorithm=config.algorithm.name,
         data=config.data.name,
-        partition=_text(config.partition.name, config.partition.described),
+        partition=choice_text(config.partition.name, config.partition.described),
         model=str(config.model.name),
         seed=config.run.seed,
         rounds=fed.rounds,
@@ -180,7 +180,8 @@ def reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _text(name: str | None, options: dict[str, Any]) -> str | None:
+def choice_text(name: str | None, options: dict[str, Any]) -> str | None:
+    """Write a choice with its options as users write it."""
     given = {key: value for key, value in options.items() if value is not None}
     if name is None or not given:
         return name

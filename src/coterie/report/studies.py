@@ -1,0 +1,167 @@
+"""The pair study and the layer study as tables and pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.report.charts import Bars, HeatMap, Series, values
+from coterie.report.static import PAINTERS, paint
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FOUND = {"cka": "CKA", "theta1": "smallest angle (°)", "sum_angles": "sum of angles (°)"}
+
+
+def pairs_table(study: Mapping[str, Any]) -> str:
+    """Return a row per client 2, the first for training alone."""
+    table = _table(["client 2", "shared", "angle", "L", "C", "gain", "federation"])
+    solo = study["solo"]
+    table.add_row("(alone)", "", "", _percent(solo), "–", "–", "")
+    for row in study["rows"]:
+        table.add_row(
+            name(row["labels"]),
+            str(row["shared"]),
+            f"{row['angle']:.1f}°",
+            _percent(row["own"]),
+            _percent(row["received"]),
+            _percent(row["gain"], sign=True),
+            row["verdict"],
+        )
+    seeds = len(study["seeds"])
+    first = f"Client 1 has labels {name(study['c1'])}; {study['title']}; method {study['method']}; "
+    note = (
+        "Accuracy in % on client 1's test data, mean ± standard deviation over the seeds. L: its own model after its "
+        "last training; C: the model it would receive. Gain: L minus training alone for as long with the same samples, "
+        "seed by seed; it helps or hurts where its 95 % confidence interval leaves out 0. Angle: the smallest between "
+        "the spaces of the two clients' samples."
+    )
+    return _printed(first + (f"{seeds} seeds" if seeds > 1 else "1 seed"), table, note)
+
+
+def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write the gains as a picture."""
+    rows = study["rows"]
+    gains = [100 * row["gain"]["mean"] for row in rows]
+    spread = [100 * row["gain"]["sd"] for row in rows]
+    seeds = len(study["seeds"])
+    chart = Bars(
+        title=f"What client 1 ({name(study['c1'])}) gains from a federation",
+        note="Accuracy of its own model minus that of training alone; whiskers: a standard deviation over seeds.",
+        x_label="labels of client 2",
+        y_label=f"gain in accuracy, points (mean ± sd of {seeds} seeds)" if seeds > 1 else "gain in accuracy, points",
+        categories=tuple(name(row["labels"]) for row in rows),
+        series=(
+            Series(
+                name=study["method"],
+                y=values(gains),
+                low=values(g - s for g, s in zip(gains, spread, strict=True)) if seeds > 1 else (),
+                high=values(g + s for g, s in zip(gains, spread, strict=True)) if seeds > 1 else (),
+            ),
+        ),
+    )
+    path = folder / "pairs.png"
+    paint(chart).savefig(path, dpi=130)
+    return [path]
+
+
+def layers_table(study: Mapping[str, Any]) -> str:
+    """Return a row per run and layer: means over pairs of clients, and the CKA with the server's model."""
+    table = _table(["run", "layer", *FOUND.values(), "CKA with server"])
+    for run in study["runs"]:
+        for k, layer in enumerate(run["layers"]):
+            own = [f"{run['means'][measure][k]:.3f}" for measure in FOUND]
+            there = "–" if run["to_server"] is None else f"{run['to_server'][k]:.3f}"
+            table.add_row(run["run"] if k == 0 else "", layer, *own, there)
+    lines = []
+    for run in study["runs"]:
+        accuracy = run["accuracy"] or {}
+        known = {"+" if p == "plus" else p: a for p, a in accuracy.items() if a is not None}
+        told = ", ".join(f"{p} {100 * a:.2f} %" for p, a in known.items()) or "not finished"
+        lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {told}")
+    note = (
+        "Means over pairs of clients' own models, given the same test inputs. CKA: 1 is the same up to rotation and "
+        "scale; angles are between the spaces that the outputs span (3 vectors): 0 is the same."
+    )
+    return _printed("\n".join(lines), table, note)
+
+
+def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write the means by layer, and the matrices of CKA side by side: a row per layer, a column per run."""
+    from matplotlib.figure import Figure
+
+    runs: Sequence[Mapping[str, Any]] = study["runs"]
+    written = []
+    layers = runs[0]["layers"]
+    same = [run for run in runs if run["layers"] == layers]
+    for measure, unit in FOUND.items():
+        chart = Bars(
+            title="How alike clients' models are, layer by layer (Fig. 5.5)",
+            x_label="layer",
+            y_label=f"{unit}, mean over pairs",
+            categories=tuple(layers),
+            series=tuple(Series(name=Path(run["run"]).name, y=values(run["means"][measure])) for run in same),
+        )
+        path = folder / f"means-{measure.replace('_', '-')}.png"
+        paint(chart).savefig(path, dpi=130)
+        written.append(path)
+    figure = Figure(
+        figsize=(2.9 * len(runs) + 0.8, 2.5 * max(len(run["layers"]) for run in runs)), layout="constrained"
+    )
+    grid = figure.subplots(max(len(run["layers"]) for run in runs), len(runs), squeeze=False)
+    for axes in grid.flat:
+        axes.set_visible(False)
+    lowest = min(min(map(min, matrix)) for run in runs for matrix in run["matrices"]["cka"])
+    for column, run in enumerate(runs):
+        clients = tuple(map(str, run["clients"]))
+        for row, (layer, matrix) in enumerate(zip(run["layers"], run["matrices"]["cka"], strict=True)):
+            heat = HeatMap(
+                title=f"{Path(run['run']).name}: {layer}", rows=clients, columns=clients, unit="CKA",
+                values=tuple(values(line) for line in matrix), limits=(lowest, 1.0),
+            )  # fmt: skip
+            axes = grid[row][column]
+            axes.set_visible(True)
+            PAINTERS[HeatMap][0](heat, axes)
+            axes.set_title(heat.title, fontsize=9)
+    path = folder / "cka.png"
+    figure.savefig(path, dpi=130)
+    return [*written, path]
+
+
+def name(labels: Sequence[int]) -> str:
+    """Write a set of labels.
+
+    >>> name([8, 9])
+    '8+9'
+    """
+    return "+".join(map(str, labels))
+
+
+def _percent(spread: Mapping[str, Any], sign: bool = False) -> str:
+    mean, sd = 100 * spread["mean"], 100 * spread["sd"]
+    text = f"{mean:+.2f}" if sign else f"{mean:.2f}"
+    return text + (f" ± {sd:.2f}" if len(spread["values"]) > 1 else "")
+
+
+def _table(headings: Sequence[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if k == 0 or heading in ("federation", "layer") else "right")
+    return table
+
+
+def _printed(first: str, table: Table, last: str) -> str:
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(file=text, width=110, highlight=False, markup=False)
+    console.print(first)
+    console.print(table)
+    console.print(last)
+    return text.getvalue()
