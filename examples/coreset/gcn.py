@@ -167,7 +167,7 @@ def compare(make: Any, sizes: list[int], seeds: int) -> tuple[dict[str, Any], di
     return (*({n: np.array(v) for n, v in what.items()} for what in (scores, costs, used)),)  # type: ignore[return-value]
 
 
-def main(seeds: int) -> None:
+def main(seeds: int = 3) -> None:
     """Run both graphs, print a table of each and draw them."""
     torch.set_num_threads(1)
     graphs: dict[str, tuple[Any, list[int]]] = {"block model": (blocks, [10, 20, 30, 40])}
@@ -191,4 +191,4 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    main(*map(int, sys.argv[1:]))

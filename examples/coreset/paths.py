@@ -1,38 +1,52 @@
 """Estimate every node's mean distance to all others from few reference nodes (chapter 6, Figure 6.4).
 
-    python examples/coreset/paths.py [SEEDS]
+    python examples/coreset/paths.py [SEEDS] [STEPS]
 
 The estimate for node v is Σ w_s d(v, s), in hops; the error is the mean over v of its absolute difference from the
 mean of d(v, u) over all u. Graphs: a power-law tree of 1,000 nodes (each new node joins an old one with probability
 proportional to its degree), a random graph of 1,000 nodes with 3,000 edges, and the Facebook graph where COTERIE_DATA
 has facebook_combined.npz (4,039 nodes, one run: only random draws differ). Of graphs that are not connected the
-largest component is taken. ℓ = 100, since a walk that is lazy by the largest degree moves slowly. Costs are uniform on
-[0, 1].
+largest component is taken. ℓ is 10, or STEPS. Costs are uniform on [0, 1].
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
-from tools import data_file, figure, lines, other, save, scgiga, table
+from tools import Method, data_file, figure, lines, other, save, scgiga, table
 
-from coterie.coreset import Selection, walk_on
+from coterie.coreset import BASELINES, Selection, Walk, shares, walk_on
 from coterie.coreset.files import read_graph, undirected
+from coterie.coreset.selection import selection
 from coterie.streams import stream
 
-SIZES = [5, 10, 20, 40, 80]
-STEPS, NODES = 100, 1000
+SIZES = [5, 10, 20, 40]
+NODES = 1000
+
+
+def by_betweenness(share: bool = False) -> Method:
+    """The most central nodes; the centralities are computed once for all numbers of nodes."""
+
+    def method(walk: Walk, sizes: Sequence[int], costs: Any, seed: int) -> list[Selection]:
+        nodes = BASELINES["betweenness"](walk, max(sizes), costs).indices
+        weights = [shares(walk.p, nodes[:k]) if share else np.full(k, 1 / k) for k in sizes]
+        return [selection(walk, nodes[:k], w, costs) for k, w in zip(sizes, weights, strict=True)]
+
+    return method
+
+
 METHODS = {
     "SCGIGA, Σw = 1": scgiga(),
     "SCGIGA κ = 0.5, Σw = 1": scgiga(0.5),
     "Frank-Wolfe": other("frank-wolfe", seeded=False),
     "Frank-Wolfe, shares": other("frank-wolfe", seeded=False, share=True),
-    "betweenness": other("betweenness"),
-    "betweenness, shares": other("betweenness", share=True),
+    "betweenness": by_betweenness(),
+    "betweenness, shares": by_betweenness(share=True),
     "random": other("random"),
 }
 
@@ -64,7 +78,7 @@ def path_error(found: Selection, distances: Any) -> float:
     return float(np.abs(distances[:, found.indices] @ found.weights - distances.mean(axis=1)).mean())
 
 
-def compare(make: Any, seeds: int, draw: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def compare(make: Any, steps: int, seeds: int, draw: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return errors, (seeds, sizes), and costs at the largest size; without `draw` all seeds share a graph."""
     errors: dict[str, list[Any]] = {}
     costs: dict[str, list[float]] = {}
@@ -73,7 +87,7 @@ def compare(make: Any, seeds: int, draw: bool) -> tuple[dict[str, Any], dict[str
         rng = stream(seed, "paths")
         if walk is None or draw:
             graph = make(rng)
-            walk = walk_on(graph, STEPS)
+            walk = walk_on(graph, steps)
             distances = shortest_path(graph, unweighted=True)
         cost = rng.random(walk.n)
         for name, method in METHODS.items():
@@ -86,14 +100,14 @@ def compare(make: Any, seeds: int, draw: bool) -> tuple[dict[str, Any], dict[str
     return {n: np.array(e) for n, e in errors.items()}, {n: np.array(c) for n, c in costs.items()}
 
 
-def main(seeds: int) -> None:
+def main(seeds: int = 3, steps: int = 10) -> None:
     """Run all graphs, print a table of each and draw them."""
     graphs: dict[str, tuple[Any, bool]] = {"power-law tree": (tree, True), "random graph": (random_graph, True)}
     if file := data_file("facebook_combined.npz"):
         graphs["Facebook"] = (lambda rng: largest(read_graph(file).adjacency), False)
     made, axes = figure(len(graphs))
     for place, (title, (make, draw)) in zip(axes, graphs.items(), strict=True):
-        errors, costs = compare(make, seeds, draw)
+        errors, costs = compare(make, steps, seeds, draw)
         rows = {
             name: [
                 *(f"{mean:.3f} ± {spread:.3f}" for mean, spread in zip(e.mean(axis=0), e.std(axis=0), strict=True)),
@@ -110,4 +124,4 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(*map(int, sys.argv[1:]))

@@ -8,7 +8,7 @@ from coreset_worlds import dense_scgiga, dense_walk, gaussians, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.coreset import Ascent, Coreset, baseline, neighbour_graph, quadrature_error, walk_on
+from coterie.coreset import BASELINES, Ascent, Coreset, baseline, neighbour_graph, quadrature_error, walk_on
 from coterie.coreset.scgiga import cheapest, scores, step_length
 
 GENERATED = settings(max_examples=40, deadline=None, derandomize=True)
@@ -173,6 +173,17 @@ def test_estimated_lengths_change_little() -> None:
         assert estimated.error_ == pytest.approx(exact.error_, rel=0.05)
         measured = quadrature_error(walk_on(neighbour_graph(x), 10), estimated.indices_, estimated.weights_)
         assert estimated.error_ == pytest.approx(measured, rel=1e-9)
+
+
+def test_methods_can_share_a_walk() -> None:
+    """What one method measures changes nothing for the next."""
+    known = walk_on(random_graph(300, 0, density=0.02), 3, norms="estimated")
+    estimates = known.squared_norms.copy()
+    first = Ascent(known, np.ones(300)).run(20).selection()
+    BASELINES["frank-wolfe"](known, 20, np.ones(300))
+    again = Ascent(known, np.ones(300)).run(20).selection()
+    np.testing.assert_array_equal(first.indices, again.indices)
+    np.testing.assert_array_equal(known.squared_norms, estimates)
 
 
 def test_scores_by_hand() -> None:

@@ -36,6 +36,7 @@ def frank_wolfe(walk: Walk, k: int, costs: Floats, *, share: bool = False) -> Se
     Select f = argmax P̂ᵀ(1/n − Pw), then go to the best point between w and its vertex. With `share` the weights are
     those of `shares` instead of its own.
     """
+    walk = walk.own()
     weights: dict[int, float] = {}
     pw, ppw = np.zeros(walk.n), np.zeros(walk.n)  # P^ℓ w, and its inner products with all columns
     sigma = float(np.sqrt(walk.squared_norms).mean())

@@ -49,6 +49,7 @@ class Ascent:
     def __post_init__(self) -> None:
         if not 0 < self.kappa <= 1:
             raise CoterieError(f"kappa is above 0 and at most 1, got {self.kappa:g}")
+        self.walk = self.walk.own()
         self.scale = 1.0
         """Of the next two, so that a step need not touch all their entries."""
         self.y = np.zeros(self.walk.n)

@@ -8,7 +8,7 @@ node is chosen, as a κ of about 0.9 would, but never the weights, the error or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -57,6 +57,12 @@ class Walk:
     def n(self) -> int:
         """The number of nodes."""
         return int(self.p.shape[0])
+
+    def own(self) -> Walk:
+        """Return a walk that can be measured further without changing this one."""
+        if self.estimated is None:
+            return self
+        return replace(self, squared_norms=self.squared_norms.copy(), estimated=self.estimated.copy())
 
     def column(self, node: int) -> Few:
         """Return P^ℓ e_v, and remember its length."""
