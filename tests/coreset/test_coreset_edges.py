@@ -18,7 +18,7 @@ from coterie.coreset import (
     symmetrised,
     walk_on,
 )
-from coterie.coreset.walk import Few, estimated_squared_norms, spread
+from coterie.coreset.walk import SPARSE_PRICE, Few, effort, estimated_squared_norms, spread
 from coterie.errors import CoterieError
 
 PATH = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
@@ -68,6 +68,19 @@ def test_large_graphs_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walk_on(a, 3).estimated is not None
     assert walk_on(a, 3, norms="exact").estimated is None
     assert walk_on(a, 1).estimated is None
+    assert np.isnan(walk_on(a, 3, norms=None).squared_norms).all()
+
+
+@pytest.mark.parametrize("steps", [2, 3, 6])
+def test_the_expected_effort(steps: int) -> None:
+    """On a random graph it is near the multiplications that are done, sparse ones at their price."""
+    p = walk_on(random_graph(400, 0, density=0.01)).p
+    done, x = 0.0, p
+    for _ in range(steps - 1):
+        price = SPARSE_PRICE if x.nnz < 0.1 * 400**2 else 1
+        done += price * float(np.diff(p.indptr) @ np.diff(x.indptr)) if price > 1 else float(400 * p.nnz)
+        x = p @ x
+    assert 0.5 * done < effort(p, steps) < 2.5 * done
 
 
 def test_sparse_kinds_and_dtypes_give_the_same() -> None:

@@ -120,6 +120,5 @@ def baseline(
     array([0.5, 0.5])
     """
     method = baseline_named(name)
-    # only Frank-Wolfe looks at the lengths of columns, so the others need not wait for exact ones
-    known = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else "estimated")
+    known = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else None)  # the others look at no lengths
     return method(known, checked_count(k, known.n), checked_costs(cost, known.n), **options)

@@ -1,9 +1,10 @@
 """P^ℓ without forming it: applied to vectors, and the lengths of its columns.
 
-For ℓ = 1 lengths are read off P. For ℓ > 1 they cost n·ℓ·nnz: up to `AFFORDABLE` such multiplications they are computed
-exactly, in blocks of columns; beyond, they are estimated from `PROBES` random vectors, to about 4 %. The columns that
-a method chooses, and those that are about to be chosen, are always measured exactly. So an estimate can change which
-node is chosen, as a κ of about 0.9 would, but never the weights, the error or the bound of what is chosen.
+For ℓ = 1 lengths are read off P. For ℓ > 1 they cost up to n·ℓ·nnz multiplications, less where walks stay near: if
+`effort` expects at most `AFFORDABLE`, they are computed exactly, in blocks of columns; else they are estimated from
+`PROBES` random vectors, to about 4 %. The columns that a method chooses, and those that are about to be chosen, are
+always measured exactly. So an estimate can change which node is chosen, as a κ of about 0.9 would, but never the
+weights, the error or the bound of what is chosen.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from coterie.streams import stream
 
 Norms = Literal["auto", "exact", "estimated"]
 
-AFFORDABLE = 3e10
-"""Multiplications that exact lengths may take by rule `auto`: about half a minute of one core."""
+AFFORDABLE = 1e10
+"""Multiplications that exact lengths may take by rule `auto`: about ten seconds of one core."""
+SPARSE_PRICE = 10
+"""How much slower a multiplication is where the product is sparse."""
 PROBES = 256
 BLOCK = 256
 """Columns worked on at a time."""
@@ -82,18 +85,38 @@ class Walk:
             self.estimated[nodes] = False
 
 
-def walk_on(adjacency: Any, steps: int = 1, *, norms: Norms = "auto", seed: int = 0) -> Walk:
-    """Return the walk of `steps` steps on a graph; `norms` says how columns are measured where ℓ > 1."""
+def walk_on(adjacency: Any, steps: int = 1, *, norms: Norms | None = "auto", seed: int = 0) -> Walk:
+    """Return the walk of `steps` steps on a graph.
+
+    `norms` says how columns are measured where ℓ > 1; by None, for methods that look at no lengths, they are not.
+    """
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise CoterieError(f"steps is a whole number from 1, got {steps!r}")
-    if norms not in ("auto", "exact", "estimated"):
+    if norms not in ("auto", "exact", "estimated", None):
         raise CoterieError(f"norms is 'auto', 'exact' or 'estimated', got {norms!r}")
     p, steps = lazy_walk(checked_graph(adjacency)), int(steps)
     n = p.shape[0]
-    affordable = n * steps * p.nnz <= AFFORDABLE
-    if steps == 1 or norms == "exact" or (norms == "auto" and affordable):
+    if norms is None:
+        return Walk(p, steps, np.full(n, np.nan), None)
+    if norms == "exact" or (norms == "auto" and effort(p, steps) <= AFFORDABLE) or steps == 1:
         return Walk(p, steps, _all_squared_norms(p, steps), None)
     return Walk(p, steps, estimated_squared_norms(p, steps, seed), np.ones(n, np.bool_))
+
+
+def effort(p: Sparse, steps: int) -> float:
+    """Say how many multiplications the lengths of all columns of P^ℓ may take, from the degrees.
+
+    A walk is taken to reach a mean degree of nodes in its first step, and from each of them the mean degree of
+    neighbours, which is larger.
+    """
+    n, degrees = p.shape[0], np.diff(p.indptr).astype(np.float64)
+    next_degree = float((degrees**2).sum() / degrees.sum())
+    reached, total = float(degrees.mean()), 0.0
+    for _ in range(steps - 1):
+        price = SPARSE_PRICE if reached < FILLED * n else 1
+        total += price * min(reached * next_degree, p.nnz)
+        reached = min(reached * next_degree, n)
+    return float(n * total)
 
 
 def spread(p: Sparse, x: Few, steps: int) -> Few:
