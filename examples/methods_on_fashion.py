@@ -8,40 +8,22 @@ Finished runs under runs/fashion are not run again.
 """
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import coterie
-from coterie.cli.progress import make_progress
+from coterie.cli.board import make_watcher
 
-METHODS: dict[str, dict[str, Any]] = {
-    "fedavg": {},
-    "fedprox": {},
-    "fednova": {},
-    "scaffold": {},
-    "solo": {},
-    "ifca": {"groups": 2},
-    "cfl": {},
-    "fesem": {},
-    "fesem (k-means)": {"algorithm_options": {"init": "k-means"}},
-    "fedsoft": {},
-    "fedgroup": {},
-    "fedgrouprox": {},
-    "flis-dc": {},
-    "flis-hc": {},
-    "pacfl": {},
-    "pacfl (4 groups)": {"groups": 4},
-    "flag": {},
-}
+METHODS = (
+    *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=k-means"),
+    *("fedsoft", "fedgroup", "fedgrouprox", "flis-dc", "flis-hc", "pacfl", "pacfl:groups=4", "flag"),
+)
 
 
-def one(label: str, rounds: int, **settings: Any) -> coterie.Result:
-    """Run a method, or read its result if it was run before."""
-    folder = Path("runs/fashion") / f"{label.replace(' ', '-')}-{rounds}{'-newcomers' if settings else ''}"
-    if (folder / "config.toml").exists():
-        return coterie.resume(folder, progress=make_progress())
-    return coterie.run(
-        algorithm=label.split()[0],
+def compared(methods: list[str], rounds: int, name: str, **settings: Any) -> coterie.Comparison:
+    """Run the methods that were not run before."""
+    return coterie.compare(
+        algorithms=methods,
+        seeds=[0],
         dataset="fashion_mnist",
         partition="label-skew:rho=0.2",
         model="lenet5",
@@ -50,9 +32,8 @@ def one(label: str, rounds: int, **settings: Any) -> coterie.Result:
         rounds=rounds,
         epochs=5,
         eval_every=10,
-        out=str(folder),
-        progress=make_progress(),
-        **METHODS[label],
+        out=f"runs/fashion/{name}-{rounds}",
+        watcher=make_watcher(),
         **settings,
     )
 
@@ -65,22 +46,23 @@ def percent(value: float | None) -> str:
 def main() -> None:
     """Print a row per method."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    rows = []
-    for label in sys.argv[2:] or METHODS:
-        result, late = one(label, rounds), one(label, rounds, newcomers=0.2)
-        groups = "–" if result.groups is None else str(len({g for g in result.groups if g is not None}))
-        traffic = result.traffic["up_bytes"] + result.traffic["down_bytes"]
-        assert late.newcomers is not None
-        newcomers = late.newcomers["accuracy"]
-        founded = "–" if late.groups is None else str(len(late.newcomers["founded"]))
-        rows.append(
-            f"| `{label}` | {' | '.join(percent(result.accuracy[p]) for p in ('L', 'C', 'G', 'plus'))} | {groups} | "
-            f"{traffic / 1e6:.0f} | {result.seconds:.0f} | {percent(newcomers['L'])} | {percent(newcomers['C'])} | "
-            f"{founded} |"
-        )
+    methods = sys.argv[2:] or list(METHODS)
+    here, late = compared(methods, rounds, "all"), compared(methods, rounds, "newcomers", newcomers=0.2)
     print("| method | L | C | G | + | groups | MB | seconds | newcomers: L | C | founded |")
     print("|---|" + "---|" * 10)
-    print("\n".join(rows))
+    for label in methods:
+        row, result = here.table()[label], late.results[label][0]
+        assert result.newcomers is not None
+        assert row.megabytes is not None
+        assert row.seconds is not None
+        accuracies = [found and found.mean for found in row.accuracy.values()]
+        newcomers = result.newcomers["accuracy"]
+        founded = "–" if result.groups is None else str(len(result.newcomers["founded"]))
+        print(
+            f"| `{label}` | {' | '.join(map(percent, accuracies))} | "
+            f"{'–' if row.groups is None else f'{row.groups.mean:g}'} | {row.megabytes.mean:.0f} | "
+            f"{row.seconds.mean:.0f} | {percent(newcomers['L'])} | {percent(newcomers['C'])} | {founded} |"
+        )
 
 
 if __name__ == "__main__":

@@ -6,15 +6,21 @@ output, and so is its end. The process ends when standard input does, which happ
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
 from typing import IO, Any
+
+
+PR_SET_PDEATHSIG = 1
+"""Of <linux/prctl.h>: which signal the kernel sends when the parent ends."""
 
 
 class Telling:
@@ -58,6 +64,8 @@ def main() -> None:
         os._exit(0)  # in the middle of a run, if there is one
 
     threading.Thread(target=read, daemon=True).start()
+    if sys.platform == "linux":  # at once, also where a long computation keeps that thread from running
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     telling = Telling(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     os.dup2(2, 1)  # whatever else is printed goes where errors go
     try:

@@ -25,6 +25,8 @@ CHUNK = 250
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let PyTorch and BLAS use one thread per operation: clients run side by side, which is faster and repeatable."""
+    import scipy.linalg  # noqa: F401  # it has a BLAS of its own, which can only be limited once it is there
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
