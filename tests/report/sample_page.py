@@ -172,12 +172,12 @@ def sample_page(clients: int = 24) -> Page:
                 blocks=(
                     Table(
                         title="A table",
-                        columns=("method", "L", "groups", EVIL, *(f"column {k}" for k in range(12))),
+                        columns=("method", "L", "groups", "difference", EVIL, *(f"column {k}" for k in range(12))),
                         rows=(
-                            ("pacfl", 93.5, 4, EVIL, *range(12)),
-                            ("solo", None, 10, "b", *range(12)),
-                            ("fedavg", math.nan, 2, "a", *range(12)),
-                            ("ifca", 9.25, None, "c", *range(12)),
+                            ("pacfl", 93.5, 4, -2.5, EVIL, *range(12)),
+                            ("solo", None, 10, -10.0, "b", *range(12)),
+                            ("fedavg", math.nan, 2, 3.0, "a", *range(12)),
+                            ("ifca", 9.25, None, 0.0, "c", *range(12)),
                         ),
                         bold=((0, 1),),
                         note="A note.",

@@ -32,7 +32,7 @@ def report(
         raise CoterieError(f"'{out}' is a folder: name a file, for instance --out {out / 'report.html'}")
     page = make_page(paths)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render(page), encoding="utf-8")
+    out.write_text(render(page), encoding="utf-8", errors="replace")
     typer.echo(f"Page: {out}")
     if figures is not None:
         drawn = save(page, figures, kinds)

@@ -1,0 +1,307 @@
+"""Pages in a real browser: Chromium, headless, driven by Playwright (`pip install coterie[browser]`)."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_page import EVIL, sample_page
+
+import coterie
+from coterie.report.page import render
+from coterie.report.pages import make_page
+
+pytestmark = pytest.mark.slow
+
+THEMES, WIDTHS = ("light", "dark"), (400, 1400)
+SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    driver = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install .[browser]")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"there is no browser: none of {', '.join(names)} is on the path")
+    with driver.sync_playwright() as playwright:
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=found, args=root)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page with everything and evil names; pages of real runs, one of them interrupted."""
+    place = tmp_path_factory.mktemp("pages")
+    runs = {
+        "pacfl": {"algorithm": "pacfl", "newcomers": 0.25},
+        "solo": {"algorithm": "solo", "newcomers": 0.25},
+        "pruned": {"algorithm": "sub-fedavg-un", "curriculum": "", "hostile": 0.3},
+        "unfinished": {"algorithm": "fedavg", "client_curriculum": ""},
+    }
+    for name, settings in runs.items():
+        coterie.run(out=str(place / name), **SMALL, **settings)
+    (place / "unfinished" / "result.json").unlink()
+    (place / "unfinished" / "metrics.jsonl").write_bytes(b'{"round": 1, "L": NaN, "C": 0.5, "G": 0.4}\n{"round": 2, "L')
+    pages = {
+        "sample": sample_page(),
+        "runs": make_page([place / "pacfl", place / "solo"]),
+        "pruned": make_page([place / "pruned"]),
+        "unfinished": make_page([place / "unfinished"]),
+    }
+    for name, page in pages.items():
+        (place / f"{name}.html").write_text(render(page), encoding="utf-8")
+    return {name: place / f"{name}.html" for name in pages}
+
+
+class Opened:
+    """A page in a tab, with everything that it says or asks for."""
+
+    def __init__(self, browser: Any, file: Path, width: int = 1400, theme: str = "light", **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
+        self.tab, self.said, self.asked = self.context.new_page(), [], []
+        self.tab.on("console", lambda message: self.said.append(message.text))
+        self.tab.on("pageerror", lambda error: self.said.append(str(error)))
+        self.tab.on("request", lambda request: self.asked.append(request.url))
+        self.tab.goto(file.as_uri())
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+NAMES = ("sample", "runs", "pruned", "unfinished")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_error_no_request_and_every_chart_drawn(browser: Any, files: dict[str, Path], name: str) -> None:
+    with Opened(browser, files[name]) as page:
+        for radio in page.tab.locator(".switch input").all():  # every variant is shown once
+            radio.check()
+        drawn = page.tab.eval_on_selector_all(
+            ".plot", "plots => plots.map(p => p.dataset.drawn === 'yes' && p.querySelectorAll('svg *').length > 3)"
+        )
+        assert drawn
+        assert all(drawn)
+        assert page.said == []
+        assert [url for url in page.asked if not url.startswith("data:")] == [files[name].as_uri()]
+        words = page.tab.inner_text("body")
+        assert not {"NaN", "undefined", "null", "Infinity"} & {word.strip(",.:;()") for word in words.split()}
+        numbers = page.tab.eval_on_selector_all(
+            ".plot svg *", "nodes => nodes.flatMap(n => [...n.attributes].map(a => a.value))"
+        )
+        assert not [number for number in numbers if "NaN" in number or "undefined" in number or "Infinity" in number]
+
+
+def test_names_never_become_code(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        assert page.tab.title() == f"All charts {EVIL}"
+        assert page.tab.locator("script").count() == 2
+        assert page.tab.inner_text("h1") == f"All charts {EVIL}"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_wider_than_the_window(browser: Any, files: dict[str, Path], name: str, width: int) -> None:
+    with Opened(browser, files[name], width) as page:
+        page.tab.eval_on_selector_all("details", "all => all.forEach(d => { d.open = true; })")
+        for variant in range(3):
+            for switch in page.tab.locator(".switch").all():
+                radios = switch.locator("input").all()
+                radios[min(variant, len(radios) - 1)].check()
+            page.tab.wait_for_timeout(60)
+            assert page.tab.evaluate("document.documentElement.scrollWidth") == width
+            cut = page.tab.evaluate(
+                """() => [...document.querySelectorAll('.plot svg')].filter(s => s.clientWidth > 0).flatMap(svg => {
+                    const frame = svg.getBoundingClientRect();
+                    return [...svg.querySelectorAll('text')].filter(text => {
+                        const box = text.getBoundingClientRect();
+                        const aside = box.left < frame.left - 3 || box.right > frame.right + 3;
+                        return aside || box.bottom > frame.bottom + 3;
+                    }).map(text => text.textContent + ' of ' + svg.getAttribute('aria-label').slice(0, 40));
+                })"""
+            )
+            assert cut == []
+
+
+CONTRAST = """() => {
+  const parse = text => text.match(/[\\d.]+/g).map(Number);
+  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(v => linear(v / 255))
+    .reduce((sum, v, k) => sum + v * [.2126, .7152, .0722][k], 0);
+  const behind = node => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length < 4 || colour[3] > .99) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll('body *')) {
+    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
+    if (!own || !node.getClientRects().length || ['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(node.tagName)) continue;
+    const style = getComputedStyle(node), svg = node instanceof SVGElement;
+    const [a, b] = [light(parse(svg ? style.fill : style.color)), light(behind(svg ? node.closest('.plot') : node))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05), size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    const what = `${node.tagName} ${node.className.baseVal ?? node.className}: ${node.textContent.slice(0, 30)}`;
+    found.push([ratio, large ? 3 : 4.5, what]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("by_control", [False, True], ids=["by the system", "by the control"])
+def test_contrast(browser: Any, files: dict[str, Path], theme: str, by_control: bool) -> None:
+    other = {"light": "dark", "dark": "light"}[theme]
+    with Opened(browser, files["sample"], theme=other if by_control else theme) as page:
+        if by_control:
+            page.tab.check(f"input[name=theme][value={theme}]")
+        dark = page.tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        assert dark == (theme == "dark")
+        page.tab.eval_on_selector_all("details", "all => all.forEach(d => { d.open = true; })")
+        page.tab.locator(".legend button").first.click()  # a name that is struck out must be readable too
+        page.tab.locator(".plot svg").first.focus()
+        page.tab.keyboard.press("ArrowRight")
+        measured = page.tab.evaluate(CONTRAST)
+        assert len(measured) > 300
+        assert [what for ratio, needed, what in measured if ratio < needed] == []
+
+
+def test_switches_by_mouse_and_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        titles = page.tab.locator(".switch").first.locator(".variant h3")
+
+        def shown() -> list[str]:
+            return [title.inner_text() for title in titles.all() if title.is_visible()]
+
+        assert shown() == ["Accuracy L over rounds"]
+        page.tab.locator(".switch label", has_text="G").first.click()
+        assert shown() == ["Accuracy G over rounds"]
+        page.tab.locator(".switch input").first.focus()
+        page.tab.keyboard.press("ArrowLeft")
+        page.tab.keyboard.press("ArrowLeft")
+        assert shown() == ["Accuracy C over rounds"]
+        assert page.tab.locator(".variant:not([hidden]) .plot[data-drawn]").count() == 1
+
+
+def test_values_by_mouse_and_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        for figure in page.tab.locator(".chart:visible").all():
+            plot, tip = figure.locator(".plot svg"), figure.locator(".tip")
+            title = figure.locator("h3").inner_text()
+            if title == "Nothing was measured":
+                continue
+            plot.focus()
+            page.tab.keyboard.press("Home")
+            first = tip.inner_text()
+            page.tab.keyboard.press("ArrowRight")
+            assert tip.is_visible(), title
+            assert tip.inner_text() != first, title
+            page.tab.keyboard.press("Escape")
+            assert not tip.is_visible(), title
+        told = page.tab.locator(".chart", has_text="Proximity").evaluate(
+            """figure => { const svg = figure.querySelector('.plot svg'), found = [];
+            for (let i = 0; i < 24 * 24; i++) {
+              svg.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' }));
+              found.push(figure.querySelector('.tip').textContent);
+            } return found; }"""
+        )
+        assert len(set(told)) == 24 * 24
+        assert [words for words in told if "not measured" in words] == [
+            "client client 3, client client 1\nangle in degrees: not measured"
+        ]
+        bars = page.tab.locator(".chart", has_text="Gain against SOLO")
+        bars.locator(".bar").nth(2).hover()
+        assert bars.locator(".tip").inner_text().startswith("client: client 2\ngain: ")
+
+
+def test_legend_hides_and_shows(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        chart = page.tab.locator(".chart:visible").first
+        before = chart.locator("polyline").count()
+        button = chart.locator(".legend button").first
+        button.focus()
+        page.tab.keyboard.press("Enter")
+        assert button.get_attribute("aria-pressed") == "false"
+        assert chart.locator("polyline").count() == before - 1
+        button.click()
+        assert chart.locator("polyline").count() == before
+
+
+def test_tables_sort(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        table = page.tab.locator("figure", has_text="A table").last.locator("table")
+
+        def column(place: int) -> list[str]:
+            return [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
+
+        head = table.locator("th", has_text="groups").locator("button")
+        head.focus()
+        page.tab.keyboard.press("Enter")
+        assert column(2) == ["2", "4", "10", "not measured"]  # as numbers, and what was not measured last
+        head.click()
+        assert column(2) == ["10", "4", "2", "not measured"]
+        assert table.locator("th[aria-sort=descending]").count() == 1
+        table.locator("th button", has_text="difference").click()
+        assert column(3) == ["-10.00", "-2.50", "0.00", "3.00"]
+        table.locator("th button", has_text="method").click()
+        assert column(0) == ["fedavg", "ifca", "pacfl", "solo"]
+
+
+def test_charts_follow_the_window(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["sample"]) as page:
+        wide = page.tab.locator(".plot svg").first.get_attribute("viewBox")
+        page.tab.set_viewport_size({"width": 400, "height": 800})
+        page.tab.wait_for_timeout(300)
+        narrow = page.tab.locator(".plot svg").first.get_attribute("viewBox")
+        assert wide != narrow
+        assert float(narrow.split()[2]) < 400
+
+
+def test_everything_can_be_reached_by_tab(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["runs"]) as page:
+        wanted = page.tab.locator(".plot svg:visible").count()
+        reached, unseen = set(), []
+        for _ in range(400):
+            page.tab.keyboard.press("Tab")
+            at = page.tab.evaluate(
+                """() => { const e = document.activeElement, s = getComputedStyle(e);
+                const next = e.matches('.choice input') ? getComputedStyle(e.nextElementSibling) : s;
+                return [e.tagName, e.getAttribute('aria-label') ?? e.textContent.slice(0, 40), next.outlineStyle]; }"""
+            )
+            if at[0] == "BODY":
+                break
+            if at[0] == "svg":
+                reached.add(at[1])
+            if at[2] == "none":
+                unseen.append(at)
+        assert len(reached) == wanted
+        assert unseen == []
+
+
+def test_readable_without_javascript(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["runs"], java_script_enabled=False) as page:
+        words = page.tab.inner_text("body")
+        assert "JavaScript is off" in words
+        assert "Accuracy C over rounds" in words  # all variants are there, one after the other
+        assert page.tab.locator(".choice:visible").count() == 0
+        assert page.tab.locator(".variant").count() == page.tab.locator(".variant:visible").count() > 2
+        page.tab.locator("summary").first.click()
+        assert page.tab.locator("details[open] table").first.is_visible()
+
+
+def test_dark_and_light_differ_on_paper(browser: Any, files: dict[str, Path], tmp_path: Path) -> None:
+    for theme in THEMES:
+        for width in WIDTHS:
+            with Opened(browser, files["runs"], width, theme) as page:
+                page.tab.screenshot(path=tmp_path / f"{theme}-{width}.png", full_page=True)
+    pictures = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    assert len(set(pictures)) == 4

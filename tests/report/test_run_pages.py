@@ -1,0 +1,284 @@
+"""Pages of run folders: what they say, of whole, old, unfinished and damaged ones."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import coterie
+from coterie.cli.main import app
+from coterie.errors import CoterieError
+from coterie.report.charts import Bars, Chart, Dendrogram, Distribution, HeatMap, Lines, Page, Scatter, Table, charts_of
+from coterie.report.page import render
+from coterie.report.pages import make_page
+from coterie.report.runs import read_run
+
+SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("runs")
+    settings: dict[str, dict[str, Any]] = {
+        "pacfl": {"algorithm": "pacfl", "target": ["L=0.01", "C=1.0"]},
+        "solo": {"algorithm": "solo"},
+        "other": {"algorithm": "solo", "seed": 1},
+        "late": {"algorithm": "pacfl", "newcomers": 0.25, "join_at": 2, "drop": 0.3},
+        "pruned": {"algorithm": "sub-fedavg-un", "curriculum": "", "client_curriculum": ""},
+    }
+    for name, chosen in settings.items():
+        coterie.run(out=str(place / name), **SMALL, **chosen)
+    return {name: place / name for name in settings}
+
+
+@pytest.fixture
+def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
+    """A run to be damaged."""
+    return Path(shutil.copytree(runs["pacfl"], tmp_path / "pacfl"))
+
+
+def titles(page: Page) -> dict[str, Chart]:
+    return {chart.title: chart for _, chart in charts_of(page)}
+
+
+def words(page: Page) -> str:
+    return " ".join([*page.summary, *(text for section in page.sections for text in section.text)])
+
+
+def test_numbers_are_those_of_the_run(runs: dict[str, Path]) -> None:
+    page = make_page([runs["pacfl"]])
+    result = json.loads((runs["pacfl"] / "result.json").read_text())
+    rows = [json.loads(line) for line in (runs["pacfl"] / "metrics.jsonl").read_text().splitlines()]
+    found = titles(page)
+    for protocol in ("L", "C", "W"):
+        chart = found[f"Accuracy {protocol} over rounds"]
+        assert isinstance(chart, Lines)
+        assert chart.y_label == f"accuracy {protocol} (%)"
+        assert chart.series[0].x == (1.0, 2.0, 3.0)
+        assert list(chart.series[0].y) == pytest.approx([100 * row[protocol] for row in rows])
+    assert "Accuracy G over rounds" not in found  # several models have no G
+    megabytes = found["Accuracy L against megabytes"]
+    assert isinstance(megabytes, Lines)
+    assert list(megabytes.series[0].x) == pytest.approx([(r["up_bytes"] + r["down_bytes"]) / 1e6 for r in rows])
+    each = found["Accuracy C of each client"]
+    assert isinstance(each, Distribution)
+    assert list(each.samples[0].values) == pytest.approx([100 * v for v in result["per_client"]["C"]])
+    table = found["Results"]
+    assert isinstance(table, Table)
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert cells["L (%)"] == pytest.approx(100 * result["accuracy"]["L"])
+    assert cells["+ (%)"] == pytest.approx(100 * result["accuracy"]["plus"])
+    assert cells["G (%)"] is None
+    assert cells["groups"] == 4
+    goals = found["Targets"]
+    assert isinstance(goals, Table)
+    assert [row[3] for row in goals.rows] == [1, None]
+
+
+def test_groups_in_the_order_of_the_tree(runs: dict[str, Path]) -> None:
+    found = titles(make_page([runs["pacfl"]]))
+    heat, tree = found["Proximity of clients"], found["Tree of merges"]
+    assert isinstance(heat, HeatMap)
+    assert isinstance(tree, Dendrogram)
+    assert heat.rows == heat.columns == tree.names
+    assert heat.groups == tree.leaf_groups
+    changes = sum(a != b for a, b in zip(heat.groups, heat.groups[1:], strict=False))
+    assert changes == len(set(heat.groups)) - 1  # every group stands together
+    assert all(heat.values[i][i] == pytest.approx(0, abs=1e-6) for i in range(8))
+    result = json.loads((runs["pacfl"] / "result.json").read_text())
+    assert tree.cut == result["grouping"]["threshold"]
+    profiles = found["Labels of each group"]
+    assert isinstance(profiles, HeatMap)
+    assert all(sum(v or 0 for v in row) == pytest.approx(100) for row in profiles.values)
+    plane = found["Map of clients, true groups"]
+    assert isinstance(plane, Scatter)
+    assert {point.name: point.group for point in plane.points} == {
+        str(c): g for c, g in enumerate(result["true_groups"])
+    }
+
+
+def test_who_gains_against_solo(runs: dict[str, Path]) -> None:
+    page = make_page([runs["pacfl"], runs["solo"]])
+    chart = titles(page)["pacfl against solo, client by client (C)"]
+    assert isinstance(chart, Bars)
+    ours, alone = (json.loads((runs[name] / "result.json").read_text())["per_client"] for name in ("pacfl", "solo"))
+    expected = {str(c): 100 * (a - b) for c, (a, b) in enumerate(zip(ours["C"], alone["L"], strict=True))}
+    for place, client in enumerate(chart.categories):
+        known = [series.y[place] for series in chart.series if series.y[place] is not None]
+        assert known == [pytest.approx(expected[client])]
+    gain, lose = (sum(sign * v > 0 for v in expected.values()) for sign in (1, -1))
+    assert f"under C {gain} of 8 clients gain, {lose} lose" in words(page)
+
+
+def test_solo_of_another_seed_is_no_measure(runs: dict[str, Path]) -> None:
+    page = make_page([runs["pacfl"], runs["other"]])
+    assert not [title for title in titles(page) if "against solo" in title]
+    assert "These runs differ in more than the method: in seed." in words(page)
+    assert "Who gains and who loses against training alone is shown if" in words(page)
+
+
+def test_newcomers_and_events(runs: dict[str, Path]) -> None:
+    page = make_page([runs["late"]])
+    result = json.loads((runs["late"] / "result.json").read_text())
+    found = titles(page)
+    table = found["Newcomers (pacfl)"]
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == result["newcomers"]["clients"]
+    events = found["Events"]
+    assert isinstance(events, Table)
+    assert {row[1]: row[2] for row in events.rows} == {event["kind"]: event["count"] for event in result["events"]}
+    curve = found["Accuracy L over rounds"]
+    assert isinstance(curve, Lines)
+    assert [(mark.at, mark.text) for mark in curve.marks] == [(2, "newcomers")]
+
+
+def test_pruning_and_curricula(runs: dict[str, Path]) -> None:
+    page = make_page([runs["pruned"]])
+    result = json.loads((runs["pruned"] / "result.json").read_text())
+    found = titles(page)
+    pruned = found["Pruned share and accuracy of clients (sub-fedavg-un)"]
+    assert isinstance(pruned, Scatter)
+    by_client = result["details"]["pruned_by_client"]
+    assert {p.name: p.x for p in pruned.points} == {f"client {c}": pytest.approx(100 * s) for c, s in by_client.items()}
+    assert [p.y for p in pruned.points] == pytest.approx([100 * result["per_client"]["L"][int(c)] for c in by_client])
+    pool = found["The pool of clients over rounds"]
+    assert isinstance(pool, Lines)
+    assert pool.series[0].x == (1.0, 2.0, 3.0)
+    assert "The pool of samples within a local training" in found
+    assert "Groups" not in [section.heading for section in page.sections]
+
+
+def test_the_command_that_reruns_it(runs: dict[str, Path], tmp_path: Path) -> None:
+    command = titles(make_page([runs["solo"]]))["The command that reruns it (solo)"].text  # type: ignore[attr-defined]
+    words = command.split()
+    assert words[:2] == ["coterie", "run"]
+    from coterie.experiment.config import make_config, read_toml
+    from coterie.experiment.runner import start
+
+    config = make_config(read_toml(Path(words[2])), words[2])
+    config.run.out = str(tmp_path / "again")
+    again, before = start(config).to_json(), json.loads((runs["solo"] / "result.json").read_text())
+    assert {key: again[key] for key in ("accuracy", "per_client")} == {
+        key: before[key] for key in ("accuracy", "per_client")
+    }
+
+
+def test_metrics_cut_in_the_middle(copy: Path) -> None:
+    text = (copy / "metrics.jsonl").read_text()
+    second = text.index("\n", text.index("\n") + 1)
+    (copy / "metrics.jsonl").write_text(text[: second - 20])
+    page = make_page([copy])
+    curve = titles(page)["Accuracy L over rounds"]
+    assert isinstance(curve, Lines)
+    assert curve.series[0].x == (1.0,)
+    assert "Line 2 of metrics.jsonl is cut short or damaged: it is left out." in page.summary
+    assert "metrics.jsonl ends with round 1, but the run had 3: curves are not complete." in page.summary
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"L": 1}', '{"round": 1, "L": 0.9}', '{"round": "x"}', "\udcff"])
+def test_a_line_that_can_not_be_right_ends_the_curve(copy: Path, line: str) -> None:
+    rows = (copy / "metrics.jsonl").read_bytes().splitlines()
+    (copy / "metrics.jsonl").write_bytes(b"\n".join([rows[0], line.encode(errors="surrogateescape"), rows[2]]))
+    run = read_run(copy)
+    assert [row["round"] for row in run.history] == [1]
+    assert "Line 2 of metrics.jsonl is cut short or damaged: it and all after it are left out." in run.problems
+
+
+def test_accuracies_that_are_no_numbers(copy: Path) -> None:
+    rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().splitlines()]
+    rows[1] |= {"L": float("nan"), "C": float("inf")}
+    (copy / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = json.loads((copy / "result.json").read_text())
+    result["accuracy"]["L"] = result["per_client"]["L"][0] = float("nan")
+    (copy / "result.json").write_text(json.dumps(result))
+    page = make_page([copy])
+    curve = titles(page)["Accuracy L over rounds"]
+    assert isinstance(curve, Lines)
+    assert curve.series[0].y[1] is None
+    assert curve.series[0].y[2] is not None
+    assert "Accuracy L is no number in round 2: it is shown as not measured." in page.summary
+    assert "Accuracy C is no number in round 2: it is shown as not measured." in page.summary
+    assert "own model is right on" not in page.summary[1]
+    assert "nan" not in render(page).lower().replace("namespace", "")
+
+
+def test_unfinished_and_empty_runs(copy: Path) -> None:
+    (copy / "result.json").unlink()
+    page = make_page([copy])
+    assert (
+        f"This run is not finished: the last evaluation was in round 3 of 3. Go on with `coterie resume {copy}`."
+        in page.summary
+    )
+    assert "At the last evaluation each client's own model" in page.summary[1]
+    assert isinstance(titles(page)["Accuracy L over rounds"], Lines)
+    for name in ("metrics.jsonl", "views.safetensors"):
+        (copy / name).unlink()
+    page = make_page([copy])
+    assert "No accuracy was measured." in page.summary
+    assert any("nothing was measured yet" in text for text in page.summary)
+    assert "No accuracy was measured in any round." in words(page)
+    render(page)
+
+
+def test_an_old_folder_says_what_is_missing(copy: Path) -> None:
+    (copy / "views.safetensors").unlink()
+    page = make_page([copy])
+    assert any("There is no views.safetensors" in text for text in page.summary)
+    assert "No proximities of clients are known" in words(page)
+    assert "Proximity of clients" not in titles(page)
+    (copy / "views.safetensors").write_bytes(b"\1\2")
+    assert any("views.safetensors is damaged" in text for text in make_page([copy]).summary)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("result.json", "{", "result.json' is damaged"),
+        ("result.json", "[]", "is not the result of a run"),
+        ("result.json", '{"accuracy": {}}', "it has no 'per_client'"),
+        ("config.toml", "[", "config.toml' is damaged"),
+    ],
+)
+def test_damaged_files_are_refused(copy: Path, file: str, content: str, says: str) -> None:
+    (copy / file).write_text(content)
+    with pytest.raises(CoterieError, match=says):
+        make_page([copy])
+
+
+def test_what_is_no_run(tmp_path: Path, runs: dict[str, Path]) -> None:
+    (tmp_path / "file").write_text("")
+    for path, says in (
+        (tmp_path, "has no config.toml"),
+        (tmp_path / "file", "is a file"),
+        (tmp_path / "no", "not exist"),
+    ):
+        with pytest.raises(CoterieError, match=says):
+            make_page([runs["solo"], path])
+    with pytest.raises(CoterieError, match="say which folders"):
+        make_page([])
+
+
+def test_the_same_folder_twice_is_shown_once(runs: dict[str, Path]) -> None:
+    page = make_page([runs["solo"], runs["solo"]])
+    assert len(titles(page)["Results"].rows) == 1  # type: ignore[attr-defined]
+
+
+def test_runs_of_one_method_have_names_of_their_own(runs: dict[str, Path]) -> None:
+    page = make_page([runs["solo"], runs["other"]])
+    assert [row[0] for row in titles(page)["Results"].rows] == ["solo (solo)", "solo (other)"]  # type: ignore[attr-defined]
+
+
+def test_the_command(runs: dict[str, Path], tmp_path: Path) -> None:
+    arguments = ["report", str(runs["pacfl"]), "--out", str(tmp_path / "new" / "page.html")]
+    done = CliRunner().invoke(app, [*arguments, "--figures", str(tmp_path / "figures"), "--formats", "svg"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    drawn = [chart for _, chart in charts_of(make_page([runs["pacfl"]])) if not isinstance(chart, Table)]
+    assert 10 < len(list((tmp_path / "figures").glob("*.svg"))) <= len(drawn)
+    with pytest.raises(CoterieError, match="is a folder"):
+        CliRunner().invoke(app, [*arguments[:2], "--out", str(tmp_path)], catch_exceptions=False)
+    with pytest.raises(CoterieError, match="'gif'"):
+        CliRunner().invoke(app, [*arguments, "--formats", "gif"], catch_exceptions=False)
