@@ -35,9 +35,9 @@ def mix(
 
     Images get the shape of the largest: smaller ones are padded with black, and grey ones are repeated in three
     channels where others have colours. Clients have equally many samples of each class, or, if over 2 % would be
-    missing for that, in the proportions of their data set. If there are too few samples for so many clients, all get fewer. A
-    client is tested on the whole test part of its data set, for which 20 % are held out where it has none. The
-    server's set is drawn from what the clients leave over.
+    missing for that, in the proportions of their data set. If there are too few samples for so many clients, all get
+    fewer. A client is tested on the whole test part of its data set, for which 20 % are held out where it has none.
+    The server's set is drawn from what the clients leave over.
     """
     names = of.split("+")
     parts = _shares(names, shares)
