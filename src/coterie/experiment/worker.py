@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Mapping
 from typing import IO, Any
 
-
 PR_SET_PDEATHSIG = 1
 """Of <linux/prctl.h>: which signal the kernel sends when the parent ends."""
 
