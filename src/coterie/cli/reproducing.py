@@ -93,16 +93,17 @@ def listing(known: Catalogue) -> str:
             continue
         also = f" [also {', '.join(entry.also)}]" if entry.also else ""
         lines.append(
-            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one)):>8}  {_data(one)}\n"
+            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  {_data(one)}\n"
             f"  {'':<{width}}  {entry.title}{also}"
         )
     return "\n".join(
         [
             *lines,
             "",
-            "Times are rough, at full length on this machine's cores. 'coterie reproduce NAME' makes one; --dry-run "
-            "says what would run;\n--rounds-scale, --seeds, --datasets and --algorithms shorten it. "
-            "(-) marks data that are not here: 'coterie data get NAME'.",
+            "Times are rough, at full length on this machine's cores, with the data that are here; (-) marks others: "
+            "'coterie data get NAME'.",
+            "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets and "
+            "--algorithms shorten it.",
         ]
     )
 
@@ -127,7 +128,7 @@ def plan(
     numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
     return (
         f"{one.name}: {one.entry.title}\n  {numbers}, of {len(list(one.cells()))} numbers in all\n"
-        f"  time for all of it: about {told(minutes(one, wish))} on this machine's cores\n  data: {_data(one)}"
+        f"  time: about {told(minutes(one, wish, here=True))} on this machine's cores\n  data: {_data(one)}"
     )
 
 

@@ -75,6 +75,8 @@ class Reproduction:
     lines: tuple[Line, ...]
     shortened: tuple[str, ...] = ()
     """How it is less than the published one; empty: it is not."""
+    part: tuple[str, ...] = ()
+    """Which part of it was asked for; empty: all."""
     skipped: tuple[str, ...] = ()
     """What was left out for want of data, and how to get them."""
     headline: str = ""
@@ -172,6 +174,7 @@ class Reproduction:
             f"{self.source} (catalogue {self.version}).",
             f"SHORTENED: {'; '.join(self.shortened)}. Not comparable with the published numbers."
             * bool(self.shortened),
+            f"A part of it: {'; '.join(self.part)}." * bool(self.part),
             f"Published: {self.headline}." * bool(self.headline),
             seeds if any(line.ours for line in self.lines) else "",
         ]
@@ -213,7 +216,7 @@ class Reproduction:
         for line in lines:
             grid.append(
                 [line.row, line.quantity, line.published or "–", _ours(line), _signed(line.difference, line.digits)]
-                + [_number(line.beside.get(key), line.digits) for key in beside]
+                + [_number(line.beside.get(key), 1 if key == "groups" else line.digits) for key in beside]
                 + [line.grade if line.published else "–", ", ".join(str(notes[note]) for note in line.notes)]
             )
         return _filled(grid)

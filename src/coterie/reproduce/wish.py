@@ -84,9 +84,9 @@ class Wish:
         return said
 
     def narrowed(self) -> list[str]:
-        """Say what was left out by wish."""
-        said = [f"only data {', '.join(self.datasets)}"] if self.datasets else []
-        return said + ([f"only methods {', '.join(self.algorithms)}"] if self.algorithms else [])
+        """Say which part was asked for."""
+        said = [f"data {', '.join(self.datasets)} (--datasets)"] if self.datasets else []
+        return said + ([f"methods {', '.join(self.algorithms)} (--algorithms)"] if self.algorithms else [])
 
     def scaled(self, settings: Tables) -> Tables:
         """Return settings with fewer rounds; clients that train alone train for a part of their epochs, too."""
