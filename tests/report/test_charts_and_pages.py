@@ -71,7 +71,8 @@ HARMLESS = Reader(render(page_of("name")))
 
 
 @given(
-    st.text(min_size=1) | st.sampled_from([EVIL, "<!--", "-->", "]]>", "&lt;", '" onload="x', "'", "\u2028", "`<b>`", "\\u003c"])
+    st.text(min_size=1)
+    | st.sampled_from([EVIL, "<!--", "-->", "]]>", "&lt;", '" onload="x', "'", "\u2028", "`<b>`", "\\u003c"])
 )
 def test_no_name_changes_the_elements_of_a_page(name: str) -> None:
     name = name.replace("\r", "").replace("\0", "") or "name"  # which HTML itself replaces

@@ -282,3 +282,19 @@ def test_the_command(runs: dict[str, Path], tmp_path: Path) -> None:
         CliRunner().invoke(app, [*arguments[:2], "--out", str(tmp_path)], catch_exceptions=False)
     with pytest.raises(CoterieError, match="'gif'"):
         CliRunner().invoke(app, [*arguments, "--formats", "gif"], catch_exceptions=False)
+
+
+def test_only_names_that_are_alike_get_longer(runs: dict[str, Path], tmp_path: Path) -> None:
+    twin = Path(shutil.copytree(runs["solo"], tmp_path / "solo"))
+    page = make_page([runs["pacfl"], runs["solo"], twin])
+    names = [row[0] for row in titles(page)["Results"].rows]  # type: ignore[attr-defined]
+    assert names == ["pacfl", f"solo ({runs['solo']})", f"solo ({twin})"]
+    assert page.summary[0].startswith("pacfl, solo (")  # their settings are the same, and said once
+
+
+def test_several_runs_are_ranked_by_protocol(runs: dict[str, Path]) -> None:
+    page = make_page([runs["solo"], runs["pacfl"], runs["pruned"]])
+    accuracy = {name: json.loads((runs[name] / "result.json").read_text())["accuracy"] for name in ("pacfl", "pruned")}
+    best = sorted([("pacfl", accuracy["pacfl"]["C"]), ("sub-fedavg-un", accuracy["pruned"]["C"])], key=lambda p: -p[1])
+    told = ", ".join(f"{name} {100 * number:.1f} %" for name, number in best)
+    assert f"Under C: {told}." in words(page)  # SOLO has no C

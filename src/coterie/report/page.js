@@ -301,7 +301,7 @@
         make("rect", { class: "axis", x: .5, y: .5, width: size - 1, height: full - 1 }, svg);
       } else { Y = yAxis(svg, box, ...ys, chart.y_label); X = xAxis(svg, box, ...xs, chart.x_label); }
       const spots = shown.map(point => {
-        stamp(svg, point.group, X(point.x), Y(point.y), 5);
+        stamp(svg, chart.groups.length ? point.group : 0, X(point.x), Y(point.y), 5);
         const group = chart.groups.length ? `\n${point.group === null ? "in no group" : chart.groups[point.group]}` : "";
         const where = chart.map ? "" : `\n${chart.x_label}: ${text(point.x, chart.digits)}\n${chart.y_label}: ${text(point.y, chart.digits)}`;
         return { x: X(point.x), y: Y(point.y), words: point.name + group + where };

@@ -103,11 +103,26 @@ def _summary(runs: Sequence[Run]) -> tuple[str, ...]:
         apart = differences(runs)
         if apart:
             texts.append(f"These runs differ in more than the method: in {', '.join(apart)}. Compare them with care.")
-    for run in runs:
-        before = f"{run.name}: " if len(runs) > 1 else ""
-        told = " ".join(text for text in (_reached(run), _found(run), _spent(run)) if text)
-        texts += [before + text for text in (told, *run.problems)]
+        texts += [_ranked(runs), *(f"{run.name}: {problem}" for run in runs for problem in run.problems)]
+    else:
+        told = (_reached(runs[0]), _found(runs[0]), _spent(runs[0]))
+        texts += [" ".join(text for text in told if text), *runs[0].problems]
     return tuple(texts)
+
+
+def _ranked(runs: Sequence[Run]) -> str:
+    """Say who is how good, by protocol."""
+    texts = []
+    for protocol, (name, _) in CURVES.items():
+        known = [(number, run.name) for run in runs if (number := run.accuracy(protocol)) is not None]
+        if known:
+            known.sort(key=lambda pair: -pair[0])
+            texts.append(f"Under {name}: " + ", ".join(f"{whose} {number:.1f} %" for number, whose in known) + ".")
+    if not texts:
+        return "No accuracy was measured."
+    return (
+        f"From the highest accuracy to the lowest. {' '.join(texts)} These are single runs: a difference may be chance."
+    )
 
 
 def _setting(run: Run) -> str:

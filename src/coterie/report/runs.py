@@ -123,9 +123,12 @@ def _names(paths: Sequence[Path]) -> list[str]:
         except (OSError, ValueError, KeyError, TypeError):  # said properly when it is read
             algorithm = path.name
         found.append(str(algorithm))
-    last = [f"{name} ({path.name})" for name, path in zip(found, paths, strict=True)]
-    whole = [f"{name} ({path})" for name, path in zip(found, paths, strict=True)]
-    return next((names for names in (found, last, whole) if len(set(names)) == len(names)), whole)
+    alike = [name for name in found if found.count(name) > 1]
+    for told in (lambda path: path.name, str):
+        names = [f"{name} ({told(path)})" if name in alike else name for name, path in zip(found, paths, strict=True)]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def _text(file: Path) -> str:

@@ -246,7 +246,7 @@ def _scatter(chart: Scatter, axes: Axes) -> None:
             axes.scatter(
                 _numbers(tuple(p.x for p in mine)),
                 _numbers(tuple(p.y for p in mine)),
-                color=colour(group),
+                color=colour(group if chart.groups else 0),
                 marker=marker(group),
                 edgecolor="black",
                 linewidth=0.5,
