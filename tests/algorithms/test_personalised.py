@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,6 @@ def gradient(run: Session, data: Any, client: int, params: Any) -> dict[str, np.
         ("lenet5-bn", (3, 32, 32), 4, "conv2.weight"),
         ("resnet9", (3, 32, 32), None, "residual2.blocks.1.conv.weight"),
         ("mlp", (1, 8, 8), None, "fc2.weight"),
-        ("mclr", (1, 8, 8), None, "fc.weight"),
     ],
 )
 def test_layers_are_counted_by_modules_and_norms_belong_to_the_layer_before(
@@ -75,6 +75,46 @@ def test_layers_are_counted_by_modules_and_norms_belong_to_the_layer_before(
 def test_sharing_all_layers_is_refused() -> None:
     with pytest.raises(CoterieError, match="shared = 2 leaves no local layer, as the network has 2"):
         small_run("lg-fedavg", algorithm_options={"shared": 2})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"model": "mclr", "model_options": {}}, "this one has one: use fedavg"),
+        ({"algorithm_options": {"shared": 9}}, "shared = 9 leaves no local layer"),
+        (
+            {"algorithm_options": {"broadcast_all": True}, "client_curriculum": "all_batches=true"},
+            "leave out one of them",
+        ),
+    ],
+)
+def test_what_lg_fedavg_cannot_do_is_said_before_anything_is_written(
+    settings: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CoterieError, match=told):
+        small_run("lg-fedavg", out=str(tmp_path / "run"), **settings)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", ["solo", "mtl"])
+def test_without_a_model_at_the_server_clients_have_no_order(method: str, tmp_path: Path) -> None:
+    with pytest.raises(CoterieError, match="leave out --client-curriculum"):
+        small_run(method, out=str(tmp_path / "run"), client_curriculum="b=0.5")
+    assert not (tmp_path / "run").exists()
+    small_run(method, client_curriculum="b=0.5,order=random", rounds=1)
+
+
+def test_who_did_not_answer_still_begins_with_fedavgs_model() -> None:
+    with opened("lg-fedavg", algorithm_options={"pretrain": 1}, fraction=1.0, drop=0.5, seed=1) as (run, _, store):
+        run.algorithm.begin(run.fed)
+        for t in (1, 2):
+            one_round(run, t)
+        now, before = ({c: store.load(c, before=t).get("model") for c in run.fed.clients} for t in (3, 2))
+        trained = {c for c in now if now[c] is not before[c]}
+        assert 0 < len(trained) < len(run.fed.clients)
+        assert run.algorithm.begun == trained
+        for client in run.fed.clients:
+            assert isinstance(run.algorithm.model_for(client), Layers) == (client in trained)
 
 
 def test_only_global_layers_travel_and_local_ones_stay() -> None:
@@ -177,7 +217,7 @@ def test_one_step_on_training_samples_is_scored_beside_l() -> None:
     """Never on test batches, as a well-known code did."""
     options = {"alpha": 0.5, "beta": 0.1}
     result = small_run("per-fedavg", fraction=1.0, rounds=10, epochs=4, algorithm_options=options)
-    assert set(result.accuracy) == {"L", "C", "G", "plus", "W_max", "one_step"}
+    assert set(result.accuracy) == {"L", "C", "G", "plus", "W_max", "L_max", "one_step"}
     with opened("per-fedavg", fraction=1.0, rounds=10, epochs=4, algorithm_options=options) as (run, data, _):
         run.algorithm.begin(run.fed)
         for t in range(1, 11):

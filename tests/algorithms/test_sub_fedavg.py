@@ -311,6 +311,15 @@ def test_what_is_asked() -> None:
         assert (train.plan.holdout, prune.on, prune.last_rate) == (0.0, "test", 0.05)
 
 
+@pytest.mark.parametrize("settings", [{"epochs": 1}, {"epochs": 2, "algorithm_options": {"target": 0.0}}])
+def test_where_nothing_can_be_pruned_no_sample_is_kept_out_of_training(settings: dict[str, Any]) -> None:
+    """Then it is FedAvg of clients that count alike."""
+    even = {"partition": "iid", "dataset": "digits", "clients": 4, "fraction": 1.0, "rounds": 2, **settings}
+    ours, fedavg = small_run("sub-fedavg-un", **even), small_run("fedavg", **{**even, "algorithm_options": {}})
+    assert ours.accuracy["C"] == pytest.approx(fedavg.accuracy["C"], abs=0.02)
+    assert [round(row["loss"], 3) for row in ours.history[:1]] == [round(row["loss"], 3) for row in fedavg.history[:1]]
+
+
 def test_biases_and_normalisations_are_never_pruned() -> None:
     verb = SubFedAvgUn().asked(ModelSpec("lenet5-bn", (3, 32, 32), 10))
     assert verb.weights == ("conv1.weight", "conv2.weight", "fc1.weight", "fc2.weight", "fc3.weight")

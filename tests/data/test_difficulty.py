@@ -61,6 +61,16 @@ def test_class_counts_stay_and_the_bands_are_those_of_the_algorithm(w: World, pe
         assert band <= set(got.tolist())
 
 
+def test_of_three_samples_half_in_order_is_one() -> None:
+    """⌊f·N⌋, not ⌈f·N⌉: the second of three is left to chance."""
+    y, losses = np.zeros(6, int), np.arange(6.0)
+    parts = [np.arange(3), np.arange(3, 6)]
+    got = [by_difficulty(y, losses, parts, 0.5, np.random.default_rng(seed)) for seed in range(40)]
+    assert all(0 in first and 3 in second for first, second in got)
+    assert {1, 2, 4, 5} == {int(i) for first, _ in got for i in first} - {0}
+    assert {(1, 2), (4, 5)} <= {tuple(int(i) for i in first if i) for first, _ in got}
+
+
 @given(worlds)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_in_full_order_no_sample_is_easier_than_one_of_a_part_before(w: World) -> None:

@@ -107,3 +107,34 @@ def test_an_architecture_makes_the_network_again(name: str) -> None:
     again.load_state_dict(smaller.state_dict())
     with torch.inference_mode():
         assert np.array_equal(again(x).numpy(), smaller(x).numpy())
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.BatchNorm2d(6, eps=0.1),
+        nn.BatchNorm2d(6, affine=False),
+        nn.BatchNorm2d(6, track_running_stats=False),
+        nn.Conv2d(6, 6, 3, dilation=2),
+        nn.Conv2d(6, 6, 3, groups=2),
+        nn.Conv2d(6, 6, 3, padding="same"),
+        nn.Conv2d(6, 6, 3, bias=False),
+        nn.Conv2d(6, 6, 3, padding=1, padding_mode="reflect"),
+        nn.MaxPool2d(3, padding=1),
+        nn.MaxPool2d(2, ceil_mode=True),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Upsample(scale_factor=1.5),
+        nn.Flatten(2),
+    ],
+    ids=str,
+)
+def test_a_layer_that_could_not_be_made_again_is_refused(layer: nn.Module) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 6, 3), layer, nn.ReLU(), nn.Flatten(), nn.Linear(24, 2))
+    with pytest.raises(CoterieError, match=r"settings that a smaller network would lose.*leave out --compact"):
+        compact(network)
+
+
+def test_working_in_place_is_no_such_setting() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 2))
+    x = torch.randn(5, 4)
+    assert torch.allclose(compact(network)(x), network(x), atol=1e-6)

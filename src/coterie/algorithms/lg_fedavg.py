@@ -11,10 +11,12 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
 from coterie.federation.offer import Layers, terms
-from coterie.messages import ClientId, Params, Train, Trained, frozen, weighted_mean
+from coterie.messages import ClientId, ModelSpec, Params, Train, Trained, frozen, weighted_mean
+from coterie.models import initial
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
+    from coterie.federation.federation import Selection
 
 
 @algorithm("lg-fedavg")
@@ -36,6 +38,15 @@ class LGFedAvg:
     begun: set[ClientId] = field(init=False, default_factory=set)
     """Who has layers of its own."""
 
+    def check(self, spec: ModelSpec, selection: Selection) -> None:
+        """Refuse a network without local layers, and that clients are sent to twice in a round."""
+        last_layers(initial(spec, 0), self.shared)
+        if self.broadcast_all and getattr(selection, "all_batches", False):
+            raise CoterieError(
+                "lg-fedavg: broadcast_all sends to all clients in every round, but with all_batches many take part "
+                "later in it: leave out one of them"
+            )
+
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰."""
         self.start = fed.initial()
@@ -44,28 +55,28 @@ class LGFedAvg:
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
         if fed.now <= self.pretrain:
-            self.start = self.mean(fed, cohort, Train(fed.plan)) or self.start
+            self.start = self.mean([*self.ask(fed, cohort, Train(fed.plan)).values()]) or self.start
             self.layers = last_layers(self.start, self.shared)
             return
         if self.broadcast_all:
-            quiet = replace(fed.plan, steps=0)
+            quiet = replace(fed.plan, steps=0, curriculum=None)
             self.ask(fed, [c for c in fed.trainable if c not in cohort], Train(quiet, send=False))
-        self.layers = self.mean(fed, cohort, Train(fed.plan, send=tuple(self.layers))) or self.layers
-        self.begun |= set(cohort)
+        trained = self.ask(fed, cohort, Train(fed.plan, send=tuple(self.layers)))
+        self.layers = self.mean([*trained.values()]) or self.layers
+        self.begun |= {*trained}
 
-    def mean(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> Params:
-        """Return the mean of what clients send back, by samples or plain; nothing if nobody does."""
-        trained = self.ask(fed, clients, verb)
+    def mean(self, trained: Sequence[Trained]) -> Params:
+        """Return the mean of what clients sent back, by samples or plain; nothing if nobody did."""
         weights = [1 if self.weights == "equal" else t.samples for t in trained]
         return weighted_mean([t.params for t in trained], weights) if trained else {}
 
-    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> list[Trained]:
+    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, Trained]:
         """Let clients train what they would receive now."""
         requests = {}
         for client in clients:
             _, start, models = terms(self.model_for(client))
             requests[client] = fed.request(replace(verb, start=start), models=models)
-        return [reply.answer(Trained) for reply in fed.ask(requests).values()]
+        return {client: reply.answer(Trained) for client, reply in fed.ask(requests).items()}
 
     def model_for(self, client: ClientId) -> Layers | Params:
         """Return the global layers, to be laid over one's own; to who has none yet after FedAvg, its whole model."""
@@ -101,10 +112,12 @@ def last_layers(model: Params, count: int | None) -> Params:
     """
     owners = [name.rpartition(".")[0] for name in model]
     layers = list(dict.fromkeys(owner for owner, value in zip(owners, model.values(), strict=True) if value.ndim > 1))
+    if len(layers) < 2:
+        raise CoterieError("lg-fedavg divides a network into local and global layers, and this one has one: use fedavg")
     if count is not None and count >= len(layers):
         raise CoterieError(
             f"lg-fedavg: shared = {count} leaves no local layer, as the network has {len(layers)}: write less, or use "
             "fedavg"
         )
-    first = owners.index(layers[-(count or max(1, min(2, len(layers) - 1)))])
+    first = owners.index(layers[-(count or min(2, len(layers) - 1))])
     return dict(list(model.items())[first:])

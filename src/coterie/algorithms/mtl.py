@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.messages import Anchor, ClientId, Train, Trained, weighted_mean
+from coterie.federation.curriculum import needs_no_model
+from coterie.messages import Anchor, ClientId, ModelSpec, Train, Trained, weighted_mean
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
+    from coterie.federation.federation import Selection
 
 
 @algorithm("mtl")
@@ -27,6 +29,10 @@ class MTL:
 
     transfers = 2.0
 
+    def check(self, spec: ModelSpec, selection: Selection) -> None:
+        """The server has no model by which clients could be put in order."""
+        needs_no_model(selection)
+
     def begin(self, fed: Federation) -> None:
         """Each client begins with θ⁰."""
 
@@ -35,7 +41,7 @@ class MTL:
 
         Of the penalty the gradient is 2λ w_i + 2λ (n−1)/n (w_i − mean of the others).
         """
-        now = Train(replace(fed.plan, steps=0), start=("own",), keep=False)
+        now = Train(replace(fed.plan, steps=0, curriculum=None), start=("own",), keep=False)
         replies = fed.ask(dict.fromkeys(cohort, fed.request(now, kind="gather")))
         W = {client: reply.answer(Trained).params for client, reply in replies.items()}
         penalty, n = 2 * self.penalty(fed), len(W)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.messages import ClientId, Train
+from coterie.federation.curriculum import needs_no_model
+from coterie.messages import ClientId, ModelSpec, Train
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
+    from coterie.federation.federation import Selection
 
 
 @algorithm("solo")
@@ -25,6 +27,10 @@ class Solo:
     ] = None
 
     transfers = 0.0
+
+    def check(self, spec: ModelSpec, selection: Selection) -> None:
+        """The server has no model by which clients could be put in order."""
+        needs_no_model(selection)
 
     def begin(self, fed: Federation) -> None:
         """Each client makes the common start by itself."""

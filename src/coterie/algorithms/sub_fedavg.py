@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from coterie.federation import Federation
+    from coterie.federation.federation import Selection
 
 
 @algorithm("sub-fedavg-un")
@@ -82,13 +83,14 @@ class SubFedAvgUn:
             on=self.validation,
         )
 
-    def check(self, spec: ModelSpec) -> None:
+    def check(self, spec: ModelSpec, selection: Selection) -> None:
         """Refuse a network of which nothing can be pruned in this way."""
         self.asked(spec)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← LocalSGD(M_i ⊙ θ_g), where M_i is then pruned further; θ_g ← Σ M_i θ_i / Σ M_i."""
-        held_out = self.prune.share if self.validation == "holdout" else 0.0
+        gated = self.validation == "holdout" and self.target > 0 and fed.plan.epochs > 1
+        held_out = self.prune.share if gated else 0.0
         plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
         _, start, models = terms(self.offer())
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
@@ -138,7 +140,8 @@ class SubFedAvgUn:
             if scores.get(client, (0, 0))[1]
         }
         self.recent.clear()
-        return {"pruned": self.pruned, "pruning": told}
+        tested = [scores[client][0] / scores[client][1] for client in self.sizes if scores.get(client, (0, 0))[1]]
+        return {"pruned": self.pruned, "pruned_L": float(np.mean(tested)) if tested else None, "pruning": told}
 
     def details(self) -> dict[str, Any]:
         """Say how much was pruned, and what that saves."""

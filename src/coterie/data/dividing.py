@@ -46,7 +46,8 @@ def divide(
         cut = f", cut into {surplus} parts for each," if surplus > 1 else ","
         raise CoterieError(
             f"{clients} clients cannot share data set '{dataset.name}'{cut} which has {len(rest)} training samples "
-            f"besides the server's {len(server)}: use 1 to {most} clients"
+            f"besides the server's {len(server)}: "
+            + (f"use 1 to {most} clients" if most else "lower partition.surplus")
         )
     users = None if dataset.users is None else dataset.users[rest]
     pool = replace(dataset, train=dataset.train[rest], users=users)

@@ -33,7 +33,7 @@ from coterie.experiment.views import Views
 from coterie.federation import Algorithm, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
-from coterie.federation.federation import ServerData, Uniform
+from coterie.federation.federation import Selection, ServerData, Uniform
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
@@ -54,12 +54,12 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     config = completed(config, data)
+    method = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+    if hasattr(method, "check"):
+        method.check(make_spec(config, data), make_selection(config))
     if folder is None:
         return _run(config, data, None, None, progress)
     config.run.out = str(path)
-    method = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    if hasattr(method, "check"):
-        method.check(make_spec(config, data))
     check_room(config, data, path)
     if config.curriculum.expert is not None and needs_expert(config):
         read_expert(config.curriculum.expert, make_spec(config, data))
@@ -148,6 +148,12 @@ def make_plan(config: Config) -> Plan:
     )
 
 
+def make_selection(config: Config) -> Selection:
+    """Return who may be in a cohort: all, or by a curriculum those whose samples are easy enough."""
+    clients = config.curriculum.of_clients
+    return Uniform() if clients is None else clients.make()
+
+
 def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer:
     """Return what executes plans: compiled code where it can, unless told otherwise."""
     from coterie.native import available
@@ -191,7 +197,7 @@ def session(
     """
     seed, faults, progress = config.run.seed, config.faults, progress or Silent()
     spec, workers = make_spec(config, data), config.engine.workers or os.cpu_count() or 1
-    plan, clients = make_plan(config), config.curriculum.of_clients
+    plan = make_plan(config)
     expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
     if expert is not None and config.partition.f_ord:
         losses = difficulty(data, spec, expert, trainer)
@@ -224,7 +230,7 @@ def session(
             workers=workers,
             newcomer_epochs=config.newcomers.epochs,
             grouping=config.grouping.wish(),
-            selection=Uniform() if clients is None else clients.make(),
+            selection=make_selection(config),
             drifts=frozenset(phase.start for phase in data.drift),
         )
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)

@@ -45,6 +45,7 @@ def summarise(
             **{protocol: last[protocol] for protocol in ("L", "C", "G")},
             "plus": plus,
             "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
+            "L_max": max((row["L"] for row in history if row["L"] is not None), default=None),
             **_one_step(fed, algorithm, evaluator, late),
         },
         per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),

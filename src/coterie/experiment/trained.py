@@ -17,6 +17,7 @@ from coterie.experiment.plugins import import_plugins
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.offer import Layers, single
 from coterie.messages import ModelSpec, Params
+from coterie.models import initial
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,14 @@ def find_model(run: Path, client: int | None = None, group: int | None = None) -
     if "model" in own:
         return found(own["model"], f"client {client}'s own model")
     offers = [algorithm.model_for(i) for i in (range(clients) if client is None else [client])]
+    if client is not None and isinstance(offers[0], Layers):
+        start = initial(state["spec"], config.run.seed)
+        return found({**start, **offers[0].params}, f"the layers that client {client} would receive, over the start")
     received = [None if isinstance(offer, Layers) else single(offer) for offer in offers]
     if any(model is None for model in received):
-        raise CoterieError("there is no one model at the server: name a client that has trained, --client 0")
+        trained = [i for i in range(clients) if "model" in DiskStore(folder.clients).load(i, before=last + 1)]
+        hint = f"name a client that has trained, --client {trained[0]}" if trained else "and no client has trained"
+        raise CoterieError(f"there is no one model at the server: {hint}")
     if any(model is not received[0] for model in received):
         raise CoterieError(
             "this run has several models: name a client, for instance --client 0 (or 'coterie export' a --cluster)"

@@ -8,7 +8,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.federation import Federation
+from coterie.federation.federation import Federation, Selection
 from coterie.federation.offer import Offer, parts, single, terms
 from coterie.messages import ClientId, Curriculum, Evaluate, Evaluated, Request
 from coterie.messages.plan import Order, Pacing
@@ -87,17 +87,21 @@ class ClientCurriculum:
         self.losses = {int(client): loss for client, loss in state["losses"].items()}
 
 
+def needs_no_model(selection: Selection) -> None:
+    """Refuse a client curriculum for a method that has no model at the server."""
+    if isinstance(selection, ClientCurriculum) and selection.order != "random":
+        raise CoterieError(
+            "the method has no model at the server by which clients could be called easy or hard: leave out "
+            "--client-curriculum"
+        )
+
+
 def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]) -> dict[ClientId, Request]:
     """Ask each client for the mean loss, on its training samples, of what it would receive now.
 
     Who would receive nothing yet (FedGroup's cold clients) is asked for that of its own model.
     """
     offers = {client: algorithm.model_for(client) for client in clients}
-    if offers and all(offer is None for offer in offers.values()):
-        raise CoterieError(
-            "the method has no model at the server by which clients could be called easy or hard: leave out "
-            "--client-curriculum"
-        )
     alike: dict[tuple[int, ...], Request] = {}
     requests = {}
     for client, offer in offers.items():

@@ -29,7 +29,11 @@ def compact(network: nn.Module) -> nn.Sequential:
 
     known = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, nn.Upsample)
     plain = isinstance(network, nn.Sequential) and all(isinstance(layer, known) for layer in network)
-    if not plain or any(isinstance(layer, known[:2]) and layer.bias is None for layer in network.children()):
+    if plain and _unusual(network):  # type: ignore[arg-type]
+        raise CoterieError(
+            f"a layer has settings that a smaller network would lose ({_unusual(network)}): leave out --compact"  # type: ignore[arg-type]
+        )
+    if not plain:
         raise CoterieError(
             "only sequences of convolutions, linear layers, batch normalisation, ReLU and max-pooling can be made "
             "smaller (lenet5, lenet5-bn, cnn, cnn-bn, mlp): leave out --compact"
@@ -94,6 +98,29 @@ def from_architecture(described: list[list[Any]]) -> nn.Sequential:
         raise CoterieError(f"a layer of the kind '{kind}' is not known")
 
     return nn.Sequential(OrderedDict((name, make(kind, *n)) for name, kind, *n in described))
+
+
+def _unusual(network: nn.Sequential) -> str | None:
+    """Return the first layer that its description does not make again as it is, or None."""
+    from torch import nn
+
+    for layer in network:
+        try:
+            again = from_architecture(architecture(nn.Sequential(layer)))[0]
+        except (TypeError, ValueError):  # padding="same"
+            return str(layer)
+        if _settings(again) != _settings(layer):
+            return str(layer)
+    return None
+
+
+def _settings(layer: nn.Module) -> dict[str, Any]:
+    """Return what a layer was made with, as far as it matters for what comes out."""
+    found = {name: getattr(layer, name) for name in layer.__constants__ if name not in ("inplace", "momentum")}
+    shown = {
+        name: value[0] if isinstance(value, tuple) and len({*value}) == 1 else value for name, value in found.items()
+    }
+    return {**shown, "bias": getattr(layer, "bias", None) is not None}
 
 
 def _sides(size: Any) -> tuple[int, int]:

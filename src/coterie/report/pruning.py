@@ -32,7 +32,7 @@ def pruning_plot(
 ) -> None:
     """Draw accuracy under L against the share of pruned weights, of some clients and on average.
 
-    The average is over all clients at each evaluation, of both; `history` holds the rows of a Sub-FedAvg run.
+    The average, of both, is over the clients that have trained by then; `history` holds the rows of a Sub-FedAvg run.
     """
     curves = pruning_curves(history)
     chosen = sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN] if clients is None else clients
@@ -46,8 +46,8 @@ def pruning_plot(
             linewidth=1.1,
             label=f"client {client}",
         )
-    mean = [(row["pruned"], row["L"]) for row in history if row.get("pruned") is not None and row["L"] is not None]
-    axes.plot(*_percent(mean), color="black", linewidth=2.4, label="mean of all")
+    mean = [(row["pruned"], row["pruned_L"]) for row in history if row.get("pruned_L") is not None]
+    axes.plot(*_percent(mean), color="black", linewidth=2.4, label="mean")
     axes.set(xlabel="weights pruned (%)", ylabel="accuracy L (%)", title=title)
     axes.set_xlim(left=0)
     axes.axhline(100, color=GREY, linewidth=0.6)
