@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 from threadpoolctl import threadpool_info
 from coterie.training.torch_trainer import one_thread
@@ -14,6 +16,7 @@ with one_thread():
 """
 
 
+@pytest.mark.slow
 def test_also_scipys_own_blas() -> None:
     """In a process of its own: here SciPy may have been imported before."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)

@@ -175,7 +175,7 @@ def compare(
     in `methods`, by name. Values in `tune`, like ``{"lr": [0.1, 0.01]}``, are chosen for each method on part of the
     clients' training samples. Without `out` nothing is kept on disk.
 
-    >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=2, epochs=1)
+    >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
     >>> comparison.table()["solo"].accuracy["L"].n
     2
     """
@@ -201,7 +201,7 @@ def sweep(
 ) -> Comparison:
     """Run all combinations of some settings' values, and compare them; other settings are those of `run`.
 
-    >>> found = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=2, epochs=1)
+    >>> found = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
     >>> list(found.results)
     ['lr=0.01', 'lr=0.1']
     """
