@@ -102,8 +102,8 @@ def listing(known: Catalogue) -> str:
             "",
             "Times are rough, at full length on this machine's cores, with the data that are here; (-) marks others: "
             "'coterie data get NAME'.",
-            "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets and "
-            "--algorithms shorten it.",
+            "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets "
+            "and --algorithms shorten it.",
         ]
     )
 

@@ -153,6 +153,7 @@ def _compared(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], r
         shown = [line for line in lines if line.column == column and (line.ours or line.paper is not None)]
         if not shown:
             continue
+        mixed = len({line.quantity for line in shown}) > 1 and one.entry.unit == "%"
         paper = _bars("paper", [line.paper for line in shown], [line.paper_spread for line in shown])
         ours = _bars(
             "ours",
@@ -162,8 +163,8 @@ def _compared(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], r
         yield Bars(
             title=f"{one.entry.title}: {column}",
             x_label="",
-            y_label=_axis(one, shown[0].quantity),
-            categories=tuple(line.row for line in shown),
+            y_label=_axis(one, "" if one.entry.unit == "%" else shown[0].quantity),
+            categories=tuple(f"{line.row} ({line.quantity})" if mixed else line.row for line in shown),
             series=tuple(s for s in (paper, ours) if any(y is not None for y in s.y)),
         )
 
@@ -263,7 +264,7 @@ def _pruning(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], re
 
 def _axis(one: Reproducible, quantity: str) -> str:
     if one.entry.unit == "%":
-        return f"accuracy (%), {quantity}" if quantity in KEYS or quantity.startswith("newcomers") else quantity
+        return f"accuracy (%), {quantity}" if quantity else "accuracy (%)"
     return one.entry.unit or quantity
 
 

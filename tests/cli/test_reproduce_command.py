@@ -1,0 +1,78 @@
+"""``coterie reproduce`` as a user types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BOOK = Path(__file__).parents[1] / "reproduce" / "digits.toml"
+
+
+def coterie(*arguments: object, data: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coterie", "reproduce", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={"COTERIE_DATA": str(data), "PATH": "", "COLUMNS": "110"},
+        cwd=data,
+        check=False,
+    )
+
+
+def test_list(tmp_path: Path) -> None:
+    """All in at most a few seconds, with kind, time, and which data are not here."""
+    shown = coterie(data=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    line = next(line for line in lines if line.startswith("  pacfl-table2 "))
+    assert line.split()[1] == "accuracy"
+    assert "fashion_mnist (-), cifar10 (-), cifar100 (-), svhn (-)" in line
+    assert any("pacfl-figure7" in line and "cannot be reproduced" in line for line in lines)
+    assert any("flag-table1" in line and "the same as flag-table2" in line for line in lines)
+    assert "dissertation-table3.8" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["pacfl-tabl2"], "did you mean 'pacfl-table2'?"),
+        (["pacfl-table2"], "none of the data of pacfl-table2 are here: 'fashion_mnist' is not here: 'coterie data get"),
+        (["pacfl-table1"], "pacfl-table1 needs data: 'cifar10' is not here"),
+        (["pacfl-table2", "--algorithms", "pacl"], "has no method 'pacl': did you mean 'pacfl'?"),
+        (["pacfl-costs", "--rounds-scale", "0"], "rounds scale 0 is not valid: use a number above 0, up to 1"),
+        (["x", "--catalogue", "none.toml"], "there is no catalogue 'none.toml'"),
+    ],
+)
+def test_bad_input_is_a_line_and_code_2(arguments: list[str], told: str, tmp_path: Path) -> None:
+    failed = coterie(*arguments, data=tmp_path)
+    assert failed.returncode == 2
+    assert told in failed.stderr
+    assert failed.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_formula(tmp_path: Path) -> None:
+    shown = coterie("pacfl-costs", "--format", "md", data=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "| PACFL | 7.53 (7.53 [19]) |" in shown.stdout
+    assert (tmp_path / "runs" / "reproduce" / "pacfl-costs" / "reproduction.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_table_by_workers_and_again(tmp_path: Path) -> None:
+    """Two runs at a time; the second time nothing is run, and the table is the same."""
+    asked = ["our-table", "--catalogue", BOOK, "--rounds-scale", 0.25, "--seeds", "0", "--jobs", 2]
+    first = coterie(*asked, data=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "SHORTENED: 0.25 of the published rounds" in first.stdout
+    assert "3/3" in first.stderr
+    again = coterie(*asked, data=tmp_path)
+    assert again.stdout == first.stdout
+    assert again.stderr == ""
+
+
+def test_what_would_run(tmp_path: Path) -> None:
+    shown = coterie("digits-table", "--catalogue", BOOK, "--dry-run", data=tmp_path)
+    assert "3 numbers of 6 runs, of 6 numbers in all" in shown.stdout
+    assert not list(tmp_path.iterdir())

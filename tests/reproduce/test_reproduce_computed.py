@@ -1,0 +1,82 @@
+"""Kinds that need no federated runs, on digits: each beside what it should be by another way."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+
+from coterie.data import DATASETS
+from coterie.report.reproduction import Reproduction
+from coterie.reproduce import reproduce
+
+BOOK = Path(__file__).parent / "digits.toml"
+
+
+def made(name: str, place: Path) -> Reproduction:
+    return reproduce(f"digits-{name}", book=BOOK, out=place, jobs=1)
+
+
+def test_angles_between_classes(tmp_path: Path) -> None:
+    found = {(line.row, line.column): line.ours.mean for line in made("classes", tmp_path).lines if line.ours}
+    train = DATASETS["digits"]().train
+    zeros, ones = (np.linalg.svd(train.x[train.y == k].reshape(-1, 64).T.astype(float))[0][:, :3] for k in (0, 1))
+    assert found["0", "0"] == 0
+    assert found["0", "1"] == found["1", "0"]
+    assert found["0", "1"] == pytest.approx(np.degrees(np.arccos(np.abs(zeros.T @ ones).max())), abs=1e-4)
+    assert found["0", "1"] >= np.degrees(subspace_angles(zeros, ones).min()) - 1e-6
+
+
+def test_sets_of_classes(tmp_path: Path) -> None:
+    found = made("sets", tmp_path)
+    assert found.lines[0].difference == 0
+    assert "of 2 sets as published" in found.remarks[0]
+    kinds = [chart["kind"] for chart in found.to_json()["charts"]]
+    assert kinds == ["heatmap", "scatter"]
+
+
+def test_distances_of_clients(tmp_path: Path) -> None:
+    """Skewed clients are further apart, and less alike by CKA."""
+    found = {(line.row, line.column): line.ours.mean for line in made("distances", tmp_path).lines if line.ours}
+    assert found["angle", "IID"] < found["angle", "skewed"] < np.pi / 2
+    assert found["emd", "IID"] < found["emd", "skewed"]
+    assert found["cka", "IID"] > found["cka", "skewed"]
+
+
+def test_clustering_error(tmp_path: Path) -> None:
+    found = made("error", tmp_path)
+    assert found.lines[0].ours is not None
+    (series,) = found.to_json()["charts"][0]["series"]
+    assert series["x"][0] == 0
+    assert series["x"][-1] == 1
+    assert found.lines[0].ours.mean == series["x"][int(np.argmin(series["y"]))]
+    assert all(0 <= error <= 9 for error in series["y"])
+
+
+def test_models_of_skewed_clients_agree_less(tmp_path: Path) -> None:
+    found = {line.row: line.ours.mean for line in made("agreement", tmp_path).lines if line.ours}
+    assert len(found) == 4
+    assert found["α = 100, E = 2, server data reserved"] < found["α = 0.1, E = 2, server data reserved"]
+
+
+def test_measures_of_updates_are_correlated(tmp_path: Path) -> None:
+    found = made("updates", tmp_path)
+    assert found.lines[0].ours is not None
+    assert 0.3 < found.lines[0].ours.mean <= 1
+    assert len(found.to_json()["charts"][0]["points"]) == 15  # all pairs of six clients
+
+
+def test_layers(tmp_path: Path) -> None:
+    pytest.importorskip("coterie.experiment.layers")
+    found = made("layers", tmp_path)
+    assert found.lines[0].ours is not None
+    assert 0 < found.lines[0].ours.mean <= 1
+    assert len(found.to_json()["charts"][0]["series"][0]["y"]) == 2  # layers of the perceptron
+
+
+@pytest.mark.slow
+def test_coresets(tmp_path: Path) -> None:
+    share = [line.ours.mean for line in reproduce("dissertation-figure6.3", out=tmp_path).lines if line.ours]
+    assert share[1] < share[0]  # fewer of the expensive component
+    errors = [line.ours.mean for line in reproduce("dissertation-figure6.2-right", out=tmp_path).lines if line.ours]
+    assert errors[2] < errors[0]  # a longer walk is better
