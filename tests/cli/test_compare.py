@@ -314,9 +314,7 @@ def test_a_sweep_names_its_folder_and_its_settings(place: Path) -> None:
 
 @pytest.mark.slow
 def test_a_terminal_shows_all_runs(place: Path) -> None:
-    terminal = Terminal(
-        "compare", *[flag for flag in ASKED if flag not in ("--jobs", "1")], "--jobs", "2", "--out", "c"
-    )
+    terminal = Terminal("compare", *ASKED, "--out", "c")
     out = terminal.wait()
     assert terminal.process.returncode == 0
     assert "fedavg" in out
