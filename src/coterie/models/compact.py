@@ -114,7 +114,7 @@ def _unusual(network: nn.Sequential) -> str | None:
     return None
 
 
-def _settings(layer: nn.Module) -> dict[str, Any]:
+def _settings(layer: Any) -> dict[str, Any]:
     """Return what a layer was made with, as far as it matters for what comes out."""
     found = {name: getattr(layer, name) for name in layer.__constants__ if name not in ("inplace", "momentum")}
     shown = {
