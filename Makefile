@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test slow check bench docs clean
+.PHONY: help setup demo test slow check bench docs site clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -39,8 +39,13 @@ bench: $(READY) ## Measure speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/memory.py
 
 docs: $(READY) ## Check that the examples in README and docs run
-	$(BIN)/python -m pytest -q README.md docs
+	$(BIN)/python -m pytest -q README.md docs tests/test_docs.py
+
+site: $(READY) ## Build the documentation into site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 clean: ## Remove .venv and everything that tools left
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
