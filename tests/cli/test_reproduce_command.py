@@ -76,3 +76,11 @@ def test_what_would_run(tmp_path: Path) -> None:
     shown = coterie("digits-table", "--catalogue", BOOK, "--dry-run", data=tmp_path)
     assert "3 numbers of 6 runs, of 6 numbers in all" in shown.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_a_failing_run_ends_with_code_2_after_the_table(tmp_path: Path) -> None:
+    failed = coterie("digits-broken", "--catalogue", BOOK, "--jobs", 1, data=tmp_path)
+    assert failed.returncode == 2
+    assert "FedAvg" in failed.stdout
+    assert "some runs failed (Digits, SCAFFOLD: seed 0: " in failed.stderr
+    assert "the same command tries them again" in failed.stderr

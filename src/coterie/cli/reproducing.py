@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from coterie.errors import CoterieError
+
 if TYPE_CHECKING:
     from coterie.reproduce.catalogue import Catalogue, Reproducible
 
@@ -63,11 +65,14 @@ def reproduce(
             name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, watcher=make_watcher(quiet),
             book=catalogue, **some,
         )  # fmt: skip
-    if quiet:
-        return
-    typer.echo(made.render(format), nl=False)
-    if format == "text":
-        typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
+    if not quiet:
+        typer.echo(made.render(format), nl=False)
+        if format == "text":
+            typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
+    if made.failed:
+        few = "; ".join(made.failed[:3]) + ("; ..." if len(made.failed) > 3 else "")
+        traces = (out or PLACE) / "runs" / "*" / "*.error.txt"
+        raise CoterieError(f"some runs failed ({few}): tracebacks are in {traces}; the same command tries them again")
 
 
 def listing(known: Catalogue) -> str:

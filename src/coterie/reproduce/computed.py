@@ -70,7 +70,10 @@ def proximity(one: Reproducible, setting: Setting) -> Findings:
         labels, angles = class_angles(_training(options["dataset"]), options["p"], options["measure"])
         names = options.get("labels") or [str(label) for label in labels]
     place = {name: number for number, name in enumerate(names)}
-    lines = [line(cell, float(angles[place[cell.row], place[cell.column]]), quantity="degrees") for cell in one.cells()]
+    lines = [
+        line(cell, float(angles[place[cell.row], place[cell.column]]), quantity="degrees")
+        for cell in setting.wish.cells(one)
+    ]
     known = [abs(found.difference) for found in lines if found.difference is not None]
     remark = f"Largest difference from the published angles: {max(known):.2f} degrees." if known else ""
     return Findings(lines, [_heat_map(one.entry.title, names, angles, "degrees")], [remark] if remark else [])
@@ -116,7 +119,7 @@ def _sets(cell: Cell, found: Sequence[Sequence[int]]) -> str:
 def gaussians(one: Reproducible, setting: Setting) -> Findings:
     """Measures between samples of N(μ, Σ) and of Gaussians with a multiple of μ or Σ, drawn anew by every seed."""
     options, lines = one.entry.options, []
-    for cell in one.cells():
+    for cell in setting.wish.cells(one):
         found = []
         for seed in setting.wish.seeds_of(one):
             x, y = _two_gaussians(options["points"], options["dimension"], seed, cell.options)
@@ -179,7 +182,7 @@ def _between(measure: str, samples: Sequence[Any]) -> Floats:
 
 def costs(one: Reproducible, setting: Setting) -> Findings:
     """Costs by the papers' formulas; what is known of methods does not matter for them."""
-    found = [line(cell, _cost(cell), quantity=one.entry.unit) for cell in one.cells()]
+    found = [line(cell, _cost(cell), quantity=one.entry.unit) for cell in setting.wish.cells(one)]
     return Findings([replace(one_line, notes=(), grade=one.entry.grade) for one_line in found])
 
 
@@ -204,7 +207,7 @@ def sizes(one: Reproducible, setting: Setting) -> Findings:
     from coterie.models import MODELS, parameters
 
     lines = []
-    for cell in one.cells():
+    for cell in setting.wish.cells(one):
         own = {key: value for key, value in cell.options.items() if key not in ("model", "shape", "classes")}
         name = cell.options["model"]
         spec = ModelSpec(name, tuple(cell.options["shape"]), cell.options["classes"], MODELS.validate(name, own))
@@ -221,7 +224,7 @@ def flops(one: Reproducible, setting: Setting) -> Findings:
     spec = ModelSpec("lenet5", (3, 32, 32), 10)
     kernels = [(name, array) for name, array in initial(spec, 0).items() if array.ndim == 4]
     whole, lines = size(spec).multiply_adds, []
-    for cell in one.cells():
+    for cell in setting.wish.cells(one):
         kept, mask, inputs = cell.options["channels"], {}, 3
         for (name, array), outputs in zip(kernels, kept, strict=True):
             mask[name] = np.zeros_like(array)
@@ -357,7 +360,7 @@ def coreset(one: Reproducible, setting: Setting) -> Findings:
     adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
     most, truth, lines, series = options["most"], float(function.mean()), [], []
     numbers = range(1, most + 1)
-    for cell in one.cells():
+    for cell in setting.wish.cells(one):
         fitted = Coreset(1, cell.options["kappa"], cell.options["steps"]).fit(adjacency, cost)
         errors = []
         for k in numbers:

@@ -101,8 +101,8 @@ class Wish:
 
 def names_of(one: Reproducible, column: Column) -> list[str]:
     """Return the names by which a user may ask for a column."""
-    data = column.options.get("dataset")
-    return list(dict.fromkeys(filter(None, [column.data, *one.needs(column), data, *([] if column.data else ["all"])])))
+    own = [column.data, *one.needs(column)] if column.data else []
+    return list(dict.fromkeys(str(name) for name in (*own, column.options.get("dataset")) if name))
 
 
 def methods_of(cell: Cell) -> list[str]:
@@ -132,5 +132,5 @@ def how_to_get(names: Sequence[str]) -> str:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    names = [one for one in known if one != "all"]
+    names = list(known)
     return suggestion(name, names) if names else "it has none to choose from"
