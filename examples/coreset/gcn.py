@@ -48,7 +48,8 @@ class GCN(torch.nn.Module):
 def sparse_tensor(x: Any) -> Any:
     """Return a SciPy sparse array as PyTorch's."""
     coo = x.tocoo()
-    return torch.sparse_coo_tensor(np.stack(coo.coords), coo.data.astype(np.float32), coo.shape).coalesce()
+    values = torch.tensor(coo.data, dtype=torch.float32)
+    return torch.sparse_coo_tensor(np.stack(coo.coords), values, coo.shape, check_invariants=True).coalesce()
 
 
 def normalised(graph: Any) -> Any:

@@ -89,6 +89,16 @@ def lines(axes: Any, x: Sequence[float], curves: Mapping[str, Any], title: str, 
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def log_scale(axis: Any) -> None:
+    """Make an axis logarithmic, with ticks at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.axes.set_yscale("log")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
 def figure(columns: int, width: float = 4.2) -> tuple[Any, Any]:
     """Return a figure and its axes, side by side."""
     from matplotlib.figure import Figure
