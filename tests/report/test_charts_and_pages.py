@@ -225,7 +225,7 @@ def test_every_chart_as_png_svg_and_pdf(tmp_path: Path) -> None:
     page = sample_page(9)
     drawn = [chart for _, chart in charts_of(page) if type(chart) in PAINTERS]
     assert len(save(page, tmp_path / "figures", ["svg"])) == len(drawn)
-    assert (tmp_path / "figures" / "01-accuracy-l-over-rounds-l.svg").exists()
+    assert (tmp_path / "figures" / "01-accuracy-l-over-rounds.svg").exists()
     for path in save(page_of(EVIL), tmp_path / "one"):
         beginning = {".png": PNG, ".svg": SVG, ".pdf": PDF}[path.suffix]
         assert path.read_bytes().startswith(beginning)

@@ -105,8 +105,8 @@
   }
 
   // An axis with its grid: y at the left (or right), numbers at the ticks, its name above.
-  function yAxis(svg, box, low, high, name, right = false) {
-    const at = ticks(low, high, box.height / 40), to = scale(low, high, box.bottom, box.top);
+  function yAxis(svg, box, low, high, name, right = false, whole = false) {
+    const at = ticks(low, high, box.height / 40).filter(number => !whole || Number.isInteger(number)), to = scale(low, high, box.bottom, box.top);
     for (const number of at) {
       if (!right) make("line", { class: "grid", x1: box.left, x2: box.right, y1: to(number), y2: to(number) }, svg);
       make("text", { class: "soft", x: right ? box.right + 6 : box.left - 6, y: to(number) + 4, "text-anchor": right ? "start" : "end" }, svg, label(number));
@@ -166,7 +166,7 @@
       const [low, high] = chart.limits ?? padded(ys), full = Math.min(380, Math.max(280, size * .6));
       const box = area(full, room(low, high, full - 70), 14, 26, 44, size);
       const [from, to] = xs === null ? (chart.log_x ? [1, 10] : [0, 1]) : xs[0] === xs[1] ? (chart.log_x ? [xs[0] / 2, xs[0] * 2] : [xs[0] - 1, xs[0] + 1]) : xs;
-      const Y = yAxis(svg, box, low, high, chart.y_label), X = xAxis(svg, box, from, to, chart.x_label, chart.log_x), spots = [];
+      const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), X = xAxis(svg, box, from, to, chart.x_label, chart.log_x), spots = [];
       if (ys === null) nothing(svg, box);
       for (const mark of chart.marks) {
         if (mark.axis === "x" && !usable(mark.at)) continue;
@@ -207,7 +207,7 @@
       const below = names(chart.categories, (size - left - right) / Math.max(n, 1)), full = Math.min(340, Math.max(250, size * .5)) + below.height;
       const box = area(full, left, right, 26, below.height + 26, size);
       box.shared = Boolean(over);
-      const Y = yAxis(svg, box, low, high, chart.y_label), step = (box.right - box.left) / Math.max(n, 1), X = place => box.left + (place + .5) * step;
+      const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), step = (box.right - box.left) / Math.max(n, 1), X = place => box.left + (place + .5) * step;
       if (found === null) nothing(svg, box);
       const share = chart.stacked ? 1 : Math.max(shown.length, 1), thick = Math.min(step * .8 / share, 60);
       chart.categories.forEach((category, i) => {

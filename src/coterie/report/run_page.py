@@ -269,7 +269,7 @@ def _rounds(runs: Sequence[Run]) -> Section:
     if any(run.accuracy("plus") is not None for run in runs):
         variants.append(("+", _final(runs)))
     followed = [
-        (name, _curve(runs, key, f"{name.capitalize()} over rounds", name, note))
+        (name, _curve(runs, key, f"{name.capitalize()} over rounds", name, note, digits=0 if key == "groups" else 3))
         for key, name, note in (
             ("loss", "training loss", "Mean over the local steps of the clients that trained."),
             ("groups", "number of groups", "At each evaluation."),
@@ -300,13 +300,16 @@ def _any(runs: Sequence[Run], key: str) -> bool:
     return any(number is not None for run in runs for number in run.curve(key))
 
 
-def _curve(runs: Sequence[Run], key: str, title: str, label: str, note: str, factor: float = 1) -> Chart:
+def _curve(
+    runs: Sequence[Run], key: str, title: str, label: str, note: str, factor: float = 1, digits: int = 2
+) -> Chart:
     series = tuple(
         Series(name=run.name, x=run.curve("round"), y=run.curve(key, factor), slot=slot)
         for slot, run in enumerate(runs)
         if _any([run], key)
     )
-    return Lines(title=title, x_label="round", y_label=label, series=series, note=note, marks=_marks(runs, key))
+    marks = _marks(runs, key)
+    return Lines(title=title, x_label="round", y_label=label, series=series, note=note, marks=marks, digits=digits)
 
 
 def _marks(runs: Sequence[Run], key: str) -> tuple[Mark, ...]:

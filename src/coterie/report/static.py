@@ -49,8 +49,9 @@ def save(page: Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Pat
     written = []
     for number, (variant, chart) in enumerate(drawn, 1):
         figure = paint(chart)
+        name = chart.title if variant in chart.title else f"{chart.title} {variant}"
         for kind in formats:
-            path = folder / f"{number:02d}-{_slug(f'{chart.title} {variant}')}.{kind}"
+            path = folder / f"{number:02d}-{_slug(name)}.{kind}"
             figure.savefig(path, dpi=130, metadata={"Date": None} if kind == "svg" else None)
             written.append(path)
     return written
@@ -145,7 +146,16 @@ def _lines(chart: Lines, axes: Axes) -> None:
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
     if chart.limits:
         axes.set_ylim(*chart.limits)
+    _whole(chart, axes)
     _finish(axes)
+
+
+def _whole(chart: Lines | Bars, axes: Axes) -> None:
+    """Put whole numbers only at the y axis where there are no others."""
+    from matplotlib.ticker import MaxNLocator
+
+    if chart.digits == 0:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _whiskers(series: Series) -> Any:
@@ -156,8 +166,6 @@ def _whiskers(series: Series) -> Any:
 
 
 def _bars(chart: Bars, axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     places, above, below = np.arange(len(chart.categories)), 0.0, 0.0
     width = 0.8 / (1 if chart.stacked else max(len(chart.series), 1))
     for place, series in enumerate(chart.series):
@@ -181,8 +189,7 @@ def _bars(chart: Bars, axes: Axes) -> None:
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
     axes.set_xlim(-0.6, len(places) - 0.4)
-    if chart.digits == 0:
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    _whole(chart, axes)
     second = None
     if chart.line is not None:
         second, slot = axes.twinx(), len(chart.series) if chart.line.slot is None else chart.line.slot
