@@ -331,6 +331,7 @@ def test_pacing_is_drawn(tmp_path: Path) -> None:
     assert len(list((tmp_path / "dissertation-table2.1").glob("*.png"))) == 1
 
 
+@pytest.mark.slow
 def test_a_coreset_aware_of_costs_is_cheaper(tmp_path: Path) -> None:
     lines = reproduce("dissertation-figure6.2-middle", out=tmp_path).lines
     assert lines[0].ours is not None

@@ -354,7 +354,7 @@ def layers(one: Reproducible, setting: Setting) -> Findings:
 
 def coreset(one: Reproducible, setting: Setting) -> Findings:
     """Coresets of graphs beside their baselines: error against the number of nodes, cost, or whose nodes they are."""
-    from coterie.coreset import Coreset, baseline
+    from coterie.coreset import BASELINES, Coreset, walk_on
 
     options, seed = one.entry.options, setting.wish.seeds_of(one)[0]
     adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
@@ -373,13 +373,12 @@ def coreset(one: Reproducible, setting: Setting) -> Findings:
             "share": float(np.mean(function[fitted.indices_] > 0)),
         }[options.get("measure", "cost")]
         lines.append(line(cell, told, 5 if options.get("measure") == "error" else 3, options.get("measure", "cost")))
-    for name in () if options.get("measure") else ("frank-wolfe", "k-means", "random"):
-        own = {"seed": seed} if name in ("k-means", "random") else {}
-        found = [
-            (float(baseline(name, adjacency, k, cost, steps=options["steps"], **own).estimate(function)) - truth) ** 2
-            for k in numbers
-        ]
-        series.append(Series(name=name, x=values(numbers), y=values(found)))
+    few = sorted({1, 2, *range(4, most, 4), most})
+    known = None if options.get("measure") else walk_on(adjacency, options["steps"])
+    for name in ("frank-wolfe", "k-means", "random") if known is not None else ():
+        own = {"seed": seed} if name != "frank-wolfe" else {}
+        found = [(float(BASELINES[name](known, k, cost, **own).estimate(function)) - truth) ** 2 for k in few]
+        series.append(Series(name=name, x=values(few), y=values(found)))
     title = one.entry.title
     chart = Lines(title=title, x_label="nodes", y_label="squared error of the mean", series=tuple(series), digits=5)
     return Findings(lines, [chart])
