@@ -3,7 +3,8 @@
     python examples/sub_fedavg_mnist.py [ROUNDS]
 
 100 clients with two shards of 250 samples each, 10 of them a round, E = 5, B = 10, η = 0.01, momentum 0.5; Sub-FedAvg
-prunes to 50 %. (Hy) trains the network of the others, of 21,840 parameters, with batch normalisation, on PyTorch. Needs mnist.npz in the folder COTERIE_DATA. Finished runs under runs/sub_fedavg are not run again.
+prunes to 50 %. (Hy) trains the network of the others, of 21,840 parameters, with batch normalisation, on PyTorch. Needs
+mnist.npz in the folder COTERIE_DATA. Finished runs under runs/sub_fedavg are not run again.
 """
 
 import sys
