@@ -173,7 +173,7 @@ def main(seeds: int = 3) -> None:
     torch.set_num_threads(1)
     graphs: dict[str, tuple[Any, list[int]]] = {"block model": (blocks, [10, 20, 30, 40])}
     if data_file("cora.npz"):
-        graphs["Cora"] = (cora, [35, 70, 140, 270])
+        graphs["Cora"] = (cora, [35, 70, 140])
     made, axes = figure(len(graphs), 5)
     for place, (title, (make, sizes)) in zip(axes, graphs.items(), strict=True):
         scores, costs, used = compare(make, sizes, seeds)

@@ -101,7 +101,8 @@ def main(seeds: int = 3) -> None:
     table(f"block model, SCGIGA with Σw = 1: squared error, median of {seeds} seeds", BLOCK_SIZES, rows)
     lines(axes[2], BLOCK_SIZES, sweep, "block model, SCGIGA with Σw = 1", "points", "squared error")
     axes[2].set_yscale("log")
-    axes[2].legend(frameon=False, fontsize=8, ncols=2)
+    axes[2].set_ylim(1e-4, 2e-2)
+    axes[2].legend(loc="lower left", frameon=False, fontsize=8, ncols=3)
     save(made, "means.png", axes[0])
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from coterie.coreset import BASELINES, Ascent, Selection, Walk
 from coterie.report.figures import COLOURS, MARKERS
+
+threadpool_limits(1)  # matrices are small, and threads would cost more than they give
 
 PICTURES = Path("docs/coreset")
 MEANS = np.array([[1, -3], [-3, 2], [3, 0]])
@@ -80,9 +83,10 @@ def table(title: str, columns: Sequence[object], rows: Mapping[str, Sequence[str
 def lines(axes: Any, x: Sequence[float], curves: Mapping[str, Any], title: str, xlabel: str, ylabel: str) -> None:
     """Draw a curve per method, each with a colour and a marker of its own."""
     for number, (name, y) in enumerate(curves.items()):
+        again, colour = divmod(number, len(COLOURS))
         axes.plot(
-            x, y, color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=5,
-            linewidth=1.5, linestyle="-" if number < len(COLOURS) else "--", label=name,
+            x, y, color=COLOURS[colour], marker=MARKERS[(colour + 4 * again) % len(MARKERS)], markersize=5,
+            linewidth=1.5, linestyle="--" if again else "-", label=name,
         )  # fmt: skip
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.grid(alpha=0.3)

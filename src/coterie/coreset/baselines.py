@@ -19,7 +19,7 @@ from coterie.coreset.walk import Walk, spread
 from coterie.errors import CoterieError, suggestion
 from coterie.streams import derived_seed, stream
 
-WHOLE_ROWS = 5000
+WHOLE_ROWS = 2000
 """Up to so many nodes k-means sees whole rows of P^ℓ for ℓ > 1; beyond, their random projections."""
 PROJECTED = 256
 SOURCES = 5000
