@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from coterie.similarity import signature
+from coterie.similarity import signature, signatures
 
 GENERATED = settings(max_examples=80, deadline=None, derandomize=True)
 
@@ -219,3 +219,30 @@ def test_bad_input_is_refused() -> None:
         signature(x, 3, [0, 0, 1])
     with pytest.raises(ValueError, match="p = 0"):
         signature(x, 0)
+
+
+@pytest.mark.parametrize("case", ["decaying", "rank 2", "black", "flat"])
+def test_wide_samples_are_the_same_without_a_gram_matrix(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """More samples than features, and many of these; where no vectors stand out, by the Gram matrix after all."""
+    rng = np.random.default_rng(0)
+    scale = {
+        "decaying": np.arange(1, 41) ** -1.5,
+        "rank 2": np.array([1, 0.5] + [0] * 38),
+        "black": np.zeros(40),
+        "flat": 1 - 0.001 * np.arange(40),
+    }[case]
+    left, right = (np.linalg.qr(rng.normal(size=(n, 40)))[0] for n in (90, 40))
+    x = left * scale @ right
+    usual = signature(x, 3)
+    monkeypatch.setattr(signatures, "WIDE", 20)
+    monkeypatch.setattr(signatures, "AT_ONCE", 32)
+    iterated = []
+    plain = signatures._by_iteration
+    monkeypatch.setattr(signatures, "_by_iteration", lambda *a: iterated.append(plain(*a)) or iterated[-1])
+    found = signature(x, 3)
+    assert found.shape == usual.shape
+    np.testing.assert_allclose(found, usual, atol=1e-8)
+    np.testing.assert_allclose(found.T @ found, np.eye(found.shape[1]), atol=1e-12)
+    assert (iterated[0] is None) == (case == "flat")
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        signature(np.where(x == x[3, 4], np.nan, x), 3)
