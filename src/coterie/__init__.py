@@ -15,7 +15,7 @@ from coterie.errors import CoterieError
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
     from coterie.data import dataset, divided_dataset, partition
-    from coterie.experiment import Comparison, Result, cluster, compare, resume, run, sweep
+    from coterie.experiment import Comparison, Result, cluster, compare, inspect, resume, run, sweep
     from coterie.models import model
 
 __version__ = "0.1.0"
@@ -28,6 +28,7 @@ __all__ = [
     "compare",
     "dataset",
     "divided_dataset",
+    "inspect",
     "model",
     "partition",
     "resume",
@@ -42,6 +43,7 @@ _HOMES = {
     "compare": "coterie.experiment",
     "sweep": "coterie.experiment",
     "Comparison": "coterie.experiment",
+    "inspect": "coterie.experiment",
     "resume": "coterie.experiment",
     "Result": "coterie.experiment",
     "algorithm": "coterie.algorithms",

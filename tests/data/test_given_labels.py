@@ -1,5 +1,7 @@
 """The partition in which every client has the labels that it is told."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,7 +66,7 @@ def test_one_label_may_be_written_as_a_number() -> None:
         ({"labels": "0/0", "samples": 20}, "of label 0 there are 10 samples left where 20 are needed"),
     ],
 )
-def test_refusals_say_what_to_write(options: dict[str, object], message: str) -> None:
+def test_refusals_say_what_to_write(options: dict[str, Any], message: str) -> None:
     with pytest.raises(CoterieError) as refused:
         division("given-labels", mixed([30] * 3), 2, **options)
     assert message in str(refused.value)

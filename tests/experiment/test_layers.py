@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from coterie.experiment.layers import Study, centred_gram, cka_of_grams, study
 from coterie.similarity import linear_cka, principal_angles, signature
 from coterie.streams import stream
 
-QUICK = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05}
+QUICK: dict[str, Any] = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05}
 
 
 @pytest.fixture(scope="module")

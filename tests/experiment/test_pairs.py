@@ -14,7 +14,7 @@ from coterie.experiment.api import settings_to_config
 from coterie.experiment.config import Config
 from coterie.experiment.pairs import Pairs, Spread, study, verdict
 
-QUICK = {"dataset": "digits", "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05, "eval_every": 0}
+QUICK: dict[str, Any] = {"dataset": "digits", "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05, "eval_every": 0}
 
 
 def config(**settings: Any) -> Config:
@@ -82,7 +82,7 @@ def test_verdict_is_a_t_test() -> None:
 
 
 def test_spread_is_of_a_sample() -> None:
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, pytest.approx(np.sqrt(2)), (1.0, 3.0))
+    assert Spread.of([1.0, 3.0]) == Spread(2.0, float(np.sqrt(2)), (1.0, 3.0))
     assert Spread.of([1.0]).sd == 0
 
 

@@ -13,6 +13,7 @@ from coterie.experiment.result import Result
 
 if TYPE_CHECKING:
     from coterie.experiment.groups import Groups
+    from coterie.experiment.inspection import Inspection
 
 
 def run(
@@ -51,6 +52,36 @@ def cluster(
     from coterie.experiment.groups import DEFAULT, form_groups
 
     return form_groups(settings_to_config(config, settings, method=DEFAULT), progress)
+
+
+def inspect(
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    measures: str | None = None,
+    against: str | None = None,
+    per_class: bool = False,
+    super_clusters: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Inspection:
+    """Say how heterogeneous a federation is, and what to do about it; settings as for `cluster`.
+
+    `measures` and `against` are names with commas between them, as for ``coterie inspect``.
+
+    >>> inspect(dataset="digits-rotated", clients=8, measures="labels").advice.choice
+    'cluster'
+    """
+    from coterie.experiment.groups import DEFAULT
+    from coterie.experiment.inspection import inspect as look
+
+    return look(
+        settings_to_config(config, settings, method=DEFAULT),
+        measures=measures,
+        against=against,
+        per_class=per_class,
+        super_clusters=super_clusters,
+        progress=progress,
+    )
 
 
 def resume(folder: str | Path, progress: Progress | None = None) -> Result:
