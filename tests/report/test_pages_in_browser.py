@@ -10,8 +10,8 @@ import pytest
 from sample_page import EVIL, sample_page
 
 import coterie
+from coterie.experiment.pages import make_page
 from coterie.report.page import render
-from coterie.report.pages import make_page
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 import coterie
 from coterie.cli.main import app
 from coterie.errors import CoterieError
+from coterie.experiment.pages import make_page
 from coterie.report.charts import Bars, Chart, Dendrogram, Distribution, HeatMap, Lines, Page, Scatter, Table, charts_of
 from coterie.report.page import render
-from coterie.report.pages import make_page
 from coterie.report.runs import read_run
 
 SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}

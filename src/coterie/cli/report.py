@@ -18,13 +18,14 @@ def report(
         str, typer.Option(help="Of the charts in --figures; png,svg,pdf by default.", show_default=False)
     ] = "png,svg,pdf",
 ) -> None:
-    """Make one HTML file of runs: it needs no network, and opens by a double click.
+    """Make one HTML file of runs, a comparison, a sweep or a reproduction: it needs no network, and opens offline.
 
-    PATH...: Run folders. With a run of 'solo' of the same data and seed among them, the page says who gains and loses.
+    PATH...: Run folders, of which one of 'solo' with the same data and seed lets the page say who gains and loses; or
+    the folder of a comparison or sweep; or folders of reproductions.
     """
     from coterie.errors import CoterieError
+    from coterie.experiment.pages import make_page
     from coterie.report.page import render
-    from coterie.report.pages import make_page
     from coterie.report.static import check_formats, save
 
     kinds = check_formats([kind.strip() for kind in formats.split(",") if kind.strip()])

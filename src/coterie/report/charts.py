@@ -7,7 +7,7 @@ labels: an accuracy in % is 93.5, not 0.935.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -189,12 +189,21 @@ class Distribution(Chart):
     digits: int = 2
 
 
+@dataclass(frozen=True)
+class Told:
+    """A number of a table in the words that it is read in, like ``89.73 ± 1.65``."""
+
+    text: str
+    number: Value
+    """What it is sorted by; None where there is none, which comes last."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table(Chart):
     """Rows of texts and numbers, that a click on a heading sorts."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | float | None, ...], ...]
+    rows: tuple[tuple[str | float | Told | None, ...], ...]
     digits: int = 2
     """Behind the point of numbers that are no integers."""
     bold: tuple[tuple[int, int], ...] = ()
@@ -274,6 +283,22 @@ def plain(thing: Any) -> Any:
     if isinstance(thing, (int, np.integer)):
         return int(thing)
     return value(thing) if isinstance(thing, (float, np.floating)) else thing
+
+
+def chart_of(told: Mapping[str, Any]) -> Chart:
+    """Return the chart that `plain` told; a ValueError says why it can't be one.
+
+    >>> chart = Code(title="again", text="coterie run")
+    >>> chart_of(plain(chart)) == chart
+    True
+    """
+    from pydantic import TypeAdapter
+
+    kinds = {kind.__name__.lower(): kind for kind in Chart.__subclasses__()}
+    if told.get("kind") not in kinds:
+        raise ValueError(f"there is no chart of kind {told.get('kind')!r}")
+    chart: Chart = TypeAdapter(kinds[str(told["kind"])]).validate_python(dict(told))
+    return chart
 
 
 def tree_of(

@@ -296,13 +296,17 @@ def _notes(
                 notes.append(f"{cell.label}: {heading} is defined for seed {_listed(list(here))} only.")
     if not any(all(accuracy[cell.label][protocol] for cell in cells) for protocol in PROTOCOLS):
         notes.append("No protocol has numbers of all of them: they can't all be compared with each other.")
-    for protocol, found in leaders.items():
-        if found is not None and not found.clear and len(seeds) > 1:
-            notes.append(
-                f"{PROTOCOLS[protocol]}: {found.label} has the highest mean, but {len(seeds)} seeds can't tell it from "
-                f"{_listed(found.rivals)}."
-            )
-    return notes
+    return notes + undecided(leaders, seeds)
+
+
+def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
+    """Say under which protocols the highest mean may be chance."""
+    return [
+        f"{PROTOCOLS[protocol]}: {found.label} has the highest mean, but {len(seeds)} seeds can't tell it from "
+        f"{_listed(found.rivals)}."
+        for protocol, found in leaders.items()
+        if found is not None and not found.clear and len(seeds) > 1
+    ]
 
 
 def _odd(value: Any) -> bool:

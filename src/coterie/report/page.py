@@ -11,7 +11,7 @@ from importlib import resources
 from itertools import count
 
 from coterie.report.alternatives import as_table
-from coterie.report.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, plain
+from coterie.report.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, Told, plain
 from coterie.report.figures import COLOURS
 
 NOT_MEASURED = "not measured"
@@ -130,7 +130,7 @@ def _chart(chart: Chart, drawn: list[Chart]) -> str:
 
 def _table(table: Table) -> str:
     numeric = [
-        any(isinstance(row[c], (int, float)) for row in table.rows)
+        any(isinstance(row[c], (int, float, Told)) for row in table.rows)
         and not any(isinstance(row[c], str) for row in table.rows)
         for c in range(len(table.columns))
     ]
@@ -154,8 +154,9 @@ def _number(is_number: bool) -> str:
 
 
 def _cell(table: Table, row: int, column: int, is_number: bool) -> str:
-    content = plain(table.rows[row][column])
-    text = cell_text(content, table.digits)
+    given = table.rows[row][column]
+    content = plain(given.number if isinstance(given, Told) else given)
+    text = given.text if isinstance(given, Told) else cell_text(content, table.digits)
     sort = f' data-value="{content!r}"' if isinstance(content, (int, float)) else ""
     bold = (row, column) in table.bold
     inner = f"<strong>{escape(text)}</strong>" if bold else escape(text)

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import CoterieError
+from coterie.experiment.compared import is_comparison, read_compared
 from coterie.report.charts import Page
+from coterie.report.comparison_page import comparison_page
+from coterie.report.reproduction_page import is_reproduction, read_reproductions, reproduction_page
 from coterie.report.run_page import run_page
 from coterie.report.runs import is_run, read_runs
+from coterie.report.sweep_page import sweep_page
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,22 @@ def _runs(paths: Sequence[Path]) -> Page:
     return run_page(read_runs(paths))
 
 
-KINDS = [Kind("a run", is_run, _runs)]
+def _comparison(paths: Sequence[Path]) -> Page:
+    if len(paths) > 1:
+        raise CoterieError("a page shows one comparison or sweep: make a page for each")
+    compared = read_compared(paths[0])
+    return sweep_page(compared) if compared.sweep else comparison_page(compared)
+
+
+def _reproductions(paths: Sequence[Path]) -> Page:
+    return reproduction_page(read_reproductions(paths))
+
+
+KINDS = [
+    Kind("a run", is_run, _runs),
+    Kind("a comparison or sweep", is_comparison, _comparison),
+    Kind("a reproduction", is_reproduction, _reproductions),
+]
 """All that have pages; the first that recognises a folder takes it."""
 
 
@@ -48,4 +67,4 @@ def _kind(path: Path) -> Kind:
         if kind.recognises(path):
             return kind
     what = "a file" if path.is_file() else "no folder that has a page: it has no config.toml"
-    raise CoterieError(f"'{path}' is {what}: name {' or '.join(kind.name for kind in KINDS)}, as --out made it")
+    raise CoterieError(f"'{path}' is {what}: name {', or '.join(kind.name for kind in KINDS)}, as --out made it")

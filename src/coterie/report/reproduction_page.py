@@ -1,0 +1,234 @@
+"""The page of a reproduction, or of several: published numbers beside ours, and the charts that were made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError
+from coterie.report.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
+from coterie.report.reproduction import GRADES, PROTOCOLS, Line, Reproduction, _both, _number, _ours, _signed
+from coterie.report.statistics import Spread
+
+FILE = "reproduction.json"
+FEW = 4
+"""Charts that stand side by side; of more a control shows one."""
+
+
+def is_reproduction(path: Path) -> bool:
+    """Return whether a folder is that of a reproduction, or of all of them."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
+
+
+def read_reproductions(paths: Sequence[Path]) -> list[Reproduction]:
+    """Read reproductions; refuse what can't be read."""
+    return [read_reproduction(file) for path in paths for file in _files(path)]
+
+
+def read_reproduction(file: Path) -> Reproduction:
+    """Read one; numbers that are none are left out, and it says so."""
+    from pydantic import TypeAdapter, ValidationError
+
+    again = "remove it, then run 'coterie reproduce' again; finished runs are kept"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or found.get("what") != "reproduction":
+            raise CoterieError(f"'{file}' is not of a reproduction: {again}")
+        known = {field.name for field in fields(Reproduction)}
+        own = {key: value for key, value in found.items() if key in known - {"charts"}}
+        charts = tuple(chart_of(chart) for chart in found["charts"])
+        made: Reproduction = TypeAdapter(Reproduction).validate_python(own)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CoterieError(f"'{file}' is damaged ({type(error).__name__}: {error}): {again}") from None
+    return _finite(replace(made, charts=charts))
+
+
+def _finite(made: Reproduction) -> Reproduction:
+    """Leave out numbers that are none, and say so."""
+
+    def good(found: Spread | None) -> bool:
+        return found is None or (math.isfinite(found.mean) and (found.std is None or math.isfinite(found.std)))
+
+    odd = [line for line in made.lines if not (good(line.ours) and all(map(good, line.beside.values())))]
+    lines = [
+        replace(
+            line,
+            ours=line.ours if good(line.ours) else None,
+            why=line.why if good(line.ours) else "no number",
+            beside={key: one if good(one) else None for key, one in line.beside.items()},
+        )
+        for line in made.lines
+    ]
+    said = [f"No number was measured for {line.column}, {line.row}: it is left out" for line in odd]
+    return replace(made, lines=tuple(lines), failed=(*made.failed, *said))
+
+
+def reproduction_page(all_made: Sequence[Reproduction]) -> Page:
+    """Return the page of reproductions."""
+    alone = len(all_made) == 1
+    sections = [section for made in all_made for section in _sections(made, "" if alone else f"{made.name}: ")]
+    title = f"{all_made[0].name}: {all_made[0].title}" if alone else f"{len(all_made)} reproductions"
+    summary = [text for made in all_made for text in _summary(made, alone)]
+    return Page(
+        title=title, summary=tuple(summary), facts=_facts(all_made[0]) if alone else (), sections=tuple(sections)
+    )
+
+
+def _summary(made: Reproduction, alone: bool) -> list[str]:
+    """Say what it is, whether it was shortened, and what it comes to."""
+    what = f"{made.source} (catalogue {made.version})."
+    texts = [what if alone else f"{made.name}: {made.title}. {what}"]
+    if made.shortened:
+        texts.append(f"Shortened: {'; '.join(made.shortened)}. Not comparable with the published numbers.")
+    if made.part:
+        texts.append(f"A part of it: {'; '.join(made.part)}.")
+    if made.headline:
+        texts.append(f"Published: {made.headline}.")
+    texts += [
+        _beside(made),
+        *(f"Skipped: {text}." for text in made.skipped),
+        *(f"Failed: {text}." for text in made.failed),
+    ]
+    return [text for text in texts if text]
+
+
+def _beside(made: Reproduction) -> str:
+    """Say how many published numbers have ours beside them, and how they differ."""
+    printed = [line for line in made.lines if line.published]
+    both = [line for line in printed if line.difference is not None]
+    if not printed:
+        return ""
+    text = f"Of {len(printed)} published entries, {len(both)} have a number of ours to compare them with."
+    aims = [difference for line in both if line.grade == "A" and (difference := line.difference) is not None]
+    if not aims or made.shortened:
+        return text
+    higher, lower = sum(d > 0 for d in aims), sum(d < 0 for d in aims)
+    unit = f" {made.unit}" if made.unit else ""
+    same = f", {len(aims) - higher - lower} equal" if higher + lower < len(aims) else ""
+    return (
+        f"{text} Of {len(aims)} that are targets (grade A), ours is higher in {higher} and lower in {lower}{same}; "
+        f"differences are from {min(aims):+.4g} to {max(aims):+.4g}{unit}."
+    )
+
+
+def _facts(made: Reproduction) -> tuple[Fact, ...]:
+    printed = [line for line in made.lines if line.published]
+    seeds = ", ".join(map(str, made.seeds))
+    facts = [
+        Fact(name="length", value="shortened" if made.shortened else "as published", note="; ".join(made.shortened)),
+        Fact(name="published", value=str(len(printed)), note="entries"),
+        Fact(name="compared", value=str(sum(line.difference is not None for line in printed)), note="with ours beside"),
+    ]
+    return (*facts, Fact(name="seeds" if len(made.seeds) > 1 else "seed", value=seeds)) if seeds else tuple(facts)
+
+
+def _sections(made: Reproduction, prefix: str) -> list[Section]:
+    found = [Section(heading=f"{prefix}Paper and ours", text=_reading(made), blocks=_tables(made))]
+    if made.charts:
+        blocks: tuple[Block, ...] = made.charts
+        if len(made.charts) > FEW:
+            names = [chart.title.removeprefix(f"{made.title}: ") for chart in made.charts]
+            blocks = (Switch(label="Figure", variants=tuple(zip(names, made.charts, strict=True))),)
+        found.append(Section(heading=f"{prefix}Figures", blocks=blocks))
+    found.append(_how(made, prefix))
+    return found
+
+
+def _reading(made: Reproduction) -> tuple[str, ...]:
+    """Say what columns mean, and what is to be noted."""
+    used = {line.quantity.removeprefix("newcomers ") for line in made.lines}
+    used |= {key for line in made.lines for key in line.beside}
+    protocols = [f"{name}: {what}" for name, what in PROTOCOLS.items() if name in used]
+    grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade and line.published for line in made.lines)]
+    texts = [
+        f"Difference: ours minus the paper's{f', in {made.unit}' if made.unit else ''}." if made.lines else "",
+        f"{'; '.join(protocols)}." if protocols else "",
+        f"{'; '.join(grades)}." if grades else "",
+        made.note and f"{made.note[:1].upper()}{made.note[1:]}.",
+        *made.remarks,
+    ]
+    if not made.lines:
+        texts.append("Nothing was published as numbers, or none of it could be made: see below.")
+    return tuple(text for text in texts if text)
+
+
+def _tables(made: Reproduction) -> tuple[Block, ...]:
+    """Return a table per column, with a line for each published number; of a wide one also that as printed."""
+    notes = dict.fromkeys(note for line in made.lines for note in line.notes)
+    numbered = {note: number for number, note in enumerate(notes, 1)}
+    blocks: list[Block] = []
+    columns = list(dict.fromkeys(line.column for line in made.lines))
+    if made.wide and made.lines:
+        blocks.append(_as_printed(made, columns, numbered))
+        blocks.append(_listed(made, made.lines, "Every number", numbered, named=True))
+    else:
+        for column in columns:
+            lines = [line for line in made.lines if line.column == column]
+            blocks.append(_listed(made, lines, column or made.title, numbered))
+    if numbered:
+        rows = tuple((number, note) for note, number in numbered.items())
+        blocks.append(Table(title="Notes", columns=("number", "note"), rows=rows))
+    return tuple(blocks)
+
+
+def _listed(
+    made: Reproduction, lines: Sequence[Line], title: str, numbered: dict[str, int], named: bool = False
+) -> Table:
+    beside = dict.fromkeys(key for line in lines for key in line.beside)
+    keys = [key for key in beside if any(line.beside.get(key) for line in lines)]
+    noted = any(line.notes for line in lines)
+    head = (*((made.rows_are, "column") if named else (made.rows_are,)), "measured", "paper", "ours", "difference")
+    rows: list[tuple[Any, ...]] = []
+    for line in lines:
+        rows.append(
+            (
+                *((line.row, line.column) if named else (line.row,)),
+                line.quantity,
+                Told(line.published or "–", line.paper),
+                Told(_ours(line), None if line.ours is None else line.ours.mean),
+                Told(_signed(line.difference, line.digits), line.difference),
+                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits) for key in keys),
+                line.grade if line.published else "–",
+                *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
+            )
+        )
+    columns = (*head, *(f"ours, {key}" for key in keys), "grade", *(["notes"] if noted else []))
+    return Table(title=title, columns=columns, rows=tuple(rows))
+
+
+def _other(found: Spread | None, digits: int) -> Told:
+    return Told(_number(found, digits), None if found is None else found.mean)
+
+
+def _as_printed(made: Reproduction, columns: Sequence[str], numbered: dict[str, int]) -> Table:
+    known = {(line.row, line.column): line for line in made.lines}
+    rows: list[tuple[Any, ...]] = []
+    for row in dict.fromkeys(line.row for line in made.lines):
+        found = [known.get((row, column)) for column in columns]
+        rows.append((row, *("" if line is None else _both(line, numbered) for line in found)))
+    return Table(
+        title="As printed: ours, and the paper's in brackets", columns=(made.rows_are, *columns), rows=tuple(rows)
+    )
+
+
+def _how(made: Reproduction, prefix: str) -> Section:
+    blocks: list[Block] = [Code(title="The command that makes it again", text=made.command)] if made.command else []
+    if made.runs:
+        blocks.append(Code(title="The runs behind it", text="\n".join(made.runs)))
+    return Section(
+        heading=f"{prefix}How it was made",
+        text=(f"Kind: {made.kind}. Settings and published numbers are those of catalogue {made.version}.",),
+        blocks=tuple(blocks),
+    )

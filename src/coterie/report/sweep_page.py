@@ -1,0 +1,156 @@
+"""What a sweep shows beyond a comparison: accuracy and groups over the values of one setting, or of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coterie.report.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
+from coterie.report.comparison import PROTOCOLS, Row
+from coterie.report.comparison_page import Compared, bars, comparison_page
+from coterie.report.run_page import PROTOCOLS as MEANINGS
+from coterie.report.statistics import Spread
+
+SPAN = 30
+"""Positive numbers whose ends are further apart than this factor stand on a logarithmic axis."""
+
+
+def sweep_page(compared: Compared) -> Page:
+    """Return the page of a sweep."""
+    return comparison_page(compared, first=[_section(compared)])
+
+
+def _section(compared: Compared) -> Section:
+    keys = list(dict.fromkeys(key for one in compared.settings.values() for key in one))
+    heading = "Accuracy over the values"
+    if all(found is None for row in compared.table.rows for found in row.accuracy.values()):
+        return Section(heading=heading, text=("No run is finished: there is nothing to draw.",))
+    if len(keys) > 2:
+        text = (
+            f"{len(keys)} settings are varied: {', '.join(keys)}. More than two are not drawn; the table has them all."
+        )
+        return Section(heading=heading, text=(text,))
+    variants = _one(compared, keys[0]) if len(keys) == 1 else _two(compared, keys[0], keys[1])
+    return Section(heading=heading, blocks=(Switch(label="Protocol", variants=tuple(variants)),))
+
+
+def ordered(found: Sequence[Any]) -> list[Any]:
+    """Return each value once: numbers in their order, others as they came.
+
+    >>> ordered([8, 2, 8]), ordered(["b", "a"])
+    ([2, 8], ['b', 'a'])
+    """
+    once = [value for place, value in enumerate(found) if value not in found[:place]]
+    return sorted(once) if all(_is_number(value) for value in once) else once
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def written(value: Any) -> str:
+    """Write a value as a configuration does.
+
+    >>> written(True), written(0.5), written(None), written("auto")
+    ('true', '0.5', 'none', 'auto')
+    """
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _one(compared: Compared, key: str) -> list[tuple[str, Chart]]:
+    """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or alone where there are no groups."""
+    table = compared.table
+    at = {row.label: compared.settings[row.label].get(key) for row in table.rows}
+    rows = [row for value in ordered([*at.values()]) for row in table.rows if at[row.label] == value]
+    names = tuple(written(at[row.label]) for row in rows)
+    grouped = any(row.groups is not None for row in rows)
+    spreads = " Whiskers: a standard deviation over seeds." if len(table.seeds) > 1 else " One seed: no spread."
+    variants: list[tuple[str, Chart]] = []
+    for protocol, name in PROTOCOLS.items():
+        found = [row.accuracy[protocol] for row in rows]
+        if all(one is None for one in found):
+            continue
+        line = bars(f"accuracy {name}", found, 100, slot=1 if grouped else 0)
+        note = f"{name}: {MEANINGS[protocol][1]}.{spreads}{_some(rows, protocol, len(table.seeds))}"
+        chart = Bars(
+            title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
+            x_label=key,
+            y_label="groups" if grouped else f"accuracy {name} (%)",
+            categories=names,
+            series=(bars("groups", [row.groups for row in rows], slot=0),) if grouped else (line,),
+            line=line if grouped else None,
+            line_label=f"accuracy {name} (%)" if grouped else "",
+            note=note,
+        )
+        variants.append((name, chart))
+    numbers = [float(value) for row in rows if isinstance(value := at[row.label], int | float)]
+    if len(rows) == len(numbers) and all(map(_is_number, at.values())):
+        variants.append(("all", _together(compared, key, rows, numbers)))
+    return variants
+
+
+def _some(rows: Sequence[Row], protocol: str, seeds: int) -> str:
+    """Say where a mean is of some seeds only."""
+    told = [f"{row.label} {one.n}" for row in rows if (one := row.accuracy[protocol]) is not None and one.n < seeds]
+    return f" Of {seeds} seeds, {', '.join(told)} only." if told else ""
+
+
+def _together(compared: Compared, key: str, rows: Sequence[Row], at: Sequence[float]) -> Chart:
+    """Draw all protocols over a number, with bands."""
+    series = []
+    for slot, (protocol, name) in enumerate(PROTOCOLS.items()):
+        found = [row.accuracy[protocol] for row in rows]
+        if any(one is not None for one in found):
+            line = bars(name, found, 100)
+            series.append(Series(name=name, x=values(at), y=line.y, low=line.low, high=line.high, slot=slot))
+    many = len(compared.table.seeds) > 1
+    return Lines(
+        title=f"Accuracy over {key}, all protocols",
+        x_label=key,
+        y_label="accuracy (%)",
+        series=tuple(series),
+        log_x=min(at) > 0 and max(at) / min(at) > SPAN,
+        note="Mean over seeds; the band is a standard deviation to each side." if many else "One seed: no band.",
+    )
+
+
+def _two(compared: Compared, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
+    """Draw a map per protocol, and one of the number of groups."""
+    table = compared.table
+    rows, columns = (ordered([one.get(key) for one in compared.settings.values()]) for key in (row_key, column_key))
+    places = {
+        row.label: (rows.index(of.get(row_key)), columns.index(of.get(column_key)))
+        for row in table.rows
+        for of in [compared.settings[row.label]]
+    }
+
+    def drawn(name: str, unit: str, found: dict[str, Spread | None], factor: float, note: str) -> HeatMap:
+        cells: list[list[Value]] = [[None] * len(columns) for _ in rows]
+        for label, (r, c) in places.items():
+            one = found[label]
+            cells[r][c] = None if one is None else factor * one.mean
+        return HeatMap(
+            title=name,
+            rows=tuple(map(written, rows)),
+            columns=tuple(map(written, columns)),
+            row_label=row_key,
+            column_label=column_key,
+            values=tuple(map(tuple, cells)),
+            unit=unit,
+            note=note,
+        )
+
+    mean = f"Mean over {'seeds' if len(table.seeds) > 1 else 'the one seed'}; spreads are in the table."
+    variants: list[tuple[str, Chart]] = []
+    for protocol, name in PROTOCOLS.items():
+        found = {row.label: row.accuracy[protocol] for row in table.rows}
+        if any(found.values()):
+            some = _some(table.rows, protocol, len(table.seeds))
+            note = f"{name}: {MEANINGS[protocol][1]}. {mean}{some}"
+            variants.append(
+                (name, drawn(f"Accuracy {name} by both settings", f"accuracy {name} (%)", found, 100, note))
+            )
+    groups = {row.label: row.groups for row in table.rows}
+    if any(groups.values()):
+        variants.append(("groups", drawn("Number of groups by both settings", "groups", groups, 1, mean)))
+    return variants
