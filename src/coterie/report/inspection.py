@@ -29,6 +29,12 @@ SIMULATION = "simulation only"
 ANYWHERE = "also for a real federation"
 
 
+def _named(found: Mapping[str, Any]) -> str:
+    """Name a federation; data that come divided have no partition of another name."""
+    title, partition = found["title"], found["partition"]
+    return str(title) if str(title).startswith(f"{partition},") else f"{title}, {partition}"
+
+
 def inspection_text(found: Mapping[str, Any], groups: str) -> str:
     """Return mean and spread of each measure, the groups and the advice, for the terminal."""
     from rich import box
@@ -54,7 +60,7 @@ def inspection_text(found: Mapping[str, Any], groups: str) -> str:
         )
     text = io.StringIO()
     console = Console(file=text, width=118, highlight=False, markup=False)
-    console.print(f"{found['title']}, {found['partition']}: how far pairs of clients are from each other")
+    console.print(f"{_named(found)}: how far pairs of clients are from each other")
     console.print(table)
     if others:
         console.print(f"Under {', '.join(others)}: the mean with that partition of the same data.")
@@ -166,7 +172,7 @@ def inspection_page(found: Mapping[str, Any], grouping: Grouping) -> Page:
         Section(heading="The evidence for the advice", text=(advice["sentence"],), blocks=(evidence_table(advice),))
     )
     return Page(
-        title=f"How heterogeneous is {found['title']}, {found['partition']}?",
+        title=f"How heterogeneous is {_named(found)}?",
         summary=(advice["sentence"],),
         facts=(
             Fact(
