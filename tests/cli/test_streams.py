@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,22 @@ def test_a_busy_folder_is_left_alone_and_an_interruption_says_how_to_go_on(place
     assert "Traceback" not in terminal.screen
     assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
     assert "coterie resume" in terminal.screen
+
+
+def test_an_interruption_that_was_lost_is_heeded_after_the_round() -> None:
+    """Python prints a KeyboardInterrupt that comes while it tidies up, and goes on."""
+    from coterie.cli.progress import INTERRUPTION, make_progress
+    from coterie.cli.running import going_on
+    from coterie.errors import Stopped
+
+    rounds = []
+    with pytest.raises(Stopped, match="interrupted"), going_on():
+        with suppress(KeyboardInterrupt):  # as if it had come in a destructor
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        rounds.append(1)
+        make_progress(quiet=True).round(1, None)
+        rounds.append(2)
+    assert rounds == [1]
+    assert not INTERRUPTION.came
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -13,8 +13,37 @@ from coterie.experiment.progress import Progress, Silent
 def make_progress(quiet: bool = False) -> Progress:
     """Choose by where the messages go."""
     if quiet:
-        return Silent()
+        return Quiet()
     return Live() if sys.stderr.isatty() else Lines()
+
+
+class Interruption:
+    """Remembers Ctrl-C: raised while Python tidies up, a KeyboardInterrupt is printed and lost."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def note(self, *_: object) -> None:
+        """Handle the signal as Python does, and remember it."""
+        self.came = True
+        raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raise what may have been lost."""
+        if self.came:
+            raise KeyboardInterrupt
+
+
+INTERRUPTION = Interruption()
+"""Of this process; heeded after every round."""
+
+
+class Quiet(Silent):
+    """Says nothing."""
+
+    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
+        """Only stop if that is wished."""
+        INTERRUPTION.heed()
 
 
 def accuracies(row: Mapping[str, Any]) -> str:
@@ -69,6 +98,7 @@ class Lines:
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Print the accuracies where they were measured."""
+        INTERRUPTION.heed()
         self.pace.done = round
         if row is not None:
             loss = "" if row["loss"] is None else f"  loss {row['loss']:.3f}"
@@ -123,6 +153,7 @@ class Live:
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Move the upper bar."""
+        INTERRUPTION.heed()
         self.pace.done = round
         if row is not None:
             self._latest = accuracies(row)

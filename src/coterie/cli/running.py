@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli.progress import INTERRUPTION
 from coterie.errors import CoterieError, Stopped
 from coterie.experiment.config import Config, Key, Origins, keys, make_config, merge, parse_value, read_toml, to_toml
 
@@ -98,10 +100,17 @@ def cluster(
 @contextmanager
 def going_on() -> Iterator[None]:
     """Turn Ctrl-C into a message that says how to go on."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell may have had it ignored
+    if usual:
+        signal.signal(signal.SIGINT, INTERRUPTION.note)
     try:
         yield
     except KeyboardInterrupt as stop:
         raise Stopped(f"interrupted{f'; {stop}' if stop.args else ''}") from None
+    finally:
+        INTERRUPTION.came = False
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def show(result: Result) -> None:

@@ -1,6 +1,6 @@
 """Make two pictures of docs/curriculum.md: pacing, and consistency on CIFAR-10.
 
-    python docs/curriculum/make.py
+    python docs/curriculum/draw.py
 
 The third, orders.png, comes from examples/curriculum_cifar.py. Needs cifar10.npz in the folder COTERIE_DATA; it trains
 an expert twice, some minutes in all.
