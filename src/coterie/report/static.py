@@ -276,6 +276,8 @@ def _apart(chart: Scatter) -> list[tuple[str, float, float]]:
     if not known:
         return []
     wide, high = (max(np.ptp([point[axis] for point in known]), 1e-12) for axis in (1, 2))
+    if chart.map:  # which has one scale for both axes
+        wide = high = max(wide, high)
     chosen: list[tuple[str, float, float]] = []
     for name, x, y in known:
         if all(abs(x - a) / wide > 0.015 * min(len(name), LONG) or abs(y - b) / high > 0.035 for _, a, b in chosen):
