@@ -12,10 +12,12 @@ from sample_page import EVIL, sample_page
 import coterie
 from coterie.experiment.pages import make_page
 from coterie.report.page import render
+from coterie.reproduce import reproduce
 
 pytestmark = pytest.mark.slow
 
 THEMES, WIDTHS = ("light", "dark"), (400, 1400)
+BOOK = Path(__file__).parents[1] / "reproduce" / "digits.toml"
 SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
 
 
@@ -35,7 +37,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page with everything and evil names; pages of real runs, one of them interrupted."""
+    """A page with everything and evil names; pages of real runs, comparisons, sweeps and a reproduction."""
     place = tmp_path_factory.mktemp("pages")
     runs = {
         "pacfl": {"algorithm": "pacfl", "newcomers": 0.25},
@@ -47,7 +49,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         coterie.run(out=str(place / name), **SMALL, **settings)
     (place / "unfinished" / "result.json").unlink()
     (place / "unfinished" / "metrics.jsonl").write_bytes(b'{"round": 1, "L": NaN, "C": 0.5, "G": 0.4}\n{"round": 2, "L')
+    few = SMALL | {"seeds": [0, 1], "jobs": 1, "target": "L=0.3"}
+    coterie.compare(algorithms="fedavg,solo,pacfl:count=4", out=place / "compared", **few)
+    (place / "compared" / "solo" / "seed-1" / "result.json").unlink()
+    coterie.sweep(algorithm="pacfl", vary={"grouping.threshold": [60, 8, 1]}, out=place / "swept", **few)
+    coterie.sweep(
+        vary={"lr": [0.1, 0.01], "epochs": [1, 2, 3]}, out=place / "both", **few | {"seeds": [0], "rounds": 1}
+    )
+    reproduce("digits-table", book=BOOK, out=place / "reproduced", rounds_scale=0.5, jobs=1)
     pages = {
+        "comparison": make_page([place / "compared"]),
+        "sweep": make_page([place / "swept"]),
+        "sweep of two": make_page([place / "both"]),
+        "reproduction": make_page([place / "reproduced"]),
         "sample": sample_page(),
         "runs": make_page([place / "pacfl", place / "solo"]),
         "pruned": make_page([place / "pruned"]),
@@ -76,7 +90,7 @@ class Opened:
         self.context.close()
 
 
-NAMES = ("sample", "runs", "pruned", "unfinished")
+NAMES = ("sample", "runs", "pruned", "unfinished", "comparison", "sweep", "sweep of two", "reproduction")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -234,6 +248,46 @@ def test_legend_hides_and_shows(browser: Any, files: dict[str, Path]) -> None:
         assert chart.locator("polyline").count() == before - 1
         button.click()
         assert chart.locator("polyline").count() == before
+
+
+def test_the_table_of_a_comparison_sorts_by_its_means(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["comparison"]) as page:
+        table = page.tab.locator("figure", has_text="Mean ± standard deviation").first.locator("table")
+        for head in ("L (%)", "C (%)"):
+            table.locator("th button", has_text=head).first.click()
+            names = table.locator("thead th").all_inner_texts()
+            place = next(i for i, name in enumerate(names) if name.startswith(head))
+            found = [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
+            numbers = [float(text.split()[0]) for text in found if text != "–"]
+            assert numbers == sorted(numbers)
+            assert found[len(numbers) :] == ["–"] * (3 - len(numbers))  # what is not defined comes last
+
+
+CELLS = """() => {
+  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => .2126 * linear(r / 255) + .7152 * linear(g / 255) + .0722 * linear(b / 255);
+  const plot = [...document.querySelectorAll('.plot')].find(p => p.querySelector('canvas')), found = [];
+  const canvas = plot.querySelector('canvas'), frame = canvas.getBoundingClientRect();
+  for (const text of plot.querySelectorAll('text')) {
+    const box = text.getBoundingClientRect();
+    const x = (box.left + box.right) / 2 - frame.left, y = (box.top + box.bottom) / 2 - frame.top;
+    if (x < 0 || x > frame.width || y < 0 || y > frame.height) continue;
+    const [i, j] = [x / frame.width * canvas.width, y / frame.height * canvas.height].map(Math.floor);
+    const under = light([...canvas.getContext('2d').getImageData(i, j, 1, 1).data].slice(0, 3));
+    const ink = light(getComputedStyle(text).fill.match(/[\\d.]+/g).map(Number));
+    found.push((Math.max(under, ink) + .05) / (Math.min(under, ink) + .05));
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_numbers_in_the_cells_of_a_map_can_be_read(browser: Any, files: dict[str, Path], theme: str) -> None:
+    """Black or white on viridis, at least 4.5 to 1."""
+    with Opened(browser, files["sweep of two"], theme=theme) as page:
+        ratios = page.tab.evaluate(CELLS)
+        assert len(ratios) == 6
+        assert min(ratios) >= 4.5
 
 
 def test_tables_sort(browser: Any, files: dict[str, Path]) -> None:

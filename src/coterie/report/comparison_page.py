@@ -158,20 +158,20 @@ def verdict(table: Table, protocol: str) -> str:
         return ""
     known.sort(key=lambda pair: -pair[0].mean)
     some = {label: f" ({found.n} of {len(table.seeds)} seeds)" * (found.n < len(table.seeds)) for found, label in known}
-    ranked = ", ".join(f"{label} {100 * found.mean:.1f} %{some[label]}" for found, label in known[:RANKED])
-    text = f"Under {PROTOCOLS[protocol]}: {ranked}{' …' if len(known) > RANKED else ''}"
+    ranked = "; ".join(f"{label}: {100 * found.mean:.1f} %{some[label]}" for found, label in known[:RANKED])
+    text = f"{PROTOCOLS[protocol]}, from the highest: {ranked}{'; …' if len(known) > RANKED else ''}"
     if len(known) == 1:
-        return text + (f"; no other {table.what} has a number." if len(table.rows) > 1 else ".")
+        return f"{PROTOCOLS[protocol]}: {ranked}" + (f". No other {table.what} has a number." * (len(table.rows) > 1))
     best = table.leaders[protocol]
     if best is None:
-        return f"{text}; none has a number of every seed, so that none is called the best."
+        return f"{text}. None has a number of every seed, so that none is called the best."
     if len(table.seeds) == 1:
-        return f"{text}; one seed can't tell whether that is chance."
+        return f"{text}. One seed can't tell whether that is chance."
     if best.clear:
-        return f"{text}; {best.label} is distinguishable from each of the others as the best."
+        return f"{text}. {best.label} is distinguishable from each of the others as the best."
     others = "any other" if len(best.rivals) == len(known) - 1 else ", ".join(best.rivals[:RANKED])
     more = f" and {len(best.rivals) - RANKED} more" if others != "any other" and len(best.rivals) > RANKED else ""
-    return f"{text}; {len(table.seeds)} seeds can't tell {best.label}, the highest, from {others}{more}."
+    return f"{text}. {len(table.seeds)} seeds can't tell {best.label}, the highest, from {others}{more}."
 
 
 def _facts(table: Table) -> tuple[Fact, ...]:
@@ -546,7 +546,7 @@ def _alone(compared: Compared) -> Section | None:
                 title=f"{protocol} minus L of SOLO, client by client",
                 x_label="percentage points",
                 samples=tuple(samples),
-                worst=WORST,
+                worst=0,
                 note="A point is a client in a run, compared with the same client of the same seed. Right of 0: gains.",
             )
             variants.append((protocol, chart))

@@ -203,8 +203,8 @@
       const found = span(reach), wide = found === null ? [0, 1] : [Math.min(found[0], 0), Math.max(found[1], 0)], more = (wide[1] - wide[0] || 1) * .05;
       const [low, high] = [wide[0] < 0 ? wide[0] - more : 0, wide[1] > 0 ? wide[1] + more : wide[0] < 0 ? 0 : 1];
       const lineSpan = over ? padded(span([...over.y, ...over.low, ...over.high]), .15) : null;
-      const left = room(low, high, 220), right = over ? room(...lineSpan, 220) + 6 : 14;
-      const below = names(chart.categories, (size - left - right) / Math.max(n, 1)), full = Math.min(340, Math.max(250, size * .5)) + below.height;
+      const tall = Math.min(340, Math.max(250, size * .5)), left = room(low, high, tall - 52), right = over ? room(...lineSpan, tall - 52) + 6 : 14;
+      const below = names(chart.categories, (size - left - right) / Math.max(n, 1)), full = tall + below.height;
       const box = area(full, left, right, 26, below.height + 26, size);
       box.shared = Boolean(over);
       const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), step = (box.right - box.left) / Math.max(n, 1), X = place => box.left + (place + .5) * step;
@@ -236,7 +236,8 @@
           if (!known(y)) return;
           if (known(over.low[i]) && known(over.high[i])) make("path", { class: "whisker", d: `M${X(i)},${L(over.low[i])}V${L(over.high[i])}` }, svg);
           stamp(svg, slot, X(i), L(y), 5);
-          spots.unshift({ x: X(i), y: L(y), near: 12, words: `${chart.x_label}: ${chart.categories[i]}\n${over.name}: ${text(y, chart.digits)}` });
+          const band = known(over.low[i]) && known(over.high[i]) ? `\n${text(over.low[i], chart.digits)} to ${text(over.high[i], chart.digits)}` : "";
+          spots.unshift({ x: X(i), y: L(y), near: 12, words: `${chart.x_label}: ${chart.categories[i]}\n${over.name}: ${text(y, chart.digits)}${band}` });
         });
       }
       below.draw(svg, box, X);
@@ -250,8 +251,8 @@
       const n = chart.rows.length, m = chart.columns.length, square = n === m;
       const left = Math.min(Math.max(0, ...chart.rows.map(width)), 110) + 12, across = Math.max(40, size - left - 8);
       const cell = { w: across / Math.max(m, 1) };
-      if (square) cell.w = Math.min(cell.w, Math.max(3, 560 / n), 40);
-      cell.h = square ? cell.w : Math.min(26, Math.max(420 / Math.max(n, 1), 3));
+      if (square) cell.w = Math.min(cell.w, Math.max(3, 560 / n), n > 8 ? 40 : 64);
+      cell.h = square ? cell.w : Math.min(n > 8 ? 26 : 36, Math.max(420 / Math.max(n, 1), 3));
       const below = names(chart.columns, cell.w), top = chart.row_label ? 24 : 8, full = top + n * cell.h + below.height + 26 + 62;
       const box = { width: size, full: full - 62, left, right: left + m * cell.w, top, bottom: top + n * cell.h };
       const range = chart.limits ?? span(chart.values.flat()) ?? [0, 1], share = value => range[1] > range[0] ? Math.min(1, Math.max(0, (value - range[0]) / (range[1] - range[0]))) : .5;
@@ -268,6 +269,12 @@
       }));
       context.putImageData(picture, 0, 0);
       make("rect", { class: "axis", x: left, y: top, width: m * cell.w, height: n * cell.h }, svg);
+      if (n * m <= 100 && cell.h > 20) chart.values.forEach((row, i) => row.forEach((value, j) => {  // few: numbers in the cells
+        const told = text(value, chart.digits);
+        if (!known(value) || width(told) + 8 > cell.w) return;
+        const [r, g, b] = viridis(share(value)), node = make("text", { x: left + (j + .5) * cell.w, y: top + (i + .5) * cell.h + 4, "text-anchor": "middle" }, svg, told);
+        node.style.fill = .2126 * (r / 255) ** 2.2 + .7152 * (g / 255) ** 2.2 + .0722 * (b / 255) ** 2.2 > .18 ? "#000" : "#fff";
+      }));
       const every = Math.ceil(13 / cell.h);
       chart.rows.forEach((name, i) => { if (i % every === 0) make("text", { class: "soft", x: left - 6, y: top + (i + .5) * cell.h + 4, "text-anchor": "end" }, svg, shortened(name, 110)); });
       below.draw(svg, box, place => left + (place + .5) * cell.w);

@@ -199,12 +199,12 @@ def _listed(
                 Told(line.published or "–", line.paper),
                 Told(_ours(line), None if line.ours is None else line.ours.mean),
                 Told(_signed(line.difference, line.digits), line.difference),
-                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits) for key in keys),
                 line.grade if line.published else "–",
                 *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
+                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits) for key in keys),
             )
         )
-    columns = (*head, *(f"ours, {key}" for key in keys), "grade", *(["notes"] if noted else []))
+    columns = (*head, "grade", *(["notes"] if noted else []), *(f"ours, {key}" for key in keys))
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 

@@ -1,0 +1,458 @@
+"""Pages of comparisons and sweeps: what they say, of whole, unfinished and damaged ones."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+import coterie
+from coterie.errors import CoterieError
+from coterie.experiment.compared import read_compared
+from coterie.experiment.pages import make_page
+from coterie.report.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
+from coterie.report.comparison import PROTOCOLS, Cell, make_table
+from coterie.report.comparison_page import Compared, comparison_page, verdict
+from coterie.report.page import render
+from coterie.report.sweep_page import sweep_page
+
+SMALL: dict[str, Any] = {
+    "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,
+    "model": "mlp:hidden=16", "lr": 0.05, "jobs": 1,
+}  # fmt: skip
+LABELS, SEEDS = ("fedavg", "solo", "pacfl:count=4"), (0, 1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("compared") / "c"
+    coterie.compare(algorithms=list(LABELS), seeds=SEEDS, target="L=0.1", out=place, **SMALL)
+    return place
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("swept") / "s"
+    coterie.sweep(algorithm="pacfl", vary={"grouping.threshold": [60, 1]}, seeds=SEEDS, out=place, **SMALL)
+    return place
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    """A comparison to be damaged."""
+    return Path(shutil.copytree(made, tmp_path / "c"))
+
+
+def titles(page: Page) -> dict[str, Chart]:
+    return {chart.title: chart for _, chart in charts_of(page)}
+
+
+def grid(page: Page, title: str) -> list[dict[str, Any]]:
+    table = titles(page)[title]
+    assert isinstance(table, Table)
+    return [
+        {c: cell.text if isinstance(cell, Told) else cell for c, cell in zip(table.columns, row, strict=True)}
+        for row in table.rows
+    ]
+
+
+def words(page: Page) -> str:
+    return " ".join([*page.summary, *(text for section in page.sections for text in section.text)])
+
+
+def folder(label: str, seed: int) -> str:
+    return f"{label.replace(':', '-')}/seed-{seed}"
+
+
+def stored(place: Path, label: str) -> list[dict[str, Any]]:
+    return [json.loads((place / folder(label, seed) / "result.json").read_text()) for seed in SEEDS]
+
+
+def change(file: Path, how: Callable[[Any], Any]) -> None:
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(how(content) or content))
+
+
+MAIN = "Mean ± standard deviation over seeds"
+
+
+def test_the_table_is_that_of_the_runs(made: Path) -> None:
+    rows = grid(make_page([made]), MAIN)
+    assert [row["method"] for row in rows] == list(LABELS)
+    for row, label in zip(rows, LABELS, strict=True):
+        results = stored(made, label)
+        for protocol, name in PROTOCOLS.items():
+            numbers = [result["accuracy"][protocol] for result in results]
+            if None in numbers:
+                assert row.get(f"{name} (%)", "–") == "–"
+            else:
+                known = 100 * np.array(numbers)
+                assert row[f"{name} (%)"] == f"{known.mean():.2f} ± {known.std(ddof=1):.2f}"
+        worst = np.array([100 * min(result["per_client"]["L"]) for result in results])  # a tenth of 8, rounded up
+        assert row["worst tenth, L (%)"] == f"{worst.mean():.2f} ± {worst.std(ddof=1):.2f}"
+    assert [row["groups"] for row in rows] == ["–", "–", "4"]
+    assert [row["rounds to L=0.1"] for row in grid(make_page([made]), "Rounds and megabytes to a target")]
+
+
+def test_bands_are_means_and_deviations_of_the_metrics(made: Path) -> None:
+    found = titles(make_page([made]))
+    for protocol, drawn in (("L", LABELS), ("C", ("fedavg", "pacfl:count=4")), ("G", ("fedavg",))):
+        chart, traffic = found[f"Accuracy {protocol} over rounds"], found[f"Accuracy {protocol} against megabytes"]
+        assert isinstance(chart, Lines)
+        assert isinstance(traffic, Lines)
+        assert tuple(series.name for series in chart.series) == drawn
+        for series, beside in zip(chart.series, traffic.series, strict=True):
+            rows = [
+                [
+                    json.loads(line)
+                    for line in (made / folder(series.name, seed) / "metrics.jsonl").read_text().splitlines()
+                ]
+                for seed in SEEDS
+            ]
+            numbers = 100 * np.array([[row[protocol] for row in run] for run in rows])
+            sent = np.array([[row["up_bytes"] + row["down_bytes"] for row in run] for run in rows]) / 1e6
+            assert series.x == (1, 2, 3)
+            assert list(series.y) == pytest.approx(numbers.mean(axis=0))
+            assert list(series.high) == pytest.approx(numbers.mean(axis=0) + numbers.std(axis=0, ddof=1))
+            assert list(series.low) == pytest.approx(numbers.mean(axis=0) - numbers.std(axis=0, ddof=1))
+            assert list(beside.x) == pytest.approx(sent.mean(axis=0))
+            assert beside.y == series.y
+    marked = found["Accuracy L over rounds"]
+    assert isinstance(marked, Lines)
+    assert [(mark.at, mark.axis) for mark in marked.marks] == [(10, "y")]
+
+
+def test_differences_have_the_intervals_of_the_paired_t_test(made: Path) -> None:
+    chart = titles(make_page([made]))["L minus L of fedavg"]
+    assert isinstance(chart, Bars)
+    assert chart.categories == LABELS[1:]
+    first = [100 * result["accuracy"]["L"] for result in stored(made, "fedavg")]
+    for place, label in enumerate(LABELS[1:]):
+        own = [100 * result["accuracy"]["L"] for result in stored(made, label)]
+        interval = ttest_rel(own, first).confidence_interval(0.95)
+        series = chart.series[0]
+        assert series.y[place] == pytest.approx(np.mean(own) - np.mean(first))
+        assert (series.low[place], series.high[place]) == pytest.approx((interval.low, interval.high))
+    assert "C minus C of fedavg" in titles(make_page([made]))
+    assert "Under G there are no differences" in words(make_page([made]))
+
+
+def test_gains_are_paired_by_client_and_seed(made: Path) -> None:
+    page = make_page([made])
+    chart = titles(page)["C minus L of SOLO, client by client"]
+    assert isinstance(chart, Distribution)
+    assert [sample.name for sample in chart.samples] == ["fedavg", "pacfl:count=4"]
+    for sample in chart.samples:
+        expected = {
+            f"client {client}, seed {seed}": 100 * (own - alone)
+            for seed, ours, other in zip(SEEDS, stored(made, sample.name), stored(made, "solo"), strict=True)
+            for client, (own, alone) in enumerate(zip(ours["per_client"]["C"], other["per_client"]["L"], strict=True))
+        }
+        assert dict(zip(sample.names, sample.values, strict=True)) == pytest.approx(expected)
+        row = next(
+            r for r in grid(page, "Clients that gain and lose") if (r["method"], r["protocol"]) == (sample.name, "C")
+        )
+        assert row["clients"] == 16
+        assert row["gain (%)"] == pytest.approx(100 * np.mean([gain > 1e-9 for gain in expected.values()]))
+        assert row["lose (%)"] == pytest.approx(100 * np.mean([gain < -1e-9 for gain in expected.values()]))
+    each = titles(page)["Accuracy L of each client"]
+    assert isinstance(each, Distribution)
+    assert [len(sample.values) for sample in each.samples] == [16, 16, 16]
+
+
+def test_groups_runs_versions_and_the_command(made: Path) -> None:
+    page = make_page([made])
+    groups = titles(page)["Groups found in each seed"]
+    assert isinstance(groups, Bars)
+    assert groups.categories == ("pacfl:count=4",)
+    assert [series.y for series in groups.series] == [(4,), (4,)]
+    runs = grid(page, "All runs")
+    assert [(row["method"], row["seed"], row["state"]) for row in runs] == [
+        (label, seed, "finished") for label in LABELS for seed in SEEDS
+    ]
+    assert runs[-1]["folder"] == "pacfl-count=4/seed-1"
+    assert len(grid(page, "Versions")) == 1
+    assert f"coterie compare {made}/comparison.toml" in render(page)
+    assert "All 6 runs are finished." in page.summary[0]
+
+
+def cells(**accuracies: list[float | None]) -> list[Cell]:
+    """Results with nothing but L."""
+    rest = {"groups": None, "ari": None, "traffic": {"up_bytes": 1, "down_bytes": 1}, "seconds": 1.0, "targets": []}
+    return [
+        Cell(label, {k: {"accuracy": dict.fromkeys(PROTOCOLS) | {"L": n}, **rest} for k, n in enumerate(numbers)})
+        for label, numbers in accuracies.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "said"),
+    [
+        (
+            {"a": [0.9, 0.91, 0.92], "b": [0.5, 0.511, 0.519]},
+            "a is distinguishable from each of the others as the best",
+        ),
+        ({"a": [0.9, 0.5, 0.92], "b": [0.5, 0.51, 0.52]}, "3 seeds can't tell a, the highest, from any other"),
+        (
+            {"a": [0.9, 0.91, 0.92], "b": [0.89, 0.92, 0.9], "c": [0.5, 0.511, 0.519]},
+            "3 seeds can't tell a, the highest, from b.",
+        ),
+        ({"a": [0.9], "b": [0.5]}, "One seed can't tell whether that is chance"),
+        ({"a": [0.9, None], "b": [None, 0.5]}, "None has a number of every seed"),
+        ({"a": [0.9, 0.8], "b": [None, None]}, "No other method has a number"),
+    ],
+)
+def test_the_verdict_says_no_more_than_the_table_marks(accuracies: dict[str, list[float | None]], said: str) -> None:
+    table = make_table(cells(**accuracies), range(len(accuracies["a"])), title="t")
+    text = verdict(table, "L")
+    assert said in text
+    assert ("as the best" in text) == (table.best("L") is not None)
+    assert verdict(table, "G") == ""
+
+
+def test_one_seed_has_no_interval_and_says_so(copy: Path) -> None:
+    file = copy / "comparison.toml"
+    file.write_text(file.read_text().replace("seeds = [0, 1]", "seeds = [0]"))
+    page = make_page([copy])
+    assert "One seed only (0): there is neither spread nor interval" in words(page)
+    chart = titles(page)["L minus L of fedavg"]
+    assert isinstance(chart, Bars)
+    assert chart.series[0].low == chart.series[0].high == ()
+    assert "There is no interval" in chart.note
+    curve = titles(page)["Accuracy L over rounds"]
+    assert isinstance(curve, Lines)
+    assert all(series.low == () for series in curve.series)
+    assert all("±" not in str(cell) for row in grid(page, "One seed") for cell in row.values())
+    assert "are of other runs than those in the folder" in words(page)  # comparison.json has both seeds
+
+
+def test_unfinished_shows_what_is_there_and_says_what_is_missing(copy: Path) -> None:
+    (copy / folder("fedavg", 1) / "result.json").unlink()
+    metrics = copy / folder("fedavg", 1) / "metrics.jsonl"
+    metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:2]))
+    shutil.rmtree(copy / folder("solo", 0))
+    shutil.rmtree(copy / folder("pacfl:count=4", 1))
+    (copy / f"{folder('pacfl:count=4', 1)}.error.txt").write_text("Traceback\nMemoryError: no room\n")
+    (copy / "comparison.json").unlink()
+    page = make_page([copy])
+    told = words(page)
+    assert "3 of 6 runs are finished." in told
+    assert "fedavg, seed 1: stopped after round 2 of 3; solo, seed 0: not begun" in told
+    assert "pacfl:count=4, seed 1: failed: MemoryError: no room" in told
+    assert f"`coterie resume {copy}`" in told
+    states = {(row["method"], row["seed"]): row["state"] for row in grid(page, "All runs")}
+    assert states["pacfl:count=4", 1] == "failed: MemoryError: no room"
+    assert states["fedavg", 0] == "finished"
+    own = {row["method"]: row["L (%)"] for row in grid(page, MAIN)}
+    assert own["fedavg"] == f"{100 * stored_one(copy, 'fedavg', 0)['accuracy']['L']:.2f} (1 of 2)"
+    assert "as the best" not in told  # nobody has all seeds
+    assert "None has a number of every seed" in told
+
+
+def stored_one(place: Path, label: str, seed: int) -> Any:
+    return json.loads((place / folder(label, seed) / "result.json").read_text())
+
+
+def test_nothing_finished(copy: Path) -> None:
+    for label in LABELS:
+        shutil.rmtree(copy / folder(label, 0).partition("/")[0])
+    page = make_page([copy])
+    assert "0 of 6 runs are finished." in words(page)
+    assert "No accuracy was measured." in words(page)
+    assert not [chart for _, chart in charts_of(page) if isinstance(chart, Lines | Bars | Distribution)]
+    render(page)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"cells": [{"label": "fedavg"}]}'])
+def test_a_damaged_comparison_json_is_told_and_changes_no_number(made: Path, copy: Path, content: str) -> None:
+    (copy / "comparison.json").write_text(content)
+    page = make_page([copy])
+    assert "comparison.json is damaged" in words(page)
+    assert grid(page, MAIN) == grid(make_page([made]), MAIN)
+
+
+def test_a_comparison_json_of_other_runs_is_told(made: Path, copy: Path) -> None:
+    change(copy / "comparison.json", lambda all: all["cells"][0]["runs"][0]["accuracy"].update(L=0.999))
+    page = make_page([copy])
+    assert "are of other runs than those in the folder" in words(page)
+    assert grid(page, MAIN) == grid(make_page([made]), MAIN)
+    assert "are of other runs" not in words(make_page([made]))
+
+
+def test_what_is_no_number_is_in_no_mean(copy: Path) -> None:
+    change(copy / folder("fedavg", 1) / "result.json", lambda result: result["accuracy"].update(L=float("nan")))
+    page = make_page([copy])
+    assert "fedavg: L of seed 1 is no number, and in no mean." in words(page)
+    own = {row["method"]: row["L (%)"] for row in grid(page, MAIN)}
+    assert own["fedavg"].endswith("(1 of 2)")
+    assert "nan" not in render(page).lower().split("charts", 1)[0]
+
+
+def test_a_round_that_one_seed_lacks_is_a_gap(copy: Path) -> None:
+    metrics = copy / folder("fedavg", 1) / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    rows[1]["L"] = float("nan")
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = make_page([copy])
+    chart = titles(page)["Accuracy L over rounds"]
+    assert isinstance(chart, Lines)
+    assert [y is None for y in chart.series[0].y] == [False, True, False]
+    assert "fedavg, seed 1: Accuracy L is no number in round 2" in words(page)
+
+
+def test_no_common_protocol(copy: Path) -> None:
+    for seed in SEEDS:
+        for label in ("fedavg", "pacfl:count=4"):
+            change(copy / folder(label, seed) / "result.json", lambda result: result["accuracy"].update(L=None))
+    page = make_page([copy])
+    assert "No protocol has numbers of all of them" in words(page)
+    assert "L: solo: " in words(page)
+    assert "Under L, G there are no differences" in words(page)
+    assert "L minus L of fedavg" not in titles(page)
+
+
+def cut(place: Path) -> None:
+    file = place / folder("solo", 0) / "metrics.jsonl"
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def other_settings(place: Path) -> None:
+    file = place / folder("solo", 0) / "config.toml"
+    file.write_text(file.read_text().replace("lr = 0.05", "lr = 0.5"))
+
+
+def without_numbers(place: Path) -> None:
+    change(place / folder("solo", 0) / "result.json", lambda result: result.update(accuracy={}))
+
+
+def not_a_result(place: Path) -> None:
+    change(place / folder("solo", 0) / "result.json", lambda result: result.update(per_client=[1]))
+
+
+def no_design(place: Path) -> None:
+    (place / "comparison.toml").unlink()
+
+
+def broken_design(place: Path) -> None:
+    (place / "comparison.toml").write_text("[comparison]\nkind = 'compare'\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (cut, "is damaged"),
+        (other_settings, "another configuration"),
+        (without_numbers, "is damaged"),
+        (not_a_result, "has no 'per_client'"),
+        (no_design, "it has no comparison.toml"),
+        (broken_design, "is damaged"),
+    ],
+)
+def test_what_can_not_be_right_is_an_error_and_no_table(copy: Path, damage: Callable[[Path], None], said: str) -> None:
+    damage(copy)
+    with pytest.raises(CoterieError, match=said):
+        make_page([copy])
+
+
+def test_one_comparison_per_page(made: Path, copy: Path) -> None:
+    with pytest.raises(CoterieError, match="a page shows one comparison or sweep"):
+        make_page([made, copy])
+    with pytest.raises(CoterieError, match="folders of one kind"):
+        make_page([made, made / folder("solo", 0)])
+    page = make_page([made / folder("solo", 0)])
+    assert page.title == "solo on digits-rotated"
+
+
+def test_solo_on_other_parts_is_no_measure(made: Path) -> None:
+    compared = replace(read_compared(made), alone={})
+    assert "if `solo` with the same data and parts is among the methods" in words(comparison_page(compared))
+    assert read_compared(made).alone == {"fedavg": "solo", "pacfl:count=4": "solo"}
+
+
+def test_settings_that_were_chosen(tmp_path: Path) -> None:
+    settings = SMALL | {"rounds": 1, "lr": 0.05}
+    coterie.compare(
+        algorithms="fedavg,solo:lr=0.05", seeds=[0], tune={"lr": [0.001, 0.1]}, out=tmp_path / "t", **settings
+    )
+    page = make_page([tmp_path / "t"])
+    assert "fedavg: training.lr = " in words(page)
+    assert words(page).count("fedavg: training.lr = ") == 1
+    assert "solo:lr=0.05: training.lr as set, not chosen." in words(page)
+    assert [row["tried"] for row in grid(page, "All values tried")] == ["training.lr = 0.001", "training.lr = 0.1"]
+
+
+def test_one_varied_setting_is_a_line_over_bars(swept: Path) -> None:
+    page = make_page([swept])
+    assert page.title == "Sweep of grouping.threshold"
+    chart = titles(page)["Accuracy C over grouping.threshold, and the number of groups"]
+    assert isinstance(chart, Bars)
+    assert chart.categories == ("1", "60")  # in order, though asked the other way round
+    assert chart.series[0].y == (8, 1)
+    assert chart.line is not None
+    for place, value in enumerate((1, 60)):
+        results = [
+            json.loads((swept / f"threshold={value}" / f"seed-{seed}" / "result.json").read_text()) for seed in SEEDS
+        ]
+        numbers = np.array([100 * result["accuracy"]["C"] for result in results])
+        assert chart.line.y[place] == pytest.approx(numbers.mean())
+        assert chart.line.high[place] == pytest.approx(numbers.mean() + numbers.std(ddof=1))
+    together = titles(page)["Accuracy over grouping.threshold, all protocols"]
+    assert isinstance(together, Lines)
+    assert together.log_x
+    assert together.series[0].x == (1, 60)
+    assert "coterie sweep " in render(page)
+    assert "SOLO" not in [section.heading for section in page.sections]
+
+
+def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) -> Compared:
+    made = make_table(
+        cells(**{label: [number] for label, number in zip(settings, numbers, strict=True)}),
+        [0],
+        title="t",
+        what="setting",
+    )
+    return Compared(Path("x"), made, {label: {} for label in settings}, [], "", sweep=True, settings=settings)
+
+
+def test_two_varied_settings_are_a_map_with_gaps() -> None:
+    settings = {
+        "a": {"x.t": 8, "x.r": "mean"}, "b": {"x.t": 2, "x.r": "mean"}, "c": {"x.t": 2, "x.r": True},
+    }  # fmt: skip
+    chart = titles(sweep_page(by_hand(settings, [0.5, 0.25, 0.75])))["Accuracy L by both settings"]
+    assert isinstance(chart, HeatMap)
+    assert (chart.row_label, chart.rows, chart.column_label, chart.columns) == (
+        "x.t", ("2", "8"), "x.r", ("mean", "true"),
+    )  # fmt: skip
+    assert chart.values == ((25, 75), (50, None))
+
+
+def test_more_varied_settings_are_a_table_only() -> None:
+    settings: dict[str, dict[str, Any]] = {"a": {"x.a": 1, "x.b": 1, "x.c": 1}, "b": {"x.a": 2, "x.b": 2, "x.c": 2}}
+    page = sweep_page(by_hand(settings, [0.5, 0.6]))
+    assert "3 settings are varied: x.a, x.b, x.c. More than two are not drawn" in words(page)
+    assert not [chart for _, chart in charts_of(page) if isinstance(chart, HeatMap)]
+    assert len(grid(page, "One seed")) == 2
+
+
+def test_a_sweep_without_groups_or_numbers() -> None:
+    settings: dict[str, dict[str, Any]] = {"a": {"x.n": "one"}, "b": {"x.n": "two"}}
+    chart = titles(sweep_page(by_hand(settings, [0.5, None])))["Accuracy L over x.n"]
+    assert isinstance(chart, Bars)
+    assert chart.line is None
+    assert chart.series[0].y == (50, None)
+    assert "No run is finished: there is nothing to draw." in words(sweep_page(by_hand(settings, [None, None])))
+
+
+@pytest.mark.slow
+def test_every_chart_can_be_written_to_a_file(made: Path, swept: Path, tmp_path: Path) -> None:
+    from coterie.report.static import PAINTERS, save
+
+    for place in (made, swept):
+        page = make_page([place])
+        drawn = [chart for _, chart in charts_of(page) if type(chart) in PAINTERS]
+        assert len(save(page, tmp_path / place.name, ("png",))) == len(drawn) > 10
