@@ -183,7 +183,13 @@ def test_groups_runs_versions_and_the_command(made: Path) -> None:
 
 def cells(**accuracies: list[float | None]) -> list[Cell]:
     """Results with nothing but L."""
-    rest = {"groups": None, "ari": None, "traffic": {"up_bytes": 1, "down_bytes": 1}, "seconds": 1.0, "targets": []}
+    rest: dict[str, Any] = {
+        "groups": None,
+        "ari": None,
+        "traffic": {"up_bytes": 1, "down_bytes": 1},
+        "seconds": 1.0,
+        "targets": [],
+    }
     return [
         Cell(label, {k: {"accuracy": dict.fromkeys(PROTOCOLS) | {"L": n}, **rest} for k, n in enumerate(numbers)})
         for label, numbers in accuracies.items()
@@ -420,7 +426,7 @@ def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) ->
 
 
 def test_two_varied_settings_are_a_map_with_gaps() -> None:
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "a": {"x.t": 8, "x.r": "mean"}, "b": {"x.t": 2, "x.r": "mean"}, "c": {"x.t": 2, "x.r": True},
     }  # fmt: skip
     chart = titles(sweep_page(by_hand(settings, [0.5, 0.25, 0.75])))["Accuracy L by both settings"]

@@ -70,7 +70,9 @@ def test_every_kind_of_chart_comes_back_from_json(chart: Chart) -> None:
 def test_paper_ours_and_difference(place: Callable[..., Path]) -> None:
     page = make_page([place()])
     tables = {chart.title: chart for _, chart in charts_of(page) if isinstance(chart, Table)}
-    digits = [dict(zip(tables["Digits"].columns, row, strict=True)) for row in tables["Digits"].rows]
+    digits: list[dict[str, Any]] = [
+        dict(zip(tables["Digits"].columns, row, strict=True)) for row in tables["Digits"].rows
+    ]
     assert [row["paper"] for row in digits] == [Told("50.0 ± 1.0", 50.0), Told("60.0", 60.0), Told("--", None)]
     assert [row["ours"].text for row in digits] == ["48.00 ± 0.50", "61.50 ± 0.25", "71.00"]
     assert [row["difference"] for row in digits] == [Told("-2.00", -2.0), Told("+1.50", 1.5), Told("–", None)]
