@@ -1,28 +1,31 @@
 """Every registered method passes the battery; adding a method enrols it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coterie.algorithms import ALGORITHMS
 from coterie.native import available
-from coterie.testing import BATTERY, learns, needs_nothing_but_messages, repeats_itself
+from coterie.testing import BATTERY, needs_nothing_but_messages
 
-QUICK = (learns, repeats_itself, needs_nothing_but_messages)
+QUICK = (needs_nothing_but_messages,)
 """Checks that run with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
-CASES = [
-    pytest.param(trainer, check, marks=[pytest.mark.slow] if trainer == "torch" and check not in QUICK else [])
-    for trainer in ("native", "torch")
-    for check in BATTERY
-]
 
 
-@pytest.mark.parametrize("method", list(ALGORITHMS))
-@pytest.mark.parametrize(("trainer", "check"), CASES, ids=[f"{c.values[0]}-{c.values[1].__name__}" for c in CASES])
+def cases() -> Iterator[Any]:
+    """Each check with the compiled trainer where that knows the method's network, and with PyTorch."""
+    for method in ALGORITHMS:
+        compiled = available() and "model" not in getattr(ALGORITHMS[method], "battery", {})
+        for check in BATTERY:
+            name = f"{check.__name__}-{method}"
+            if compiled:
+                yield pytest.param(method, check, "native", id=f"native-{name}")
+            late = compiled and check not in QUICK
+            yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=[pytest.mark.slow] if late else [])
+
+
+@pytest.mark.parametrize(("method", "check", "trainer"), cases())
 def test_method(method: str, check: Callable[..., None], trainer: str, tmp_path: Path) -> None:
-    if trainer == "native" and not available():
-        pytest.skip("the compiled trainer was not built here")
-    if trainer == "native" and "model" in getattr(ALGORITHMS[method], "battery", {}):
-        pytest.skip("the compiled trainer does not know the network that this method needs")
     check(method, tmp_path, trainer=trainer)
