@@ -26,6 +26,6 @@ def cases() -> Iterator[Any]:
             yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=[pytest.mark.slow] if late else [])
 
 
-@pytest.mark.parametrize(("method", "check", "trainer"), cases())
+@pytest.mark.parametrize(("method", "check", "trainer"), list(cases()))
 def test_method(method: str, check: Callable[..., None], trainer: str, tmp_path: Path) -> None:
     check(method, tmp_path, trainer=trainer)
