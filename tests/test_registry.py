@@ -27,8 +27,17 @@ assert found == [True] * 8, found
 
 
 def test_a_name_can_be_taken_once_only() -> None:
+    assert "mclr" in MODELS
     with pytest.raises(CoterieError, match="registered already"):
 
         @MODELS.register("mclr")
         def other(shape: tuple[int, ...], classes: int) -> None:
             """Take a name that is taken."""
+
+
+def test_the_values_that_a_message_offers_are_accepted() -> None:
+    from coterie.data import PARTITIONS
+
+    with pytest.raises(CoterieError, match="should be 'proportional' or 'R'"):
+        PARTITIONS.validate("sc-niid", {"allocation": "r"})
+    assert PARTITIONS.validate("sc-niid", {"allocation": "R"})["allocation"] == "R"

@@ -107,9 +107,9 @@ class Registry(Generic[T]):
             try:
                 values[option.name] = TypeAdapter(option.annotation, config=finite).validate_python(value)
             except ValidationError as error:
-                wrong = error.errors()[0]
+                wrong = error.errors()[0]["msg"]
                 raise CoterieError(
-                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong['msg'].lower()}"
+                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong[:1].lower()}{wrong[1:]}"
                 ) from None
         return values
 

@@ -112,6 +112,13 @@ def test_sc_niid_gives_so_many_labels_evenly() -> None:
             assert shares.max() - shares.min() <= 1
 
 
+def test_a_fraction_is_of_the_labels_of_the_super_cluster() -> None:
+    division = made("sc-niid", SAMPLES, 25, rho=0.5)
+    owned = (table(SAMPLES.y, division) > 0).sum(axis=1)
+    np.testing.assert_array_equal(owned, np.array([2, 3])[division.true_groups])
+    assert (table(SAMPLES.y, made("c-niid", SAMPLES, 25, rho=0.25)) > 0).sum(axis=1).tolist() == [2] * 25
+
+
 def test_many_labels_are_given_by_a_fifth_of_them() -> None:
     """CIFAR-100: max(2, ⌈0.2 · labels of the super cluster⌉)."""
     sets = [list(range(4)), list(range(4, 30))]
@@ -192,8 +199,9 @@ def test_all_clients_are_allocated_and_labels_have_owners(sizes: list[int], more
 @pytest.mark.parametrize(
     ("name", "clients", "options", "message"),
     [
-        ("sc-niid", 4, {"labels": 1}, r"4 clients are too few .* 1 labels per client in 2 super clusters.*at least 8"),
+        ("sc-niid", 4, {"labels": 1}, r"4 clients are too few .* 1 label per client in 2 super clusters.*at least 8"),
         ("c-niid", 3, {"labels": 2}, r"3 clients are too few .* use at least 4 clients, or more labels"),
+        ("sc-niid", 20, {"labels": 2, "rho": 0.5}, r"labels = 2 and rho = 0.5: use one of them"),
         ("sc-niid", 20, {"groups": 9}, r"groups = 9, but there are 8 labels: use at most 8"),
         ("sc-niid", 20, {"groups": 2, "threshold": 8}, r"threshold = 8 and groups = 2: use one of them"),
         ("sc-dirichlet", 1, {}, r"1 clients are too few for 2 super clusters: use at least 2"),

@@ -7,6 +7,7 @@ This is the border where settings are validated. What passes is complete but for
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -341,7 +342,7 @@ def parse_choice(text: str) -> dict[str, Any]:
     >>> parse_choice("label-skew:rho=0.2")
     {'name': 'label-skew', 'rho': 0.2}
     """
-    if text.endswith(".npz") or ":" not in text:
+    if (text.endswith(".npz") and not re.match(r"[\w-]+:\w+=", text)) or ":" not in text:
         return {"name": text}
     name, _, rest = text.partition(":")
     try:

@@ -12,7 +12,7 @@ from coterie.errors import CoterieError
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies are fractions, by protocol: L, C, G, plus, W_max, L_max (the best L); None where a protocol is not defined."""
+    """Accuracies are fractions, by protocol: L, C, G, plus, W_max, L_max (the best L); None where it is not defined."""
 
     algorithm: str
     data: str

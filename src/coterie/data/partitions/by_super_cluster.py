@@ -24,6 +24,7 @@ from coterie.errors import CoterieError
 LabelsEach = Annotated[
     int | None, Ge(1), "Labels of each client; none: 20 % of those that it may have, rounded up, and at least 2."
 ]
+Share = Annotated[float | None, Gt(0), Le(1), "Fraction ρ of the labels that it may have, instead of their number."]
 Concentration = Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer clients share a label."]
 Minimum = Annotated[int, Ge(0), "Samples that each client has at least."]
 Degrees = Annotated[
@@ -43,6 +44,7 @@ def sc_niid(
     rng: np.random.Generator,
     *,
     labels: LabelsEach = None,
+    rho: Share = None,
     threshold: Degrees = None,
     groups: Sets = None,
     allocation: Allocation = "proportional",
@@ -53,18 +55,20 @@ def sc_niid(
     than k labels, its clients have all of them. It has at least as many clients as its labels need owners.
     """
     sets = _sets("sc-niid", data, threshold, groups)
-    made = _some_labels("sc-niid", data.train.y, clients, rng, sets, labels, allocation)
+    made = _some_labels("sc-niid", data.train.y, clients, rng, sets, labels, rho, allocation)
     return Partition(made.parts, made.true_groups, notes=_sets_note("sc-niid", sets))
 
 
 @partition("c-niid")
-def c_niid(data: Dataset, clients: int, rng: np.random.Generator, *, labels: LabelsEach = None) -> Partition:
+def c_niid(
+    data: Dataset, clients: int, rng: np.random.Generator, *, labels: LabelsEach = None, rho: Share = None
+) -> Partition:
     """C-NIID(k): every client has k of all labels; owners of a label share its samples evenly.
 
-    This is `label-skew` with the number of labels in place of their fraction.
+    This is `label-skew`, in which the number of labels may stand in place of their fraction.
     """
     sets = [np.unique(data.train.y)]
-    return Partition(_some_labels("c-niid", data.train.y, clients, rng, sets, labels, "proportional").parts)
+    return Partition(_some_labels("c-niid", data.train.y, clients, rng, sets, labels, rho, "proportional").parts)
 
 
 @partition("sc-dirichlet")
@@ -136,15 +140,19 @@ def _some_labels(
     rng: np.random.Generator,
     sets: Sequence[Index],
     labels: int | None,
+    rho: float | None,
     allocation: str,
 ) -> Partition:
     """Divide the samples of each set of labels among clients that have some of its labels each."""
-    each = [min(labels or max(2, math.ceil(0.2 * len(own))), len(own)) for own in sets]
+    if labels is not None and rho is not None:
+        raise CoterieError(f"partition '{name}': labels = {labels} and rho = {rho:g}: use one of them")
+    usual = [max(2, math.ceil(0.2 * len(own))) if rho is None else math.ceil(rho * len(own) - 1e-9) for own in sets]
+    each = [min(labels or k, len(own)) for k, own in zip(usual, sets, strict=True)]
     fewest = [math.ceil(len(own) / k) for own, k in zip(sets, each, strict=True)]
     if sum(fewest) > clients:
         raise CoterieError(
             f"partition '{name}': {clients} clients are too few for every label to have an owner, with "
-            f"{min(each)} labels per client"
+            f"{max(each)} {'label' if max(each) == 1 else 'labels'} per client"
             + (f" in {len(sets)} super clusters" if len(sets) > 1 else "")
             + f": use at least {sum(fewest)} clients, or more labels"
         )
