@@ -21,9 +21,7 @@ class PerFedAvg(FedAvg):
     """FedAvg of a model from which one step on a client's own samples leads far."""
 
     alpha: Annotated[float, Gt(0), "rate of the inner step, and of the one step that personalises"] = 0.01
-    beta: Annotated[
-        float, Gt(0), "rate of the outer steps, without momentum; --lr is for + and newcomers only"
-    ] = 0.001
+    beta: Annotated[float, Gt(0), "rate of the outer steps, without momentum; --lr is for + and newcomers only"] = 0.001
 
     def plan(self, fed: Federation) -> Plan:
         """For batches b₁, b₂ in turn: θ' ← θ − α∇f(θ; b₁), θ ← θ − β∇f(θ'; b₂); plain SGD."""
