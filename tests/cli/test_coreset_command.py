@@ -109,7 +109,7 @@ def test_directed_graphs_are_refused_or_symmetrised(place: Path) -> None:
         (["--smoothness", "2"], "smoothness"),
         (["--cost", "none.csv"], "there is no file 'none.csv'"),
         (["--cost", "short.csv"], "there are 6 nodes"),
-        (["--cost", "negative.csv"], "cost of node 0, -1, is negative"),
+        (["--cost", "negative.csv"], "cost of node n0, -1, is negative"),
         (["--method", "random", "--kappa", "0.5"], "belong to scgiga, not to random"),
         (["--share"], "--share belongs to frank-wolfe and betweenness"),
         (["--method", "best"], "'best' is not one of"),
@@ -119,6 +119,21 @@ def test_refusals(ring: np.ndarray, place: Path, flags: list[str], said: str) ->
     (place / "short.csv").write_text("1\n2\n")
     (place / "negative.csv").write_text("-1\n2\n3\n4\n5\n6\n")
     assert said in refusal(cli("coreset", "edges.csv", "-k", 2, *flags))
+
+
+def test_nodes_numbered_with_large_gaps(place: Path) -> None:
+    np.savez(place / "big.npz", edges=np.array([[0, 1], [1, 10**12]]))
+    assert "without large gaps" in refusal(cli("coreset", "big.npz", "-k", 3))
+
+
+def test_named_edges_in_errors_and_symmetrised(place: Path) -> None:
+    (place / "bad.csv").write_text("a,b,1\nb,c,-1\n")
+    assert "weight of edge (b, c), -1, is negative" in refusal(cli("coreset", "bad.csv", "-k", 1))
+    (place / "two.csv").write_text("a,b,1\nb,a,2\n")
+    assert "--symmetrise" in refusal(cli("coreset", "two.csv", "-k", 1))
+    answer = cli("coreset", "two.csv", "-k", 1, "--symmetrise")
+    assert answer.code == 0, answer.err
+    assert "1 of 2 nodes (1 edge), " in answer.out
 
 
 def test_files_that_are_not_there(place: Path) -> None:

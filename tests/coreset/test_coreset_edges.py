@@ -190,7 +190,7 @@ def not_symmetric() -> np.ndarray:
         (-PATH, r"weight of edge \(0, 1\), -1, is negative"),
         (np.where(PATH, np.nan, 0), "not a finite number"),
         (np.where(PATH, np.inf, 0), "not a finite number"),
-        (not_symmetric(), r"not symmetric: edge \(0, 1\).*coreset.symmetrised"),
+        (not_symmetric(), r"edge \(0, 1\) has weight 5 and edge \(1, 0\) 1; coreset.symmetrised"),
         (np.triu(PATH), "not symmetric"),
         (PATH[:3], r"square matrix, got shape \(3, 4\)"),
         (np.zeros(4), "square matrix"),
@@ -234,6 +234,9 @@ def test_bad_costs(cost: list[object], said: str) -> None:
         ({"steps": 0}, "steps is a whole number from 1, got 0"),
         ({"norms": "guess"}, "norms is"),
         ({"smoothness": 0}, "smoothness"),
+        ({"kappa": "0.9"}, "kappa is a number above 0 and at most 1, got '0.9'"),
+        ({"kappa": None}, "kappa is a number above 0 and at most 1, got None"),
+        ({"smoothness": "x"}, "smoothness λ is a number above 0 and at most 1, got 'x'"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, object], said: str) -> None:
@@ -258,6 +261,21 @@ def test_extending_what_is_not_there() -> None:
         Coreset(2).extend(3)
     with pytest.raises(CoterieError, match="fit anew for k=1"):
         Coreset(3).fit(PATH).extend(1)
+
+
+def test_estimates_of_what_is_not_there() -> None:
+    with pytest.raises(CoterieError, match="call fit first"):
+        Coreset(2).estimate([1, 2, 3, 4])
+    found = Coreset(2).fit(PATH)
+    for values, said in [
+        ([1, 2, 3], r"4 in all, got shape \(3,\)"),
+        ([1, 2, 3, 4, 5], r"4 in all, got shape \(5,\)"),
+        (1.0, "4 in all"),
+        (list("abcd"), "values are numbers"),
+    ]:
+        with pytest.raises(CoterieError, match=said):
+            found.estimate(values)
+    np.testing.assert_allclose(found.estimate(np.ones((4, 2))), [found.weights_.sum()] * 2)
 
 
 def test_symmetrised_takes_the_larger() -> None:

@@ -44,6 +44,11 @@ def test_numbered_edges(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_graph(tmp_path / "b.npz").adjacency.toarray(), PATH + np.diag([0, 0, 5]))
 
 
+def test_gaps_that_are_not_large(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", edges=np.array([[0, 1_000_099]]))
+    assert read_graph(tmp_path / "a.npz").adjacency.shape == (1_000_100, 1_000_100)
+
+
 def test_points(tmp_path: Path) -> None:
     points = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
     np.savez(tmp_path / "a.npz", points=points)
@@ -94,12 +99,17 @@ def test_lists_of_edges_without_weights(tmp_path: Path, text: str, names: tuple[
     ("text", "said"),
     [
         ("", "no lines 'node,node'"),
-        ("0,1,2,3\n", "no lines 'node,node'.*'0,1,2,3'"),
-        ("0\n1\n", "no lines"),
-        ("0,1\n0,1,2\n", "no lines 'node,node'.*'0,1,2'"),
+        ("0,1,2,3\n", "line 1, '0,1,2,3', is not 'node,node' or 'node,node,weight'"),
+        ("0\n1\n", "line 1, '0', is not"),
+        ("0,1\n0,1,2\n", "line 2, '0,1,2', has 3 fields, those before it 2"),
         ("source,target\n", "no edges"),
         ("0,1,1\n1,0,2\n", r"edge \(0, 1\) has two weights, 1 and 2"),
-        ("0,1,a\n1,0,b\n", "a cost is a number|weight"),
+        ("0,1,a\n1,0,b\n", "line 2, '1,0,b', is not 'node,node' or 'node,node,weight'"),
+        ("0,1\n1,2,x\n", "line 2, '1,2,x', is not 'node,node' or 'node,node,weight'"),
+        ("# c\n\n0 1 1\n1 2 x\n", "line 4, '1 2 x', is not"),
+        ("a,b,1\nb,c,-2\n", r"weight of edge \(b, c\), -2, is negative"),
+        ("a,b,1\nc,b,nan\n", r"weight of edge \(c, b\), nan, is not a finite number"),
+        ("5,7,1\n7,9,inf\n", r"weight of edge \(7, 9\), inf, is not a finite number"),
     ],
 )
 def test_lists_that_are_none(tmp_path: Path, text: str, said: str) -> None:
@@ -110,25 +120,38 @@ def test_lists_that_are_none(tmp_path: Path, text: str, said: str) -> None:
 def test_symmetrised_on_demand(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", adjacency=np.triu(PATH))
     np.testing.assert_array_equal(read_graph(tmp_path / "a.npz", symmetrise=True).adjacency.toarray(), PATH)
+    edges, weights = np.array([[0, 1], [1, 2], [2, 1], [1, 0]]), np.array([1.0, 2, 1, 0.5])
+    np.savez(tmp_path / "b.npz", edges=edges, weights=weights)
+    text = "".join(f"{a},{b},{w}\n" for (a, b), w in zip(edges, weights, strict=True))
+    for path in (tmp_path / "b.npz", written(tmp_path, text)):
+        np.testing.assert_array_equal(read_graph(path, symmetrise=True).adjacency.toarray(), PATH)
+        with pytest.raises(CoterieError, match=r"edge \(0, 1\) has two weights, 0.5 and 1; .*--symmetrise"):
+            read_graph(path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name in ("none.npz", "none.csv"):
         with pytest.raises(CoterieError, match=f"no file '.*{name}'"):
             read_graph(tmp_path / name)
-    with pytest.raises(CoterieError, match="can't be read"):
-        read_graph(tmp_path)
+    (tmp_path / "folder.npz").mkdir()
+    for folder in (tmp_path, tmp_path / "folder.npz"):
+        with pytest.raises(CoterieError, match="is a directory: give a file"):
+            read_graph(folder)
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 and then nothing")
     (tmp_path / "text.npz").write_text("0,1\n")
     (tmp_path / "empty.npz").write_bytes(b"")
     for name in ("bad.npz", "text.npz", "empty.npz"):
-        with pytest.raises(CoterieError, match="can't be read as NumPy arrays"):
+        with pytest.raises(CoterieError, match=r"is not a \.npz file") as refused:
             read_graph(tmp_path / name)
+        assert "pickle" not in str(refused.value)
+    np.save(tmp_path / "g.npy", PATH)
+    with pytest.raises(CoterieError, match=r"save it as .npz by np.savez\('g.npz', adjacency="):
+        read_graph(tmp_path / "g.npy")
     (tmp_path / "binary.csv").write_bytes(bytes(range(128, 256)))
     with pytest.raises(CoterieError, match="no text"):
         read_graph(tmp_path / "binary.csv")
     np.savez(tmp_path / "pickle.npz", adjacency=np.array([{}], dtype=object))
-    with pytest.raises(CoterieError, match="can't be read"):
+    with pytest.raises(CoterieError, match=r"arrays of numbers are needed$"):
         read_graph(tmp_path / "pickle.npz")
     np.savez(tmp_path / "half.npz", format=b"csr", shape=np.array([3, 3]), data=np.ones(2))
     with pytest.raises(CoterieError, match="sparse matrix"):
@@ -141,6 +164,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ({"edges": np.zeros((3, 3), int)}, r"edges are whole numbers of shape \(edges, 2\)"),
         ({"edges": np.zeros((3, 2))}, "edges are whole numbers"),
         ({"edges": np.array([[0, -1]])}, "numbered from 0, got -1"),
+        ({"edges": np.array([[0, 1], [1, 10**12]])}, r"without large gaps, got 1000000000000: .* as \.csv"),
+        ({"edges": np.array([[0, 2**64 - 1]], np.uint64)}, "without large gaps, got 18446744073709551615"),
+        ({"edges": np.array([[0, 1_000_100]])}, "without large gaps"),
         ({"edges": np.array([[0, 1]]), "weights": np.ones(2)}, "one per edge"),
         ({"labels": np.zeros(3)}, "'adjacency'"),
         ({"one": PATH, "two": PATH}, "has one, two"),
@@ -191,6 +217,13 @@ def test_nodes_with_a_cost_but_no_edge(tmp_path: Path) -> None:
 def test_bad_costs(tmp_path: Path, text: str, said: str) -> None:
     graph = read_graph(written(tmp_path, "0,1\n"))
     with pytest.raises(CoterieError, match=said):
+        read_costs(written(tmp_path, text, "cost.csv"), graph)
+
+
+@pytest.mark.parametrize("text", ["1\n-2\n", "bob,-2\nann,1\n"])
+def test_bad_costs_of_named_nodes(tmp_path: Path, text: str) -> None:
+    graph = read_graph(written(tmp_path, "ann,bob\n"))
+    with pytest.raises(CoterieError, match="cost of node bob, -2, is negative"):
         read_costs(written(tmp_path, text, "cost.csv"), graph)
 
 

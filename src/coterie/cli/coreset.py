@@ -39,7 +39,7 @@ def coreset(
     ] = False,
     smoothness: Annotated[float, typer.Option(help="λ of the functions that the bound is for.")] = 0.9,
     symmetrise: Annotated[
-        bool, typer.Option("--symmetrise", help="Take the larger weight where two directions differ.")
+        bool, typer.Option("--symmetrise", help="Take the larger weight where an edge has two.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of baselines, and of estimated lengths.")] = 0,
     format: Annotated[Literal["table", "csv", "json"], typer.Option(help="Of the output.")] = "table",
@@ -115,13 +115,18 @@ def _edges(adjacency: Any) -> int:
     return int(adjacency.count_nonzero() + loops) // 2
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def _table(rows: list[tuple[str, float, float]], summary: dict[str, Any]) -> str:
     width = max(4, *(len(name) for name, _, _ in rows))
     lines = [f" {'node':<{width}}     weight       cost", f" {'─' * (width + 22)}"]
     lines += [f" {name:<{width}} {weight:10.6f} {cost:10.6g}" for name, weight, cost in rows]
     lines += [
         "",
-        f"{summary['method']}: {len(rows)} of {summary['nodes']:,} nodes ({summary['edges']:,} edges), "
+        f"{summary['method']}: {len(rows)} of {_counted(summary['nodes'], 'node')} "
+        f"({_counted(summary['edges'], 'edge')}), "
         f"ℓ = {summary['steps']}, total cost {summary['total_cost']:.6g}, Σw = {summary['total_weight']:.6f}",
         f"error ‖P^ℓ w − 1/n‖ = {summary['error']:.4g}; |mean f − Σ w f| ≤ {summary['bound']:.4g}·‖f‖ for f of "
         f"smoothness {summary['smoothness']:g}",

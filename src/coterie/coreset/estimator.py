@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from coterie.coreset.baselines import baseline_named
-from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, neighbour_graph
+from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, checked_share, neighbour_graph
 from coterie.coreset.scgiga import Ascent
 from coterie.coreset.selection import Selection
 from coterie.coreset.walk import Norms, walk_on
@@ -55,7 +56,7 @@ class Coreset:
     def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Coreset:
         """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
         checked_count(self.k, 1)
-        _checked_smoothness(self.smoothness)
+        checked_share("smoothness λ", self.smoothness)
         steps = walk_on(adjacency, self.steps, norms=self.norms, seed=self.seed)
         self._ascent = Ascent(steps, checked_costs(cost, steps.n), self.kappa)
         return self.extend(self.k)
@@ -68,26 +69,35 @@ class Coreset:
 
     def extend(self, k: int) -> Coreset:
         """Go on to k iterations from those that are done; the result is that of a fit with this k."""
-        if not hasattr(self, "_ascent"):
-            raise CoterieError("this Coreset has no nodes yet: call fit first")
-        count = checked_count(k, self._ascent.walk.n)
-        if count < self._ascent.iterations:
-            raise CoterieError(f"{self._ascent.iterations} iterations are done; fit anew for k={k}")
+        ascent = self._fitted()
+        count = checked_count(k, ascent.walk.n)
+        if count < ascent.iterations:
+            raise CoterieError(f"{ascent.iterations} iterations are done; fit anew for k={k}")
         self.k = k
-        found = self._ascent.run(count).selection(self.normalise)
+        found = ascent.run(count).selection(self.normalise)
         self.selection_ = found
         self.indices_, self.weights_ = found.indices, found.weights
         self.total_cost_, self.error_ = found.total_cost, found.error
         self.bound_ = found.bound(self.smoothness)
-        self.n_iter_ = self._ascent.iterations
+        self.n_iter_ = ascent.iterations
         return self
+
+    def _fitted(self) -> Ascent:
+        if not hasattr(self, "_ascent"):
+            raise CoterieError("this Coreset has no nodes yet: call fit first")
+        return self._ascent
 
     def estimate(self, values: npt.ArrayLike) -> Any:
         """Return Σ w_s f(s), the estimate of the mean of a function, from its value at every node.
 
         Only the values at `indices_` are looked at.
         """
-        estimate: Floats = self.selection_.estimate(values)
+        n, given = self._fitted().walk.n, np.asarray(values)
+        if given.dtype.kind not in "buifc":
+            raise CoterieError(f"values are numbers, got {given.dtype}")
+        if given.ndim == 0 or len(given) != n:
+            raise CoterieError(f"values are one (or a row) per node, {n} in all, got shape {given.shape}")
+        estimate: Floats = self.selection_.estimate(given)
         return float(estimate) if estimate.ndim == 0 else estimate
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -104,11 +114,6 @@ class Coreset:
 
     def __repr__(self) -> str:
         return f"Coreset({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
-
-
-def _checked_smoothness(smoothness: float) -> None:
-    if not 0 < smoothness <= 1:
-        raise CoterieError(f"smoothness λ is above 0 and at most 1, got {smoothness:g}")
 
 
 def baseline(

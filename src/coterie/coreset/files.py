@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coterie.coreset.graph import Floats, Ints, Sparse, neighbour_graph
+from coterie.coreset.graph import Floats, Ints, Sparse, checked_costs, neighbour_graph
 from coterie.errors import CoterieError
 
 HEADERS = {"source", "target", "from", "to", "src", "dst", "node", "node1", "node2", "u", "v", "i", "j", "id", "name"}
 """First fields of a line that names columns, where the nodes are named by words too."""
 MATRICES = ("adjacency", "A")
+GAPS, SPARE = 100, 10**6
+"""Numbered nodes may be so many times as many as edges, and so many more."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,12 @@ class Graph:
 def read_graph(path: Path, *, symmetrise: bool = False) -> Graph:
     """Read a graph from .npz (SciPy's sparse format, a dense matrix, `edges`, or `points`) or from a list of edges.
 
-    A list of edges is undirected: an edge may stand there in one direction or in both, with one weight.
+    A list of edges is undirected: an edge may stand there in one direction or in both, with one weight. By `symmetrise`
+    the larger weight is taken where there are two.
     """
     from coterie.coreset.graph import symmetrised
 
-    graph = _from_npz(path) if path.suffix == ".npz" else _from_lines(path)
+    graph = _from_npz(path, symmetrise) if path.suffix in (".npz", ".npy") else _from_lines(path, symmetrise)
     return Graph(symmetrised(graph.adjacency), graph.names, graph.points) if symmetrise else graph
 
 
@@ -48,6 +53,11 @@ def read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
 
     Where the nodes of a list of edges have names, those that only have a cost are added to the graph, without an edge.
     """
+    graph, costs = _read_costs(path, graph)
+    return graph, checked_costs(costs, graph.adjacency.shape[0], graph.name)
+
+
+def _read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
     if path.suffix == ".npy":
         return graph, np.atleast_1d(_numbers(_loaded(path), path))
     fields = _lines(path)
@@ -92,19 +102,22 @@ def _cost(text: str, path: Path) -> float:
     return value
 
 
-def _from_npz(path: Path) -> Graph:
+def _from_npz(path: Path, larger: bool) -> Graph:
     from scipy.sparse import csr_array, load_npz
 
     arrays = _loaded(path)
     if isinstance(arrays, np.ndarray):
-        raise CoterieError(f"'{path}' is one array, not .npz")
+        name = path.with_suffix(".npz").name
+        raise CoterieError(
+            f"'{path}' is one array: save it as .npz by np.savez('{name}', adjacency=…), or as edges=… or points=…"
+        )
     if "format" in arrays and "shape" in arrays:
         try:
             return Graph(csr_array(load_npz(path)))
         except (ValueError, KeyError, OSError, AttributeError) as error:
             raise CoterieError(f"'{path}' can't be read as a sparse matrix: {error}") from error
     if "edges" in arrays:
-        return Graph(_of_numbered_edges(arrays, path))
+        return Graph(_of_numbered_edges(arrays, path, larger))
     if "points" in arrays:
         points = _numbers(arrays["points"], path)
         return Graph(neighbour_graph(points), points=points)
@@ -117,7 +130,7 @@ def _from_npz(path: Path) -> Graph:
     return Graph(csr_array(np.atleast_2d(_numbers(arrays[matrices[0]], path))))
 
 
-def _of_numbered_edges(arrays: dict[str, Any], path: Path) -> Sparse:
+def _of_numbered_edges(arrays: dict[str, Any], path: Path, larger: bool) -> Sparse:
     """Return the graph of edges between numbered nodes; numbers that no edge has are nodes without edges."""
     edges = arrays["edges"]
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "ui":
@@ -128,46 +141,60 @@ def _of_numbered_edges(arrays: dict[str, Any], path: Path) -> Sparse:
     if weights.shape != (len(edges),):
         raise CoterieError(f"'{path}': weights have shape ({len(edges)},), one per edge, got {weights.shape}")
     n = int(edges.max()) + 1 if len(edges) else 0
-    return undirected(edges.astype(np.int64), weights, n, lambda node: str(node))
+    if n > GAPS * len(edges) + SPARE:
+        raise CoterieError(
+            f"'{path}': nodes are numbered from 0 without large gaps, got {n - 1}: write a list of edges as .csv, "
+            "whose nodes may have any name"
+        )
+    return undirected(edges.astype(np.int64), weights, n, str, larger=larger)
 
 
-def undirected(edges: Ints, weights: Floats, n: int, name: Any) -> Sparse:
-    """Return the symmetric matrix of undirected edges; an edge that is there twice must have one weight."""
+def undirected(edges: Ints, weights: Floats, n: int, name: Callable[[int], str], *, larger: bool = False) -> Sparse:
+    """Return the symmetric matrix of undirected edges.
+
+    An edge that is there twice must have one weight, or by `larger` gets the larger one.
+    """
     from scipy.sparse import coo_array, csr_array
 
+    for wrong, why in (
+        (~np.isfinite(weights), "is not a finite number"),
+        (weights < 0, "is negative; weights are 0 or more"),
+    ):
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            a, b = (name(int(node)) for node in edges[i])
+            raise CoterieError(f"the weight of edge ({a}, {b}), {weights[i]:g}, {why}")
     low, high = edges.min(axis=1, initial=n), edges.max(axis=1, initial=-1)
-    order = np.lexsort((high, low))
+    order = np.lexsort((weights, high, low))
     low, high, weights = low[order], high[order], weights[order]
     again = (np.diff(low) == 0) & (np.diff(high) == 0)
-    clash = again & ~((weights[1:] == weights[:-1]) | (np.isnan(weights[1:]) & np.isnan(weights[:-1])))
-    if clash.any():
+    clash = again & (weights[1:] != weights[:-1])
+    if clash.any() and not larger:
         i = int(np.argmax(clash))
         raise CoterieError(
-            f"edge ({name(low[i])}, {name(high[i])}) has two weights, {weights[i]:g} and {weights[i + 1]:g}; "
-            "give it one"
+            f"edge ({name(int(low[i]))}, {name(int(high[i]))}) has two weights, {weights[i]:.12g} and "
+            f"{weights[i + 1]:.12g}; give it one, or take the larger by --symmetrise"
         )
-    keep = np.concatenate([[True], ~again]) if len(low) else np.zeros(0, np.bool_)
+    keep = np.concatenate([~again, [True]]) if len(low) else np.zeros(0, np.bool_)
     low, high, weights = low[keep], high[keep], weights[keep]
     both = low != high
     rows, columns = np.concatenate([low, high[both]]), np.concatenate([high, low[both]])
     return csr_array(coo_array((np.concatenate([weights, weights[both]]), (rows, columns)), shape=(n, n)))
 
 
-def _from_lines(path: Path) -> Graph:
+def _from_lines(path: Path, larger: bool) -> Graph:
     """Read lines `node,node` or `node,node,weight`; nodes are whole numbers or words."""
     found = _numbered_lines(path)
     if found is None:
         fields = _lines(path)
-        widths = {len(line) for line in fields}
-        if not fields or not (widths <= {2} or widths <= {3}):
-            raise CoterieError(f"'{path}' has no lines 'node,node' or 'node,node,weight'" + _odd_line(fields))
+        _refuse_odd_lines(fields, path)
         header = (
             fields[0][0].lower() in HEADERS
             or (len(fields[0]) == 3 and _number(fields[0][2]) is None)
             or (not _numbered(fields[0]) and len(fields) > 1 and all(_numbered(line) for line in fields[1:]))
         )
         fields = fields[1:] if header else fields
-        weights = np.array([_cost(line[2], path) if len(line) == 3 else 1.0 for line in fields])
+        weights = np.array([float(line[2]) if len(line) == 3 else 1.0 for line in fields])
         ends = [tuple(line[:2]) for line in fields]
         names = _ordered({name for pair in ends for name in pair}, ends)
         number = {name: i for i, name in enumerate(names)}
@@ -178,7 +205,7 @@ def _from_lines(path: Path) -> Graph:
         edges, names = edges.reshape(-1, 2), [str(value) for value in values]
     if not names:
         raise CoterieError(f"'{path}' has no edges")
-    return Graph(undirected(edges, weights, len(names), lambda node: names[node]), tuple(names))
+    return Graph(undirected(edges, weights, len(names), lambda node: names[node], larger=larger), tuple(names))
 
 
 def _ordered(names: set[str], ends: list[Any]) -> list[str]:
@@ -193,9 +220,26 @@ def _numbered(fields: list[str]) -> bool:
     return all(name.lstrip("-").isdecimal() for name in fields[:2])
 
 
-def _odd_line(fields: list[list[str]]) -> str:
-    odd = next((line for line in fields if len(line) not in (2, 3) or len(line) != len(fields[0])), None)
-    return f": '{','.join(odd)}'" if odd else ""
+def _refuse_odd_lines(fields: list[list[str]], path: Path) -> None:
+    """Name the first line that is no edge, or that has a weight where the first has none, or the reverse."""
+    if not fields:
+        raise CoterieError(f"'{path}' has no lines 'node,node' or 'node,node,weight'")
+    for i, line in enumerate(fields):
+        bad_weight = len(line) == 3 and i > 0 and _number(line[2]) is None  # the first may name columns
+        if len(line) not in (2, 3) or bad_weight:
+            raise CoterieError(f"'{path}': {_said(path, i)}, is not 'node,node' or 'node,node,weight'")
+    i = next((i for i, line in enumerate(fields) if len(line) != len(fields[0])), 0)
+    if i:
+        raise CoterieError(
+            f"'{path}': {_said(path, i)}, has {len(fields[i])} fields, those before it {len(fields[0])}: "
+            "every edge has a weight, or none has"
+        )
+
+
+def _said(path: Path, index: int) -> str:
+    """Return the number and the text of a line, found by its place among those that are not empty or comments."""
+    number, fields = next(islice(_records(path), index, None))
+    return f"line {number}, '{(_delimiter(path) or ' ').join(fields)}'"
 
 
 def _numbered_lines(path: Path) -> tuple[Ints, Floats] | None:
@@ -222,27 +266,41 @@ def _delimiter(path: Path) -> str | None:
 
 def _lines(path: Path, count: int | None = None) -> list[list[str]]:
     """Return the fields of the lines but for empty ones and comments (#)."""
+    return [fields for _, fields in islice(_records(path), count)]
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line in the file, from 1, and its fields."""
     mark = _opened_delimiter(path)
-    found: list[list[str]] = []
+    number = 0
+
+    def lines(file: Iterator[str]) -> Iterator[str]:
+        nonlocal number
+        for number, line in enumerate(file, 1):  # noqa: B007
+            if line.strip() and not line.startswith("#"):
+                yield line
+
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = (line for line in file if line.strip() and not line.startswith("#"))
-            for fields in csv.reader(lines, delimiter=mark) if mark else (line.split() for line in lines):
-                found.append([field.strip() for field in fields])
-                if len(found) == count:
-                    break
+            for fields in csv.reader(lines(file), delimiter=mark) if mark else map(str.split, lines(file)):
+                yield number, [field.strip() for field in fields]
     except (UnicodeDecodeError, csv.Error) as error:
         raise CoterieError(f"'{path}' is no text with a line per node or edge: {error}") from error
-    return found
 
 
 def _opened_delimiter(path: Path) -> str | None:
     try:
         return _delimiter(path)
-    except FileNotFoundError:
-        raise CoterieError(f"there is no file '{path}'") from None
     except OSError as error:
-        raise CoterieError(f"'{path}' can't be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> CoterieError:
+    if isinstance(error, FileNotFoundError):
+        return CoterieError(f"there is no file '{path}'")
+    if isinstance(error, IsADirectoryError) or path.is_dir():
+        return CoterieError(f"'{path}' is a directory: give a file in it")
+    return CoterieError(f"'{path}' can't be read: {error.strerror or error}")
 
 
 def _number(text: str) -> float | None:
@@ -255,13 +313,20 @@ def _number(text: str) -> float | None:
 def _loaded(path: Path) -> Any:
     """Return the arrays of a .npz file by name, or the one of a .npy file; no pickles."""
     try:
-        with path.open("rb") as file:
+        file = path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    with file:
+        try:
             found = np.load(file, allow_pickle=False)
-            return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-    except FileNotFoundError:
-        raise CoterieError(f"there is no file '{path}'") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-        raise CoterieError(f"'{path}' can't be read as NumPy arrays: {error}") from error
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise CoterieError(f"'{path}' is not a {path.suffix} file as NumPy writes it") from error
+        if isinstance(found, np.ndarray):
+            return found
+        try:
+            return {name: found[name] for name in found.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+            raise CoterieError(f"'{path}' has an array that can't be read: arrays of numbers are needed") from error
 
 
 def _numbers(array: Any, path: Path) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,10 @@ def checked_graph(adjacency: Any) -> Sparse:
         a.eliminate_zeros()
     _refuse(a, ~np.isfinite(a.data), "is not a finite number")
     _refuse(a, a.data < 0, "is negative; weights are 0 or more")
+    scaled = a
     if a.nnz and a.data.max() != 1:
-        a = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)
-    return _symmetric(_small_indices(a))
+        scaled = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)
+    return _symmetric(_small_indices(scaled), a)
 
 
 def _small_indices(a: Sparse) -> Sparse:
@@ -66,8 +68,11 @@ def _refuse(a: Sparse, wrong: npt.NDArray[np.bool_], why: str) -> None:
         raise CoterieError(f"the weight of edge ({row}, {a.indices[place]}), {a.data[place]:g}, {why}")
 
 
-def _symmetric(a: Sparse) -> Sparse:
-    """Return A if it is symmetric, the mean of A and Aᵀ if it is but for rounding, or name an edge of one direction."""
+def _symmetric(a: Sparse, given: Sparse) -> Sparse:
+    """Return A if it is symmetric, the mean of A and Aᵀ if it is but for rounding, or name an edge of one direction.
+
+    The edge's weights are said as they were given.
+    """
     b = a.T.tocsr()
     if np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices) and np.array_equal(a.data, b.data):
         return a
@@ -76,8 +81,8 @@ def _symmetric(a: Sparse) -> Sparse:
     if gap.data[worst] > ALMOST:
         i, j = sorted((int(gap.coords[0][worst]), int(gap.coords[1][worst])))
         raise CoterieError(
-            f"the graph is not symmetric: edge ({i}, {j}) has {a[i, j]:g} and edge ({j}, {i}) {a[j, i]:g} of the "
-            "largest weight; coreset.symmetrised(A), or --symmetrise, takes the larger one of both directions"
+            f"the graph is not symmetric: edge ({i}, {j}) has weight {given[i, j]:.12g} and edge ({j}, {i}) "
+            f"{given[j, i]:.12g}; coreset.symmetrised(A), or --symmetrise, takes the larger one of both directions"
         )
     return (a + b) / 2
 
@@ -150,8 +155,8 @@ def lazy_walk(a: Sparse) -> Sparse:
     return p
 
 
-def checked_costs(cost: npt.ArrayLike | None, n: int) -> Floats:
-    """Return the cost of each node, 1 for all if none are given, or say what is wrong."""
+def checked_costs(cost: npt.ArrayLike | None, n: int, name: Callable[[int], str] = str) -> Floats:
+    """Return the cost of each node, 1 for all if none are given, or say what is wrong; `name` names nodes."""
     if cost is None:
         return np.ones(n)
     given = np.asarray(cost)
@@ -162,11 +167,20 @@ def checked_costs(cost: npt.ArrayLike | None, n: int) -> Floats:
         raise CoterieError(f"there are {n} nodes, so costs have shape ({n},), got {costs.shape}")
     if not np.isfinite(costs).all():
         node = int(np.argmax(~np.isfinite(costs)))
-        raise CoterieError(f"the cost of node {node}, {costs[node]:g}, is not a finite number")
+        raise CoterieError(f"the cost of node {name(node)}, {costs[node]:g}, is not a finite number")
     if (costs < 0).any():
         node = int(np.argmax(costs < 0))
-        raise CoterieError(f"the cost of node {node}, {costs[node]:g}, is negative; costs are 0 or more")
+        raise CoterieError(f"the cost of node {name(node)}, {costs[node]:g}, is negative; costs are 0 or more")
     return costs
+
+
+def checked_share(what: str, value: object) -> float:
+    """Return a parameter that is above 0 and at most 1."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise CoterieError(f"{what} is a number above 0 and at most 1, got {value!r}")
+    if not 0 < value <= 1:
+        raise CoterieError(f"{what} is above 0 and at most 1, got {value:g}")
+    return float(value)
 
 
 def checked_count(k: object, n: int) -> int:

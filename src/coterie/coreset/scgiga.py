@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coterie.coreset.graph import Floats
+from coterie.coreset.graph import Floats, checked_share
 from coterie.coreset.selection import Selection
 from coterie.coreset.walk import Walk, spread
-from coterie.errors import CoterieError
 
 PERFECT = 1e-12
 """p* − (p*·y)y shorter than this: nothing is left to improve."""
@@ -47,8 +46,7 @@ class Ascent:
     """No step improves on this."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.kappa <= 1:
-            raise CoterieError(f"kappa is above 0 and at most 1, got {self.kappa:g}")
+        self.kappa = checked_share("kappa", self.kappa)
         self.walk = self.walk.own()
         self.scale = 1.0
         """Of the next two, so that a step need not touch all their entries."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coterie.coreset.graph import Floats, Ints
+from coterie.coreset.graph import Floats, Ints, checked_share
 from coterie.coreset.walk import Few, Walk, spread
-from coterie.errors import CoterieError
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ class Selection:
 
 def smoothness_bound(error: float, smoothness: float, steps: int) -> float:
     """Return λ^(−ℓ) · error."""
-    if not 0 < smoothness <= 1:
-        raise CoterieError(f"smoothness λ is above 0 and at most 1, got {smoothness:g}")
+    smoothness = checked_share("smoothness λ", smoothness)
     with np.errstate(over="ignore"):
         return float(error * np.float64(smoothness) ** -steps)
 
