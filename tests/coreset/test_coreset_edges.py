@@ -274,7 +274,7 @@ def test_estimates_of_what_is_not_there() -> None:
         (list("abcd"), "values are numbers"),
     ]:
         with pytest.raises(CoterieError, match=said):
-            found.estimate(values)
+            found.estimate(values)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.estimate(np.ones((4, 2))), [found.weights_.sum()] * 2)
 
 
