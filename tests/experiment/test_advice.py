@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.clustering import Auto, Grouping
-from coterie.experiment.advice import Vectors, advise, beyond_chance, recognised
+from coterie.experiment.advice import Vectors, advise, beyond_chance, recognisable, recognised, samples_per_label
 from coterie.experiment.api import settings_to_config
 from coterie.experiment.inspection import inspect
 from coterie.similarity import label_total_variation
@@ -25,6 +25,35 @@ def test_mixtures_that_differ_by_chance_only_are_not_apart() -> None:
     assert np.mean(expected) == pytest.approx(e, rel=0.03)
     many = beyond_chance(counts[:2] * 10_000)[0, 1]  # so many samples leave nothing to chance
     assert many == pytest.approx(label_total_variation(counts[:2])[0, 1], abs=0.01)
+
+
+@pytest.mark.parametrize("size", [3, 7, 40])
+def test_few_samples_of_one_mixture_are_not_apart_on_average(size: int) -> None:
+    """However few samples there are: the expectation is that of the pooled mixture, and pairs are not cut off at 0."""
+    counts = np.random.default_rng(2).multinomial(size, [0.4, 0.2, *[0.05] * 8], size=200)
+    assert beyond_chance(counts)[np.triu_indices(200, 1)].mean() == pytest.approx(
+        0, abs=0.05
+    )  # two standard deviations of such draws of 3
+
+
+@pytest.mark.slow
+def test_iid_digits_of_too_few_samples_train_one_model() -> None:
+    config = settings_to_config(None, {"dataset": "digits", "partition": "iid", "clients": 200}, method="pacfl")
+    given = inspect(config, measures="labels").advice
+    assert given.choice == "one model"
+    assert "too few to tell" in given.sentence
+    assert given.evidence["labels_apart"] == pytest.approx(0, abs=0.05)
+
+
+def test_too_few_samples_are_said_in_one_group_and_in_several() -> None:
+    counts = np.array([[4, 0, 4, 0]] * 3 + [[0, 4, 0, 4]] * 3)
+    assert samples_per_label(counts) == 4
+    for labels in ([0] * 6, [0, 0, 0, 1, 1, 1]):
+        few, enough = (advise(grouping(labels), each, SAME) for each in (counts, counts * 2))
+        assert few.choice == "one model"
+        assert "too few to tell" in few.sentence
+        assert "too few" not in enough.sentence
+    assert enough.choice == "cluster"
 
 
 def test_labels_that_no_two_share_are_wholly_apart_however_few_samples_there_are() -> None:
@@ -83,6 +112,51 @@ def test_one_group_whose_labels_mean_different_things_is_clustered_by_them() -> 
     given = advise(grouping([0] * 6), EVEN, named([[0, 1, 2, 3]] * 2 + [[1, 2, 3, 0]] * 2 + [[2, 3, 0, 1]] * 2))
     assert (given.choice, given.groups) == ("cluster", 3)
     assert "name them differently" in given.sentence
+
+
+def noise(clients: int, labels: int = 3, features: int = 6, seed: int = 0) -> list[Vectors]:
+    """Clients whose labels say nothing of their samples."""
+    x = np.random.default_rng(seed).random((clients, labels, 4, features))
+    return [Vectors(np.arange(labels), np.linalg.svd(each, full_matrices=False)[2][:, 0]) for each in x]
+
+
+@pytest.mark.parametrize("clients", [2, 3, 5, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_that_say_nothing_are_not_recognisable(clients: int, seed: int) -> None:
+    made = noise(clients, seed=seed)
+    assert not recognisable(made)
+    found = recognised(made)
+    given = advise(grouping([0] * clients), np.full((clients, 3), 50), made)
+    assert given.choice == "one model"
+    assert ("cannot be told apart" in given.sentence) == (np.nanmean(found) < 1 / 3)
+
+
+def test_vectors_that_tie_are_guessed_among() -> None:
+    """Constant inputs: all labels have the same direction, but for the last digits."""
+    rng = np.random.default_rng(3)
+    same = [Vectors(np.arange(4), np.full((4, 9), 1 / 3) + rng.normal(size=(4, 9)) * 1e-8) for _ in range(6)]
+    assert recognised(same)[0, 1:] == pytest.approx(0)
+    assert not recognisable(same)
+    given = advise(grouping([0] * 6), EVEN, same)
+    assert given.choice == "one model"
+    assert "cannot be told apart" in given.sentence
+
+
+def test_labels_are_recognisable_whatever_they_are_called() -> None:
+    rng = np.random.default_rng(4)
+    assert recognisable(named([rng.permutation(4).tolist() for _ in range(6)]))
+    assert recognisable(named([rng.permutation(10).tolist() for _ in range(2)], 10))
+    assert not recognisable(named([[0], [0], [0]], 1))
+
+
+def test_groups_of_one_label_do_not_differ_by_labels() -> None:
+    one = [Vectors(np.arange(1), np.eye(2)[[i // 3]]) for i in range(6)]
+    given = advise(grouping([0, 0, 0, 1, 1, 1]), np.full((6, 1), 50), one)
+    assert given.choice == "one model"
+    assert "not by labels: there is one label only" in given.sentence
+    equal = advise(grouping([0, 0, 0, 1, 1, 1]), EVEN, SAME)
+    assert equal.choice == "one model"
+    assert "not by labels: mixtures of labels are the same" in equal.sentence
 
 
 def test_the_same_labels_that_look_different_are_clustered() -> None:

@@ -9,8 +9,9 @@ What decides (docs/heterogeneity.md has the numbers behind the three limits):
    different groups have little in common, cluster.
 4. To cluster, clients need mates: where most are alone in their groups, let them train alone.
 
-Where all are in one group but the same labels look different, labels mean different things: groups by what labels look
-like are counted instead.
+Where all are in one group but the same labels look different, labels mean different things, if clients can tell labels
+apart at all: groups by what labels look like are counted instead. Where samples are too few to compare mixtures of
+labels, or labels cannot be told apart, the advice says so: train one model.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from coterie.clustering import Grouping, Silhouette
 from coterie.similarity import label_total_variation
+from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -34,6 +36,12 @@ HALF = 0.5
 """Concepts differ where labels are found again between groups less than this times as well as within them."""
 STRANGE = 1 / 3
 """Labels mean different things where they are found again less well than this among clients of one group."""
+ENOUGH = 5
+"""Samples that clients should have of each label that they have, on average, for their mixtures to be compared."""
+SLIGHT = 0.1
+"""Mixtures of labels that differ by less, beyond chance, do not count as different."""
+TIE = 1e-6
+"""Cosines so close are equal: vectors come in single precision."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ def advise(grouping: Grouping, counts: Counts, vectors: Sequence[Vectors]) -> Ad
     between, within = _mean(found[different]), _mean(found[~different & pairs])
     mates = float(np.mean(np.bincount(labels)[labels] > 1))
     mixture = _mean(apart[different])
+    samples = samples_per_label(counts)
+    few = samples < ENOUGH
     evidence: dict[str, float | int | None] = {
         "clients": len(labels),
         "groups": grouping.n_groups,
@@ -84,22 +94,35 @@ def advise(grouping: Grouping, counts: Counts, vectors: Sequence[Vectors]) -> Ad
     }
     if grouping.n_groups == 1:
         everywhere = _mean(found[pairs])
-        if everywhere is not None and everywhere < STRANGE:
-            return _strange(found, everywhere, evidence)
+        strange = everywhere is not None and everywhere < STRANGE
+        if strange and recognisable(vectors):
+            return _strange(found, everywhere or 0.0, evidence)
         skewed = _mean(apart[pairs]) or 0.0
         told = f"Train one model: {_one_group(grouping)}"
-        if skewed >= 0.1:
+        if strange:
+            told += "; labels cannot be told apart by the directions of their samples"
+        if few:
+            told += f"; {_too_few(samples)} whether mixtures of labels differ"
+        elif skewed >= SLIGHT:
             told += f", though their mixtures of labels differ by {_percent(skewed)} beyond chance"
         return Advice("one model", 1, f"{told}.", evidence)
     k = grouping.n_groups
-    if concepts_differ(between, within):
+    tuned = f"Train one model, and let clients fine-tune it: {k} groups can be told apart, but"
+    if concepts_differ(between, within) and not (few and within is None):
         why = f"the same labels look different in different groups ({_found(between, within)})"
+    elif np.count_nonzero(counts.sum(axis=0)) < 2:
+        return Advice("one model", 1, f"{tuned} not by labels: there is one label only.", evidence)
+    elif few:
+        return Advice("one model", 1, f"{tuned} {_too_few(samples)} whether by labels.", evidence)
+    elif mixture is not None and mixture < SLIGHT:
+        same = "mixtures of labels are the same but for chance"
+        return Advice("one model", 1, f"{tuned} not by labels: {same}.", evidence)
     elif mixture is not None and mixture < APART:
         return Advice(
             "one model",
             1,
-            f"Train one model, and let clients fine-tune it: {k} groups can be told apart, but by their mixtures of "
-            f"labels, which overlap (they differ by {_percent(mixture)} beyond chance, below {_percent(APART)}).",
+            f"{tuned} by their mixtures of labels, which overlap (they differ by {_percent(mixture)} beyond chance, "
+            f"below {_percent(APART)}).",
             evidence,
         )
     else:
@@ -122,32 +145,58 @@ def concepts_differ(between: float | None, within: float | None) -> bool:
     >>> concepts_differ(0.2, 0.9), concepts_differ(0.8, 0.9), concepts_differ(0.2, None), concepts_differ(None, 0.9)
     (True, False, True, False)
     """
-    return between is not None and between < HALF * (1.0 if within is None else max(within, 0.0))
+    return between is not None and max(between, 0.0) < HALF * (1.0 if within is None else max(within, 0.0))
 
 
-def beyond_chance(counts: Counts) -> Floats:
-    """Return how far clients' mixtures of labels are apart beyond what drawing their samples explains, 0 to 1, (n, n).
+def samples_per_label(counts: Counts) -> float:
+    """Return how many samples clients have of each label that they have, on average over clients and labels.
 
-    (TV − e) / (1 − e), at least 0, with TV the total variation and e what it would be on average if both clients drew
-    their samples from the mixture of the two: Σ_c √(2/π · p_c (1 − p_c) (1/n_i + 1/n_j)) / 2, by the normal
-    approximation.
+    >>> samples_per_label(np.array([[4, 2, 0], [0, 0, 9]]))
+    5.0
+    """
+    return float(counts.sum() / max(np.count_nonzero(counts), 1))
 
-    >>> beyond_chance(np.array([[500, 500, 0], [400, 600, 0], [0, 0, 900]])).round(2)
-    array([[0.  , 0.08, 1.  ],
-           [0.08, 0.  , 1.  ],
-           [1.  , 1.  , 0.  ]])
+
+def beyond_chance(counts: Counts, shuffles: int = 20) -> Floats:
+    """Return how far clients' mixtures of labels are apart beyond what drawing their samples explains, (n, n).
+
+    (TV − e) / (1 − e), with TV the total variation and e what it is on average if the samples of all clients are dealt
+    out again at random, as many to each as it has. 1 is no label in common, 0 chance; single pairs may be closer than
+    chance, below 0, so that the mean over pairs of equal clients is 0.
+
+    >>> beyond_chance(np.array([[500, 500, 0], [400, 600, 0], [0, 0, 900]])).round(1)
+    array([[0. , 0.1, 1. ],
+           [0.1, 0. , 1. ],
+           [1. , 1. , 0. ]])
     """
     variation = label_total_variation(counts)
-    sizes = np.maximum(counts.sum(axis=1), 1)
-    expected = np.empty_like(variation)
-    for i, own in enumerate(counts):
-        shares = (own + counts) / np.maximum(sizes[i] + sizes, 1)[:, None]
-        variance = shares * (1 - shares) * (1 / sizes[i] + 1 / sizes)[:, None]
-        expected[i] = np.sqrt(2 / np.pi * variance).sum(axis=1) / 2
-    expected = np.minimum(expected, 0.99)
-    result = np.clip((variation - expected) / (1 - expected), 0.0, 1.0)
+    expected = np.zeros_like(variation)
+    for shuffle in range(shuffles):
+        expected += label_total_variation(_dealt(counts, stream(0, "advice-shuffle", shuffle)))
+    expected = np.minimum(_by_sizes(expected / shuffles, counts.sum(axis=1)), 0.99)
+    result = (variation - expected) / (1 - expected)
     np.fill_diagonal(result, 0.0)
     return result
+
+
+def _by_sizes(values: Floats, sizes: Counts) -> Floats:
+    """Return the mean over all pairs of clients that have as many samples as each pair: chance knows sizes only."""
+    kinds, kind = np.unique(sizes, return_inverse=True)
+    pair = kind[:, None] * len(kinds) + kind
+    others = ~np.eye(len(sizes), dtype=bool)
+    total = np.bincount(pair[others], values[others], len(kinds) ** 2)
+    known = np.bincount(pair[others], minlength=len(kinds) ** 2)
+    return np.asarray((total / np.maximum(known, 1))[pair], np.float64)
+
+
+def _dealt(counts: Counts, rng: np.random.Generator) -> Counts:
+    """Deal the samples of all clients out again at random, as many to each as it has."""
+    left = counts.sum(axis=0)
+    dealt = np.zeros_like(counts)
+    for client, size in enumerate(counts.sum(axis=1)):
+        dealt[client] = rng.multivariate_hypergeometric(left, int(size), method="marginals")
+        left = left - dealt[client]
+    return dealt
 
 
 def recognised(clients: Sequence[Vectors]) -> Floats:
@@ -163,13 +212,49 @@ def recognised(clients: Sequence[Vectors]) -> Floats:
             continue
         guess = 1 / len(there.labels)
         for i, here in enumerate(clients):
-            shared = np.isin(here.labels, there.labels)
+            same = here.labels[:, None] == there.labels
+            shared = same.any(axis=1)
             if i == j or not shared.any():
                 continue
-            alike = np.abs(here.vectors[shared] @ there.vectors.T)
-            right = float(np.mean(there.labels[alike.argmax(axis=1)] == here.labels[shared]))
+            right = float((_nearest(here, there) * same).sum() / shared.sum())
             result[i, j] = (right - guess) / (1 - guess)
     return result
+
+
+def recognisable(clients: Sequence[Vectors], rounds: int = 300) -> bool:
+    """Whether labels can be told apart by their vectors, whatever each client calls them.
+
+    A label is looked up at a second client, what is found there at a third, and what is found there at the first: it
+    should come back to itself, and does so by chance once in as many times as there are labels. Two clients have only
+    the way there and back, which nearest vectors of k and m labels return from in m / (k + m − 1) of the cases. Labels
+    are recognisable if they come back at least half as often beyond chance as they could, and more often than by two
+    standard deviations of chance.
+    """
+    known = [client for client in clients if len(client.labels) > 1]
+    stops = min(len(known), 3)
+    if stops < 2:
+        return False
+    rng = stream(0, "advice-rounds")
+    back, chance = [], []
+    for _ in range(rounds):
+        way = [known[k] for k in rng.choice(len(known), stops, replace=False)]
+        path = np.eye(len(way[0].labels))
+        for here, there in zip(way, [*way[1:], way[0]], strict=True):
+            path = path @ _nearest(here, there)
+        k, m = len(way[0].labels), len(way[1].labels)
+        back.append(np.trace(path) / k)
+        chance.append(1 / k if stops == 3 else m / (k + m - 1))
+    guess = float(np.mean(chance))
+    trials = sum(len(client.labels) for client in known) / stops
+    beyond = float(np.mean(back)) - guess
+    return bool(beyond >= max(HALF * (1 - guess), 2 * np.sqrt(guess * (1 - guess) / trials)))
+
+
+def _nearest(here: Vectors, there: Vectors) -> Floats:
+    """Return which label there is nearest to each label here, as shares of 1: several that tie are guessed among."""
+    alike = np.abs(here.vectors @ there.vectors.T)
+    best = alike >= alike.max(axis=1, keepdims=True) - TIE
+    return np.asarray(best / best.sum(axis=1, keepdims=True), np.float64)
 
 
 def _strange(found: Floats, everywhere: float, evidence: dict[str, float | int | None]) -> Advice:
@@ -199,6 +284,10 @@ def _one_group(grouping: Grouping) -> str:
     """Say why there is one group, in the rule's own words."""
     reason = grouping.reason.split(". ")[0].rstrip(".")
     return reason[:1].lower() + reason[1:]
+
+
+def _too_few(samples: float) -> str:
+    return f"samples ({samples:.1f} per client and label, below {ENOUGH}) are too few to tell"
 
 
 def _found(between: float | None, within: float | None) -> str:
