@@ -1,5 +1,6 @@
 """Where clients live."""
 
-from coterie.engine.embedded import EmbeddedEngine, Faults
+from coterie.engine.embedded import EmbeddedEngine
+from coterie.engine.faults import Faults
 
 __all__ = ["EmbeddedEngine", "Faults"]

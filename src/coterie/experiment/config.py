@@ -220,7 +220,9 @@ class EvaluationSection(Section):
 class EngineSection(Section):
     """Where clients run."""
 
-    name: Literal["embedded"] = setting("embedded", "where clients live", "--engine")
+    name: Literal["embedded", "flower"] = setting(
+        "embedded", "where clients live: in this process, or in those of Ray by way of Flower", "--engine"
+    )
     trainer: Literal["auto", "native", "torch"] = setting(
         "auto", "what executes local training; auto: compiled code for the networks that it knows, else PyTorch"
     )
@@ -228,6 +230,17 @@ class EngineSection(Section):
     state: Literal["auto", "memory", "disk"] = setting(
         "auto", "where clients' own models are kept while running; auto: on disk above 1 GiB"
     )
+    address: str | None = setting(
+        None, "engine flower: a Ray cluster that is there, for instance auto or 10.0.0.5:6379; by default one here"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> EngineSection:
+        if self.address is not None and self.name != "flower":
+            raise ValueError("address is that of a Ray cluster: set name = 'flower', or leave it out")
+        if self.state == "memory" and self.name == "flower":
+            raise ValueError("engine flower keeps clients' states on disk: leave out state = 'memory'")
+        return self
 
 
 class FaultsSection(Section):
@@ -267,7 +280,7 @@ class Config(Section):
 
 SECTIONS: dict[str, type[Section]] = {name: type(section) for name, section in Config()}
 CHOICES = [name for name, section in SECTIONS.items() if issubclass(section, Choice)]
-FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state")}
+FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
 """Keys that do not change the numbers of a run."""
 
 

@@ -21,10 +21,10 @@ from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData, Normalisation
 from coterie.data.difficulty import by_difficulty, spread
 from coterie.data.validation import on_validation
-from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, differences
 from coterie.experiment.curriculum import difficulty, make_expert, needs_expert, read_expert
+from coterie.experiment.engines import check_engine, make_engine, workers
 from coterie.experiment.folder import RunFolder, new_path
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
@@ -38,7 +38,7 @@ from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.streams import stream
-from coterie.training import CommonTest, Trainer
+from coterie.training import CommonTest, Trainer, choose_trainer
 
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
@@ -47,6 +47,7 @@ MEMORY_FOR_STATES = 2**30
 def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
     """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
     progress = progress or Silent()
+    check_engine(config)
     path = Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed))
     folder = RunFolder(path) if write else None
     if folder is not None:
@@ -82,6 +83,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
         if folder.finished:
             return Result.load(path)
         config = folder.read_config()
+        check_engine(config)
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
         if state is not None:
             changed = differences(Config.model_validate_json(state["config"]), config)
@@ -157,20 +159,11 @@ def make_selection(config: Config) -> Selection:
 def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer:
     """Return what executes plans: compiled code where it can, unless told otherwise."""
     from coterie.native import available
-    from coterie.training.native_trainer import NativeTrainer, runs_natively
-    from coterie.training.torch_trainer import TorchTrainer
+    from coterie.training.native_trainer import runs_natively
 
-    wanted, known = config.engine.trainer, runs_natively(spec)
-    if wanted == "native" and not available():
-        raise CoterieError(
-            "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
-        )
-    if wanted == "native" and not known:
-        raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
-    if wanted == "auto" and known and not available():
+    if config.engine.trainer == "auto" and not available() and runs_natively(spec):
         progress.phase("training with PyTorch: Coterie was installed without a C++ compiler, which would be faster")
-    native = wanted != "torch" and known and available()
-    return NativeTrainer(TorchTrainer()) if native else TorchTrainer()
+    return choose_trainer(config.engine.trainer, spec)
 
 
 @dataclass
@@ -195,8 +188,7 @@ def session(
 
     An expert is trained first where one is needed; it is kept in `folder`.
     """
-    seed, faults, progress = config.run.seed, config.faults, progress or Silent()
-    spec, workers = make_spec(config, data), config.engine.workers or os.cpu_count() or 1
+    seed, progress, spec = config.run.seed, progress or Silent(), make_spec(config, data)
     plan = make_plan(config)
     expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
     if expert is not None and config.partition.f_ord:
@@ -205,17 +197,7 @@ def session(
         deviation = float(spread(losses, data.train_parts).mean())
         progress.phase(f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by {deviation:.2f} (mean)")
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-    engine = EmbeddedEngine(
-        data,
-        store,
-        trainer,
-        workers=workers,
-        faults=Faults(faults.drop, faults.straggle, faults.hostile),
-        seed=seed,
-        common_test=test,
-        arrivals=arrivals(config, data),
-    )
-    with engine:
+    with make_engine(config, data, spec, store, trainer, test, arrivals(config, data)) as engine:
         fed = Federation(
             engine=engine,
             trainer=trainer,
@@ -227,7 +209,7 @@ def session(
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             test=test,
             expert=expert,
-            workers=workers,
+            workers=workers(config),
             newcomer_epochs=config.newcomers.epochs,
             grouping=config.grouping.wish(),
             selection=make_selection(config),
@@ -378,7 +360,11 @@ def check_room(config: Config, data: FederatedData, path: Path) -> None:
 def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[Store]:
     """Choose where client states live; in a run folder they are always written too, since a kill may come."""
     needed = 2 * data.clients * model_bytes(config, data)
-    on_disk = config.engine.state == "disk" or (config.engine.state == "auto" and needed > MEMORY_FOR_STATES)
+    on_disk = (
+        config.engine.state == "disk"
+        or (config.engine.state == "auto" and needed > MEMORY_FOR_STATES)
+        or config.engine.name == "flower"  # whose clients live in several processes
+    )
     if folder is None and not on_disk:
         yield MemoryStore()
         return

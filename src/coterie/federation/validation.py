@@ -26,6 +26,10 @@ from coterie.messages import (
     Trained,
     Verb,
 )
+from coterie.models import initial
+
+ENVELOPE = 1 << 16
+"""Bytes of a reply that are not those of its arrays, at most, besides the tensors' names and shapes."""
 
 
 def fault(request: Request, reply: Reply, template: Params) -> str | None:
@@ -39,6 +43,34 @@ def fault(request: Request, reply: Reply, template: Params) -> str | None:
         if wrong:
             return f"{type(verb).__name__.lower()}: {wrong}"
     return None
+
+
+def largest_reply(request: Request) -> int:
+    """Return how many bytes an honest reply can have at most, to refuse longer ones before they are read."""
+    template = initial(request.spec, request.seed)
+    model = sum(array.nbytes for array in template.values())
+    most = ENVELOPE + 1024 * len(template)
+    for verb in request.verbs:
+        match verb:
+            case Train():
+                most += model * (bool(verb.send) + (verb.plan.correction is not None))
+            case Prune():
+                most += 2 * model
+            case Signature():
+                features = math.prod(request.spec.shape)
+                most += _most_vectors(verb, request) * (8 * features + 8)
+            case Losses():
+                most += 256 * len(verb.models)
+            case _:
+                most += 64 * request.spec.classes
+    return most
+
+
+def _most_vectors(verb: Signature, request: Request) -> int:
+    classes = request.spec.classes if verb.per_label else 1
+    if verb.budget:
+        return max(verb.budget, classes)
+    return math.prod(request.spec.shape) * classes if verb.share else verb.p * classes
 
 
 def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> str | None:
@@ -62,11 +94,7 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
             if not all(0 <= number <= answer.samples for number in (*answer.wins, *answer.correct)):
                 return "impossible numbers"
         case Signature(), Signed():
-            features = math.prod(request.spec.shape)
-            classes = request.spec.classes if verb.per_label else 1
-            most = (
-                max(verb.budget, classes) if verb.budget else (features * classes if verb.share else verb.p * classes)
-            )
+            features, most = math.prod(request.spec.shape), _most_vectors(verb, request)
             if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
             if not np.isfinite(answer.vectors).all():

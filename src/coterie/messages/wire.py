@@ -1,13 +1,15 @@
 """The wire format: one safetensors blob per message, no pickle.
 
 The JSON tree of a message lies in the blob's metadata; wherever it holds an array, the tree names a tensor of
-the blob. Only the classes listed here can be made by decoding.
+the blob. Only the classes listed here can be made by decoding. A float has the same width whatever its value, so
+that how long a message is does not depend on how a computation was rounded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import types
 from collections.abc import Mapping
 from dataclasses import fields
@@ -33,7 +35,7 @@ CLASSES: dict[str, type] = {
 } | {cls.__name__: cls for cls in verbs.ANSWERS.values()}
 
 _FIELDS = {cls: [field.name for field in fields(cls)] for cls in CLASSES.values()}
-_PLAIN = {bool, int, float, str}
+_PLAIN = {bool, int, str}
 _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in CLASSES.items()}
 
 
@@ -78,7 +80,7 @@ def unpack(blob: bytes) -> Any:
         if "checksum" in known and known["checksum"] != _checksum(known["tree"], arrays):
             raise WireError("its checksum is wrong")
         return _build(json.loads(known["tree"]), arrays)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WireError(f"not readable: {error}") from None
 
 
@@ -127,6 +129,8 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
         kind = type(value)
         if value is None or kind in _PLAIN:
             return value
+        if kind is float:
+            return {"$float": struct.pack(">d", value).hex()}
         if kind in _FIELDS:
             return {"$": kind.__name__} | {name: tree(getattr(value, name)) for name in _FIELDS[kind]}
         if isinstance(value, np.ndarray):
@@ -138,7 +142,7 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
         if isinstance(value, tuple | list):
             return [tree(item) for item in value]
         if isinstance(value, np.generic):
-            return value.item()
+            return tree(value.item())
         return value
 
     return json.dumps(tree(value), separators=(",", ":")), arrays
@@ -149,6 +153,8 @@ def _build(tree: Any, arrays: Mapping[str, Array]) -> Any:
         return tuple(_build(item, arrays) for item in tree)
     if not isinstance(tree, dict):
         return tree
+    if "$float" in tree:
+        return struct.unpack(">d", bytes.fromhex(tree["$float"]))[0]
     if "$array" in tree:
         return arrays[tree["$array"]]
     if "$map" in tree:

@@ -1,6 +1,7 @@
 """Running networks: plans executed, models scored."""
 
 from coterie.training.batches import pool_size, steps, steps_per_epoch, total_steps
+from coterie.training.choice import choose_trainer
 from coterie.training.evaluation import CommonTest, digest, evaluate, losses
 from coterie.training.job import Diverged, Job, Outcome, Trainer
 
@@ -10,6 +11,7 @@ __all__ = [
     "Job",
     "Outcome",
     "Trainer",
+    "choose_trainer",
     "digest",
     "evaluate",
     "losses",

@@ -1,0 +1,72 @@
+"""Divided data as files that several processes of a simulation map into their memory: read once, held once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data import FederatedData, Normaliser, Samples
+from coterie.data.federated import Phase
+
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SharedData:
+    """What leads to the files; small enough to travel with every message."""
+
+    folder: str
+    name: str
+    classes: int
+    common_test: bool
+    normalise: Normaliser
+    starts: tuple[int, ...]
+    """The rounds in which the clients' samples change."""
+
+    def open(self) -> FederatedData:
+        """Return the data as they were written; arrays are read when they are used."""
+
+        def samples(part: str) -> Samples:
+            return Samples(self._array(f"{part}-x"), self._array(f"{part}-y"))
+
+        phases = [(self._parts(f"train-{k}"), self._parts(f"test-{k}")) for k in range(len(self.starts) + 1)]
+        train = samples("train")
+        first = FederatedData(
+            self.name,
+            self.classes,
+            train,
+            samples("test"),
+            *phases[0],
+            common_test=self.common_test,
+            server=train[:0],
+            normalise=self.normalise,
+        )
+        return replace(
+            first, drift=[Phase(start, *parts) for start, parts in zip(self.starts, phases[1:], strict=True)]
+        )
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        return np.asarray(np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+
+    def _parts(self, name: str) -> Sequence[Index]:
+        return np.split(self._array(f"{name}-parts"), self._array(f"{name}-ends")[:-1])
+
+
+def share(data: FederatedData, folder: Path) -> SharedData:
+    """Write what clients need of divided data into a folder; the server's own samples stay with it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, samples in (("train", data.train), ("test", data.test)):
+        np.save(folder / f"{part}-x.npy", samples.x, allow_pickle=False)
+        np.save(folder / f"{part}-y.npy", samples.y, allow_pickle=False)
+    phases = [(data.train_parts, data.test_parts), *((phase.train_parts, phase.test_parts) for phase in data.drift)]
+    for k, parts in enumerate(phases):
+        for name, whose in zip((f"train-{k}", f"test-{k}"), parts, strict=True):
+            np.save(folder / f"{name}-parts.npy", np.concatenate([*whose, np.zeros(0, np.int64)]).astype(np.int64))
+            np.save(folder / f"{name}-ends.npy", np.cumsum([len(part) for part in whose]))
+    starts = tuple(phase.start for phase in data.drift)
+    return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts)

@@ -1,0 +1,202 @@
+"""Flower's simulation on Ray as engine: clients live in a few processes, here or on a cluster."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from coterie.client import Client, DiskStore
+from coterie.engine.faults import Faults
+from coterie.engine.flower.app import Card, Carrier, answered, client_app, node_ids, server_app
+from coterie.engine.flower.sharing import SharedData
+from coterie.engine.local import make_clients
+from coterie.errors import CoterieError
+from coterie.messages import ClientId, Failure, Reply, Request
+from coterie.training import CommonTest, Trainer
+
+PAUSE = 0.02
+"""Seconds between looks for replies."""
+START = 120.0
+"""Seconds that Ray may take to start."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a process makes the clients of a simulation; sent with every message, so it is small and has no data."""
+
+    data: SharedData
+    states: str
+    """The folder in which clients keep their states, for all processes the same."""
+    trainer: Callable[[], Trainer]
+    prepare: Callable[[], None] | None = None
+    """What a process does before anything else, such as importing a user's networks."""
+
+
+class SimulatedSite:
+    """One client of a simulation; all of a process share the data and the trainer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def card(self) -> Card:
+        """The number that the simulation gave."""
+        return {"client": self._client.id}
+
+    def answer(self, client: ClientId, blob: bytes) -> bytes:
+        """Answer a request; what goes wrong is told in full, since nothing is secret here."""
+        return answered(self._client, blob, lambda error: f"{type(error).__name__}: {error}")
+
+
+class FlowerSimulation:
+    """Carries requests to clients in the processes of Ray; the numbers are those of the embedded engine."""
+
+    name = "flower"
+    closes_early = False
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        samples: Mapping[ClientId, int],
+        *,
+        workers: int = 1,
+        address: str | None = None,
+        faults: Faults | None = None,
+        seed: int = 0,
+        arrivals: Mapping[ClientId, int] | None = None,
+    ) -> None:
+        """`address` is that of a Ray cluster which is there already; else one is started here, and ended."""
+        self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
+        here: dict[str, Any] = {"num_cpus": workers, "_node_ip_address": "127.0.0.1"}
+        self._init: dict[str, Any] = {
+            "log_to_driver": False,
+            "logging_level": "error",
+            **({"address": address} if address else here),
+        }
+        self._faults, self._seed = faults or Faults(), seed
+        self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
+        self._over, self._broken = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._simulate, name="flower", daemon=True)
+
+    def __enter__(self) -> FlowerSimulation:
+        self._thread.start()
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        """Return all clients that have come: here nobody leaves."""
+        return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        """Have each client answer; the deadline is played by `straggle`, not measured."""
+        reached = {}
+        for client, request in requests.items():
+            dropped = self._faults.before(self._seed, client, request)
+            if dropped is not None:
+                yield dropped
+            else:
+                reached[client] = request
+        for answer in self._carrier.exchange(self._nodes, reached, None):
+            request = reached[answer.client]
+            if isinstance(answer, Failure) and answer.kind != "diverged":
+                verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
+                raise RuntimeError(f"client {answer.client}, round {request.round} ({verbs}): {answer.detail}")
+            yield self._faults.after(self._seed, answer.client, request, answer)
+
+    def _begin(self) -> None:
+        """Wait until all nodes are there, and learn which client lives in which."""
+        grid = self._arrived.get(timeout=START)
+        if isinstance(grid, BaseException):
+            raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
+        self._carrier = Carrier(grid, PAUSE, self._check)
+        while len(nodes := node_ids(grid)) < len(self._samples):
+            self._check()
+            time.sleep(PAUSE)
+        cards = self._carrier.introduced(nodes, None)
+        self._nodes = {int(card["client"]): node for node, card in cards.items()}
+        if len(self._nodes) < len(self._samples):
+            raise CoterieError(
+                f"only {len(self._nodes)} of {len(self._samples)} clients of Flower's simulation answer: on a cluster, "
+                "the run folder must be on a file system that all machines share"
+            )
+
+    def _check(self) -> None:
+        """Raise where nobody is left to answer."""
+        if self._broken.is_set():
+            raise RuntimeError("Flower's simulation has ended")
+
+    def _simulate(self) -> None:
+        """Run Flower's simulation until the run is over; the grid goes to the thread that runs the method."""
+
+        def hand_over(grid: Grid) -> None:
+            self._arrived.put(grid)
+            self._over.wait()
+
+        try:
+            logging.getLogger("flwr").setLevel(logging.CRITICAL)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from flwr.simulation import run_simulation
+
+                run_simulation(
+                    server_app(hand_over),
+                    client_app(_Finder(self._recipe)),
+                    num_supernodes=len(self._samples),
+                    backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
+                )
+        except BaseException as error:
+            self._arrived.put(error.__cause__ or error)
+        finally:
+            self._broken.set()
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Finds the client of a node; a class of its own, so that it can be sent to other processes."""
+
+    recipe: Recipe
+
+    def __call__(self, node: Mapping[str, Any]) -> SimulatedSite:
+        return SimulatedSite(_clients(self.recipe)[int(node["partition-id"])])
+
+
+_MADE: dict[str, list[Client]] = {}
+
+
+def _clients(recipe: Recipe) -> list[Client]:
+    """Return the clients of a simulation, made once in each process."""
+    key = recipe.data.folder
+    if key not in _MADE:
+        _MADE.clear()
+        _one_thread()
+        if recipe.prepare is not None:
+            recipe.prepare()
+        data = recipe.data.open()
+        test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
+        _MADE[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
+    return _MADE[key]
+
+
+@cache
+def _one_thread() -> None:
+    """Let this process use one thread, as long as it lives: others work beside it, and sums must not vary."""
+    from coterie.training.torch_trainer import one_thread
+
+    one_thread().__enter__()

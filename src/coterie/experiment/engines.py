@@ -1,0 +1,107 @@
+"""From the configuration to the engine of a simulation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.client import DiskStore, Store
+from coterie.data import FederatedData
+from coterie.engine import EmbeddedEngine, Faults
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config
+from coterie.experiment.plugins import import_plugins
+from coterie.federation import Engine
+from coterie.messages import ClientId, ModelSpec
+from coterie.training import CommonTest, Trainer, choose_trainer
+
+SHARED = ".shared"
+"""The folder among the clients' states in which a simulation of several processes keeps their data while it runs."""
+
+
+def check_engine(config: Config) -> None:
+    """Refuse an engine that is not installed."""
+    if config.engine.name == "flower":
+        from coterie.engine.flower import require
+
+        require()
+
+
+def workers(config: Config) -> int:
+    """Return how many clients are worked on at a time."""
+    return config.engine.workers or os.cpu_count() or 1
+
+
+@contextmanager
+def make_engine(
+    config: Config,
+    data: FederatedData,
+    spec: ModelSpec,
+    store: Store,
+    trainer: Trainer,
+    test: CommonTest | None,
+    arrivals: dict[ClientId, int],
+) -> Iterator[Engine]:
+    """Set up the engine that a configuration names; it ends with the block."""
+    faults = Faults(config.faults.drop, config.faults.straggle, config.faults.hostile)
+    if config.engine.name == "embedded":
+        with EmbeddedEngine(
+            data,
+            store,
+            trainer,
+            workers=workers(config),
+            faults=faults,
+            seed=config.run.seed,
+            common_test=test,
+            arrivals=arrivals,
+        ) as engine:
+            yield engine
+        return
+    check_engine(config)
+    from coterie.engine.flower.sharing import share
+    from coterie.engine.flower.simulation import FlowerSimulation, Recipe
+
+    if not isinstance(store, DiskStore):
+        raise CoterieError("engine 'flower' keeps clients' states on disk: leave out --state memory")
+    with _shared_folder(store) as folder:
+        chosen = _Chosen(config.engine.trainer, spec, tuple(config.run.plugins))
+        with FlowerSimulation(
+            Recipe(share(data, folder), str(store.folder.absolute()), chosen),
+            {client: len(part) for client, part in enumerate(data.train_parts)},
+            workers=workers(config),
+            address=config.engine.address,
+            faults=faults,
+            seed=config.run.seed,
+            arrivals=arrivals,
+        ) as simulation:
+            yield simulation
+
+
+@contextmanager
+def _shared_folder(store: DiskStore) -> Iterator[Path]:
+    """Return a new folder where all processes can see it; one that a kill left is removed first."""
+    place = store.folder.absolute() / SHARED
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        yield Path(tempfile.mkdtemp(dir=place))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Makes the trainer in another process, where a user's networks must be known too."""
+
+    wanted: str
+    spec: ModelSpec
+    plugins: tuple[str, ...]
+
+    def __call__(self) -> Trainer:
+        import_plugins(list(self.plugins))
+        return choose_trainer(self.wanted, self.spec)

@@ -1,0 +1,24 @@
+"""Which trainer runs a network."""
+
+from __future__ import annotations
+
+from coterie.errors import CoterieError
+from coterie.messages import ModelSpec
+from coterie.training.job import Trainer
+
+
+def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:
+    """Return what executes plans: ``native``, ``torch``, or for ``auto`` compiled code where it can."""
+    from coterie.native import available
+    from coterie.training.native_trainer import NativeTrainer, runs_natively
+    from coterie.training.torch_trainer import TorchTrainer
+
+    known = runs_natively(spec)
+    if wanted == "native" and not available():
+        raise CoterieError(
+            "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
+        )
+    if wanted == "native" and not known:
+        raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
+    native = wanted != "torch" and known and available()
+    return NativeTrainer(TorchTrainer()) if native else TorchTrainer()
