@@ -233,6 +233,14 @@ class EngineSection(Section):
     address: str | None = setting(
         None, "engine flower: a Ray cluster that is there, for instance auto or 10.0.0.5:6379; by default one here"
     )
+    deadline: float | None = setting(
+        None, "deployed federations: seconds after which nobody is waited for in an exchange", gt=0
+    )
+    min_replies: int = setting(1, "a round of training to which fewer clients answer changes nothing", ge=1)
+    oversample: float = setting(
+        0.0, "ask so much more clients than needed, 0.3 for 30 %, and take the first that answer", ge=0
+    )
+    max_strikes: int | None = setting(None, "after so many invalid replies a client is asked no more", ge=1)
 
     @model_validator(mode="after")
     def _agree(self) -> EngineSection:

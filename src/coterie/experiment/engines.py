@@ -25,7 +25,11 @@ SHARED = ".shared"
 
 
 def check_engine(config: Config) -> None:
-    """Refuse an engine that is not installed."""
+    """Refuse an engine that is not installed, and what no simulation measures."""
+    if config.engine.deadline is not None:
+        raise CoterieError(
+            "engine.deadline is for deployed federations; a simulation plays clients that are late with --straggle"
+        )
     if config.engine.name == "flower":
         from coterie.engine.flower import require
 

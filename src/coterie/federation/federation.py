@@ -117,6 +117,13 @@ class Federation:
     test: CommonTest | None = None
     """A test set for all, where there is one (protocol G)."""
     deadline: float | None = None
+    """Seconds after which nobody is waited for, where time is measured."""
+    min_replies: int = 1
+    """A training to which fewer clients answer changes nothing."""
+    oversample: float = 0.0
+    """By which share cohorts are larger than needed, so that enough answer in time."""
+    max_strikes: int | None = None
+    """After so many invalid replies a client is left out."""
     expert: Params | None = None
     """By whose losses clients order their samples, where a curriculum says so."""
     workers: int = 1
@@ -142,6 +149,8 @@ class Federation:
     """Who takes part; others that are here are newcomers."""
     joined: dict[ClientId, int] = field(default_factory=dict)
     """The round in which each came who was not there from the beginning."""
+    strikes: dict[ClientId, int] = field(default_factory=dict)
+    """How many invalid replies each client has sent."""
     _kept: dict[ClientId, int] = field(default_factory=dict)
     """The last round in which each client was asked to keep what it trains."""
     on_reply: Callable[[int, int], None] = lambda done, total: None
@@ -158,17 +167,22 @@ class Federation:
     @property
     def clients(self) -> list[ClientId]:
         """All clients that are here and take part, in order."""
-        return sorted(client for client in self.samples if client in self.admitted)
+        return sorted(client for client in self.samples if client in self.admitted and not self.left_out(client))
 
     @property
     def trainable(self) -> list[ClientId]:
         """The clients that take part and have something to train on, in order."""
-        return sorted(client for client, samples in self.samples.items() if samples > 0 and client in self.admitted)
+        samples = self.samples
+        return [client for client in self.clients if samples[client] > 0]
 
     @property
     def newcomers(self) -> list[ClientId]:
         """Who is here but does not take part yet, in order."""
-        return sorted(client for client in self.samples if client not in self.admitted)
+        return sorted(client for client in self.samples if client not in self.admitted and not self.left_out(client))
+
+    def left_out(self, client: ClientId) -> bool:
+        """Say whether a client has sent nonsense too often."""
+        return self.max_strikes is not None and self.strikes.get(client, 0) >= self.max_strikes
 
     def cohort(self, round: int) -> list[ClientId]:
         """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
@@ -179,7 +193,7 @@ class Federation:
 
         The first cohort of a pool of everyone is the one that `cohort` draws.
         """
-        size = max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
+        size = math.ceil(max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1) * (1 + self.oversample) - 1e-9)
         drawn = [pool[i] for i in stream(self.seed, "cohort", round).permutation(len(pool))]
         return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
 
@@ -220,6 +234,7 @@ class Federation:
                 self.touched.add(client)
         replies: dict[ClientId, Reply] = {}
         failures: list[Failure] = []
+        enough = self._enough(requests)
         for done, answer in enumerate(self.engine.exchange(requests, self.deadline), start=1):
             self.on_reply(done, len(requests))
             if isinstance(answer, Failure):
@@ -232,13 +247,47 @@ class Federation:
                 failures.append(Failure(answer.client, self.now, "invalid", wrong))
             else:
                 replies[answer.client] = answer
+            if len(replies) == enough and getattr(self.engine, "closes_early", False):
+                break
+        if enough is not None:
+            replies = self._first(replies, enough)
+            heard = {*replies, *(failure.client for failure in failures)}
+            unused = (client for client in requests if client not in heard)
+            failures += [Failure(client, self.now, "surplus", "enough others had answered") for client in unused]
         for failure in sorted(failures, key=lambda f: f.client):
             self.events.note(failure)
+            if failure.kind == "invalid":
+                self._strike(failure.client)
+        if len(replies) < self.min_replies > 1 and _trains(requests):
+            missing = next((client for client in requests if client not in replies), min(requests, default=0))
+            told = f"{len(replies)} of {len(requests)} answered, {self.min_replies} must: the training changes nothing"
+            self.events.note(Failure(missing, self.now, "too few", told))
+            return {}
         ordered = {client: replies[client] for client in sorted(replies)}
         for client, reply in ordered.items():
             if requests[client].kind != EVALUATION:
                 self._observe(requests[client], reply)
         return ordered
+
+    def _enough(self, requests: Mapping[ClientId, Request]) -> int | None:
+        """Return how many replies a training needs, of which more than needed were asked for."""
+        if not self.oversample or not _trains(requests):
+            return None
+        return max(math.floor(len(requests) / (1 + self.oversample) + 1e-9), 1)
+
+    def _first(self, replies: dict[ClientId, Reply], count: int) -> dict[ClientId, Reply]:
+        """Return so many of the replies; where time is not measured, those that the seed says came first."""
+        if len(replies) <= count:
+            return replies
+        order = stream(self.seed, "first replies", self.now).permutation(len(replies))
+        clients = sorted(replies)
+        return {clients[i]: replies[clients[i]] for i in order[:count]}
+
+    def _strike(self, client: ClientId) -> None:
+        self.strikes[client] = self.strikes.get(client, 0) + 1
+        if self.strikes[client] == self.max_strikes:
+            told = f"{self.max_strikes} invalid replies: it is asked no more"
+            self.events.note(Failure(client, self.now, "left out", told))
 
     def logits(self, models: Sequence[Params], x: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
         """Run models on samples that the server owns, several at a time: (samples, classes) of each."""
@@ -253,6 +302,7 @@ class Federation:
             "admitted": sorted(self.admitted),
             "joined": {str(client): round for client, round in self.joined.items()},
             "selection": self.selection.save(),
+            "strikes": {str(client): count for client, count in self.strikes.items()},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -262,6 +312,7 @@ class Federation:
         self.admitted = set(state["admitted"])
         self.joined = {int(client): round for client, round in state["joined"].items()}
         self.selection.load(state.get("selection", {}))
+        self.strikes = {int(client): count for client, count in state.get("strikes", {}).items()}
 
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""
@@ -271,6 +322,14 @@ class Federation:
                 self.training.loss += answer.loss
                 if verb.send is True:
                     self.training.returned[reply.client] = answer.params
+
+
+def _trains(requests: Mapping[ClientId, Request]) -> bool:
+    """Say whether these requests are a round of training."""
+    return any(
+        request.kind == "train" and any(isinstance(verb, Train) and verb.keep for verb in request.verbs)
+        for request in requests.values()
+    )
 
 
 def _asks_expert(verb: Train) -> bool:
