@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from coterie.experiment.plugins import import_plugins
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
 from coterie.training import CommonTest, Trainer, choose_trainer
+from coterie.training.rehearsal import RehearsalTrainer
 
 SHARED = ".shared"
 """The folder among the clients' states in which a simulation of several processes keeps their data while it runs."""
@@ -53,7 +54,7 @@ def make_engine(
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
     faults = Faults(config.faults.drop, config.faults.straggle, config.faults.hostile)
-    if config.engine.name == "embedded":
+    if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
         with EmbeddedEngine(
             data,
             store,
@@ -70,9 +71,10 @@ def make_engine(
     from coterie.engine.flower.sharing import share
     from coterie.engine.flower.simulation import FlowerSimulation, Recipe
 
-    if not isinstance(store, DiskStore):
-        raise CoterieError("engine 'flower' keeps clients' states on disk: leave out --state memory")
-    with _shared_folder(store) as folder:
+    with ExitStack() as stack:
+        if not isinstance(store, DiskStore):
+            store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
+        folder = stack.enter_context(_shared_folder(store))
         chosen = _Chosen(config.engine.trainer, spec, tuple(config.run.plugins))
         with FlowerSimulation(
             Recipe(share(data, folder), str(store.folder.absolute()), chosen),

@@ -6,8 +6,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
 from coterie.experiment.summary import newcomers_text, summarise
 from coterie.experiment.views import Views
-from coterie.federation import Algorithm, Federation
+from coterie.federation import Algorithm, Engine, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import Selection, ServerData, Uniform
@@ -97,6 +97,22 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
             return _run(config, load_data(config), folder, state, progress)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
+
+
+def run_with(
+    config: Config, data: FederatedData, engine: Callable[[Path], AbstractContextManager[Engine]], progress: Progress
+) -> Result:
+    """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
+    folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
+    folder.make()
+    with folder.locked():
+        if folder.finished:
+            return Result.load(folder.path)
+        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+        if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config)):
+            raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
+        folder.write_config(config)
+        return _run(config, data, folder, state, progress, engine(folder.path))
 
 
 def load_data(config: Config) -> FederatedData:
@@ -183,10 +199,12 @@ def session(
     trainer: Trainer,
     progress: Progress | None = None,
     folder: Path | None = None,
+    engine: AbstractContextManager[Engine] | None = None,
 ) -> Iterator[Session]:
     """Set up engine, federation and method; the engine ends with the block.
 
-    An expert is trained first where one is needed; it is kept in `folder`.
+    An expert is trained first where one is needed; it is kept in `folder`. Without an `engine`, the one that the
+    configuration names is made.
     """
     seed, progress, spec = config.run.seed, progress or Silent(), make_spec(config, data)
     plan = make_plan(config)
@@ -197,9 +215,10 @@ def session(
         deviation = float(spread(losses, data.train_parts).mean())
         progress.phase(f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by {deviation:.2f} (mean)")
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-    with make_engine(config, data, spec, store, trainer, test, arrivals(config, data)) as engine:
+    made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
+    with made as running:
         fed = Federation(
-            engine=engine,
+            engine=running,
             trainer=trainer,
             spec=spec,
             seed=seed,
@@ -263,7 +282,12 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 
 
 def _run(
-    config: Config, data: FederatedData, folder: RunFolder | None, state: dict[str, Any] | None, progress: Progress
+    config: Config,
+    data: FederatedData,
+    folder: RunFolder | None,
+    state: dict[str, Any] | None,
+    progress: Progress,
+    engine: AbstractContextManager[Engine] | None = None,
 ) -> Result:
     from coterie.training.torch_trainer import one_thread
 
@@ -273,7 +297,7 @@ def _run(
         store = stack.enter_context(_store(config, data, folder))
         trainer = make_trainer(config, make_spec(config, data), progress)
         where = None if folder is None else folder.path
-        run = stack.enter_context(session(config, data, store, trainer, progress, where))
+        run = stack.enter_context(session(config, data, store, trainer, progress, where, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
         spent, done, history = 0.0, None, list[dict[str, Any]]()
         if state is not None and folder is not None:
@@ -332,10 +356,16 @@ def _run(
             fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
         seconds = spent + time.monotonic() - began
         path = None if folder is None else folder.path
-        result = summarise(config, data, fed, algorithm, evaluator, history, plus, seconds, path)
+        result = summarise(config, with_all(data, fed), fed, algorithm, evaluator, history, plus, seconds, path)
         if folder is not None:
             folder.write_result(result.to_json())
         return result
+
+
+def with_all(data: FederatedData, fed: Federation) -> FederatedData:
+    """Return the data with an empty part for each client that brought its own."""
+    parts = [np.zeros(0, np.int64)] * (max(fed.admitted, default=-1) + 1)
+    return data if len(parts) <= data.clients else replace(data, train_parts=parts, test_parts=parts)
 
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:

@@ -48,7 +48,7 @@ def find_model(run: Path, client: int | None = None, group: int | None = None) -
     state = load_checkpoint(folder.checkpoint)
     config = Config.model_validate_json(state["config"])  # the data set itself need not be there any more
     import_plugins(config.run.plugins)
-    clients = int(config.data.clients or 0)
+    clients = int(config.data.clients or max(state["federation"]["admitted"], default=-1) + 1)
     if client is not None and not 0 <= client < clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
     algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)

@@ -23,7 +23,8 @@ class Events:
                 "count": 0,
                 "first_round": failure.round,
                 "last_round": failure.round,
-                "example": f"client {failure.client}, round {failure.round}"
+                "example": ("" if failure.client < 0 else f"client {failure.client}, ")
+                + f"round {failure.round}"
                 + (f": {failure.detail}" if failure.detail else ""),
             },
         )

@@ -235,6 +235,7 @@ class Federation:
         replies: dict[ClientId, Reply] = {}
         failures: list[Failure] = []
         enough = self._enough(requests)
+        self.note_incidents()
         for done, answer in enumerate(self.engine.exchange(requests, self.deadline), start=1):
             self.on_reply(done, len(requests))
             if isinstance(answer, Failure):
@@ -269,6 +270,11 @@ class Federation:
                 self._observe(requests[client], reply)
         return ordered
 
+    def note_incidents(self) -> None:
+        """Enter what an engine has seen outside of exchanges, such as somebody at the door under a wrong name."""
+        for incident in getattr(self.engine, "incidents", list)():
+            self.events.note(incident)
+
     def _enough(self, requests: Mapping[ClientId, Request]) -> int | None:
         """Return how many replies a training needs, of which more than needed were asked for."""
         if not self.oversample or not _trains(requests):
@@ -296,6 +302,7 @@ class Federation:
 
     def save(self) -> dict[str, Any]:
         """Return what has happened so far, as plain data."""
+        self.note_incidents()
         return {
             "ledger": self.ledger.save(),
             "events": self.events.save(),

@@ -37,8 +37,8 @@ class Site(Protocol):
         """Introduce yourself."""
         ...
 
-    def answer(self, client: ClientId, blob: bytes) -> bytes:
-        """Answer the request in `blob` as the client that the server knows by a number."""
+    def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
+        """Answer the request in `blob` as the client that the server of a federation knows by a number."""
         ...
 
 
@@ -54,9 +54,10 @@ def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
     @app.train()  # type: ignore[untyped-decorator,unused-ignore]
     @app.evaluate()  # type: ignore[untyped-decorator,unused-ignore]
     def ask(message: Message, context: Context) -> Message:
-        client = int(str(message.content.config_records[BESIDE]["client"]))
-        blob = message.content.array_records[WIRE][WIRE].data
-        return Message(RecordDict({WIRE: enclosed(site(context.node_config).answer(client, blob))}), reply_to=message)
+        beside, blob = message.content.config_records[BESIDE], message.content.array_records[WIRE][WIRE].data
+        client, federation = int(str(beside["client"])), str(beside["federation"])
+        answer = site(context.node_config).answer(client, federation, blob)
+        return Message(RecordDict({WIRE: enclosed(answer)}), reply_to=message)
 
     return app
 
@@ -72,12 +73,22 @@ def server_app(main: Callable[[Grid], None]) -> ServerApp:
     return app
 
 
-def answered(client: Client, blob: bytes, told: Callable[[Exception], str]) -> bytes:
-    """Have a client answer a request in bytes; what goes wrong becomes a failure, which `told` describes."""
+def answered(
+    client: Client,
+    blob: bytes,
+    told: Callable[[Exception], str],
+    objection: Callable[[Request], str | None] = lambda request: None,
+) -> bytes:
+    """Have a client answer a request in bytes, unless there is an objection to it.
+
+    What goes wrong becomes a failure, which `told` describes.
+    """
     try:
         request = wire.decode(blob)
         if not isinstance(request, Request):
             raise wire.WireError(f"a {type(request).__name__.lower()} is not a request")
+        if wrong := objection(request):
+            raise wire.WireError(wrong)
     except wire.WireError as error:
         return wire.encode(Failure(client.id, 0, "refused", str(error)[:LONGEST_DETAIL]))
     try:
@@ -95,9 +106,16 @@ def enclosed(blob: bytes) -> ArrayRecord:
 class Carrier:
     """Carries messages to nodes and back, over a grid."""
 
-    def __init__(self, grid: Grid, pause: float, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        pause: float,
+        *,
+        federation: str = "",
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """`pause` is how many seconds to wait before looking for replies again; `check` may end the waiting."""
-        self.grid, self.pause, self.check = grid, pause, check
+        self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
 
     def introduced(self, nodes: Iterable[int], deadline: float | None) -> dict[int, Mapping[str, Any]]:
         """Ask nodes who they are; return what those said that answered."""
@@ -121,7 +139,8 @@ class Carrier:
                 continue
             if id(request) not in records:
                 records[id(request)] = enclosed(wire.encode(request))
-            content = RecordDict({WIRE: records[id(request)], BESIDE: ConfigRecord({"client": client})})
+            beside = ConfigRecord({"client": client, "federation": self.federation})
+            content = RecordDict({WIRE: records[id(request)], BESIDE: beside})
             outgoing[nodes[client]] = ("evaluate" if request.kind == EVALUATION else "train", content)
             clients[nodes[client]] = client
         for node, message in self._carried(outgoing, deadline):

@@ -52,7 +52,7 @@ class SimulatedSite:
         """The number that the simulation gave."""
         return {"client": self._client.id}
 
-    def answer(self, client: ClientId, blob: bytes) -> bytes:
+    def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request; what goes wrong is told in full, since nothing is secret here."""
         return answered(self._client, blob, lambda error: f"{type(error).__name__}: {error}")
 
@@ -84,6 +84,7 @@ class FlowerSimulation:
         }
         self._faults, self._seed = faults or Faults(), seed
         self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
+        self._why: BaseException | None = None
         self._over, self._broken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._simulate, name="flower", daemon=True)
 
@@ -125,7 +126,7 @@ class FlowerSimulation:
         grid = self._arrived.get(timeout=START)
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
-        self._carrier = Carrier(grid, PAUSE, self._check)
+        self._carrier = Carrier(grid, PAUSE, check=self._check)
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
@@ -140,7 +141,7 @@ class FlowerSimulation:
     def _check(self) -> None:
         """Raise where nobody is left to answer."""
         if self._broken.is_set():
-            raise RuntimeError("Flower's simulation has ended")
+            raise RuntimeError(f"Flower's simulation has ended: {self._why or 'nobody knows why'}") from self._why
 
     def _simulate(self) -> None:
         """Run Flower's simulation until the run is over; the grid goes to the thread that runs the method."""
@@ -162,7 +163,8 @@ class FlowerSimulation:
                     backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
                 )
         except BaseException as error:
-            self._arrived.put(error.__cause__ or error)
+            self._why = error.__cause__ or error
+            self._arrived.put(self._why)
         finally:
             self._broken.set()
 

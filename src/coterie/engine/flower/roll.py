@@ -1,0 +1,116 @@
+"""Who belongs to a federation: names of sites, the numbers by which methods know them, and how they prove it.
+
+The roll lies in the run folder as ``sites.json``. A site has made up a secret when it first came and shows it each
+time; the roll holds only its digest. Who comes with a known name and another secret is somebody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError
+from coterie.federation.checkpoint import write_whole
+from coterie.messages import ClientId
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MOST_SAMPLES = 10**12
+
+
+@dataclass
+class Entry:
+    """A site as the server knows it."""
+
+    client: ClientId
+    digest: str
+    samples: int
+
+
+@dataclass
+class Roll:
+    """All sites that have ever come, by name."""
+
+    path: Path | None = None
+    federation: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Tells this run from others, so that a site keeps their states apart."""
+    sites: dict[str, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path) -> Roll:
+        """Read the roll of a run that goes on, or begin one."""
+        if not path.exists():
+            roll = cls(path)
+            roll._write()
+            return roll
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            sites = {name: Entry(**entry) for name, entry in content["sites"].items()}
+            return cls(path, content["federation"], sites)
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
+
+    def enter(self, cards: Mapping[int, Mapping[str, Any]]) -> tuple[dict[ClientId, int], dict[int, str]]:
+        """Enter the cards of nodes; return which client lives at which node, and why others are refused.
+
+        New names get the next numbers, in their own order, so that the numbers do not depend on who came first.
+        """
+        found: dict[ClientId, int] = {}
+        refused: dict[int, str] = {}
+        refused |= {node: wrong for node, card in cards.items() if (wrong := _wrong(card))}
+        sound = {node: card for node, card in cards.items() if node not in refused}
+        for node in sorted(sound, key=lambda node: (natural(str(sound[node]["name"])), node)):
+            card = sound[node]
+            name, digest, samples = str(card["name"]), _digest(str(card["secret"])), int(card["samples"])
+            entry = self.sites.setdefault(name, Entry(len(self.sites), digest, samples))
+            if entry.digest != digest:
+                refused[node] = f"calls itself '{name}', which is client {entry.client}, without its secret"
+                continue
+            entry.samples = samples
+            found[entry.client] = node
+        self._write()
+        return found, refused
+
+    @property
+    def samples(self) -> dict[ClientId, int]:
+        """How many training samples each site declared when it last came."""
+        return {entry.client: entry.samples for entry in self.sites.values()}
+
+    def _write(self) -> None:
+        if self.path is not None:
+            sites = {name: asdict(entry) for name, entry in self.sites.items()}
+            content = {"federation": self.federation, "sites": sites}
+            write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a key by which site-2 stands before site-10.
+
+    >>> sorted(["site-10", "site-2", "a"], key=natural)
+    ['a', 'site-2', 'site-10']
+    """
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
+
+
+def _digest(secret: str) -> str:
+    return hashlib.blake2b(secret.encode(), digest_size=16).hexdigest()
+
+
+def _wrong(card: Mapping[str, Any]) -> str:
+    """Say what is wrong with how a node introduced itself; nothing, if nothing is."""
+    name, secret, samples = card.get("name"), card.get("secret"), card.get("samples")
+    if card.get("problem"):
+        return f"'{str(name)[:64]}' can't take part: {str(card['problem'])[:200]}"
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        return "introduces itself without a proper name"
+    if not isinstance(secret, str) or not 16 <= len(secret) <= 128:
+        return f"'{name}' shows no secret"
+    if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
+        return f"'{name}' declares an impossible number of samples"
+    return ""

@@ -1,0 +1,280 @@
+"""A federation of real machines: what all agree on, what a site brings, and what the server does.
+
+``federation.toml`` travels with the app to all sites; ``site.toml`` stays where the data are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from coterie import data as sources
+from coterie.client import LocalData
+from coterie.data import Dataset, FederatedData, Normalisation, Samples
+from coterie.errors import CoterieError
+from coterie.experiment.config import Config, Section, make_config, read_toml
+from coterie.experiment.plugins import import_plugins
+from coterie.experiment.progress import Silent
+from coterie.messages import ModelSpec
+from coterie.models import MODELS, default_model
+from coterie.training import Trainer, choose_trainer
+
+if TYPE_CHECKING:
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+    from coterie.engine.flower.site import DeployedSite
+    from coterie.federation import Engine
+
+FEDERATION, SITE = "federation.toml", "site.toml"
+FOREIGN = ("data", "partition", "faults", "curriculum")
+"""Sections of a simulation that mean nothing where sites bring their own data."""
+
+
+class SamplesSection(Section):
+    """What one sample is, at all sites alike."""
+
+    shape: list[int] = Field(min_length=1, max_length=3)
+    dtype: Literal["uint8", "float32"]
+    classes: int = Field(ge=2)
+    scale: float = Field(1.0, gt=0)
+    mean: list[float] = Field([0.0])
+    std: list[float] = Field([1.0])
+
+    @model_validator(mode="after")
+    def _agree(self) -> SamplesSection:
+        if any(size < 1 for size in self.shape):
+            raise ValueError("shape has a size below 1")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) not in (1, self.shape[0]):
+                raise ValueError(f"{name} has {len(values)} numbers: give one, or {self.shape[0]}")
+        if any(value <= 0 for value in self.std):
+            raise ValueError("std must be positive")
+        return self
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """From raw samples to what networks see."""
+        return Normalisation(self.scale, tuple(self.mean), tuple(self.std))
+
+
+class ServerSection(Section):
+    """What only the server needs."""
+
+    name: str = "federation"
+    min_clients: int = Field(2, ge=1)
+    data: str | None = None
+
+
+class SiteSection(Section):
+    """What a site brings."""
+
+    name: str
+    state: str
+    data: str | None = None
+    hook: str | None = None
+    test_share: float = Field(0.2, gt=0, lt=1)
+    trainer: Literal["auto", "native", "torch"] = "auto"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SiteSection:
+        if (self.data is None) == (self.hook is None):
+            raise ValueError("give the data as 'data' (a file or folder) or as 'hook' (file.py:function): one of them")
+        return self
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all sites of a federation agree on."""
+
+    config: Config
+    samples: SamplesSection
+    server: ServerSection
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The network."""
+        name, shape = self.config.model.name, tuple(self.samples.shape)
+        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options)
+
+
+def read_terms(folder: Path) -> Terms:
+    """Read what all sites agree on, from the folder of an app."""
+    path = folder / FEDERATION
+    tables = read_toml(path)
+    for section in FOREIGN:
+        if section in tables:
+            raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
+    own = {"samples": SamplesSection, "server": ServerSection}
+    samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
+    tables.setdefault("engine", {}).setdefault("name", "flower")
+    config = make_config(tables, str(path))
+    if config.model.name is None:
+        name = default_model(tuple(samples.shape))
+        chosen = config.model_dump()
+        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
+        config = Config.model_validate(chosen)
+    config.data.name = server.name
+    return Terms(config, samples, server)
+
+
+def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> SiteSection:
+    """Read what a site brings: from its file, over which the node's configuration is laid; paths become absolute."""
+    tables = {} if path is None else read_toml(path)
+    place = Path.cwd() if path is None else path.absolute().parent
+    known = SiteSection.model_fields
+    tables |= {key: value for key, value in (given or {}).items() if key in known}
+    source = "the node's configuration" if path is None else str(path)
+    site: SiteSection = _section(SiteSection, tables, source)
+    site.state = str(place / Path(site.state).expanduser())
+    if site.data is not None and (place / Path(site.data).expanduser()).exists():
+        site.data = str(place / Path(site.data).expanduser())
+    if site.hook is not None and site.hook.rpartition(":")[0].endswith(".py"):
+        site.hook = str(place / Path(site.hook).expanduser())
+    return site
+
+
+def _section(kind: type[Any], table: Any, place: str) -> Any:
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        key = ".".join(map(str, wrong["loc"]))
+        message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise CoterieError(f"{key + ': ' if key else ''}{message} (in {place})") from None
+
+
+def site_data(site: SiteSection, terms: Terms) -> LocalData:
+    """Read the samples of a site; refuse those that do not fit the federation."""
+    from coterie.engine.flower.site import local_data
+
+    dataset = _hooked(site.hook, site.name) if site.hook is not None else sources.read(Path(str(site.data)))
+    wanted, whose = terms.samples, f"the data of '{site.name}'"
+    if not isinstance(dataset, Dataset):
+        raise CoterieError(f"the hook '{site.hook}' returned a {type(dataset).__name__}: return a coterie.data.Dataset")
+    for part in (dataset.train, dataset.test or dataset.train):
+        if list(part.x.shape[1:]) != wanted.shape or str(part.x.dtype) != wanted.dtype:
+            found = f"{part.x.dtype} samples of shape {list(part.x.shape[1:])}"
+            raise CoterieError(f"{whose} are {found}, the federation has {wanted.dtype} ones of {wanted.shape}")
+        if len(part) and not 0 <= int(part.y.min()) <= int(part.y.max()) < wanted.classes:
+            found = f"labels {int(part.y.min())} to {int(part.y.max())}"
+            raise CoterieError(f"{whose} have {found}, the federation has 0 to {wanted.classes - 1}")
+        if part.x.dtype.kind == "f" and not np.isfinite(part.x).all():
+            raise CoterieError(f"{whose} hold a NaN or an infinity")
+    sized = Dataset(dataset.name, dataset.train, dataset.test, wanted.classes)
+    return local_data(sized, wanted.normalisation, site.test_share, site.name)
+
+
+def _hooked(hook: str, name: str) -> Any:
+    """Call a site's own function, ``file.py:function`` or ``module:function``, with the site's name."""
+    place, colon, function = hook.rpartition(":")
+    if not colon:
+        raise CoterieError(f"hook '{hook}' should read file.py:function or module:function")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location("coterie_site_hook", place)
+            if spec is None or spec.loader is None:
+                raise FileNotFoundError(place)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+        return getattr(module, function)(name)
+    except CoterieError:
+        raise
+    except Exception as error:
+        raise CoterieError(f"hook '{hook}' failed: {type(error).__name__}: {error}") from error
+
+
+def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
+    """Return what answers at a site."""
+    from coterie.engine.flower.site import DeployedSite
+
+    def trainer() -> Trainer:
+        import_plugins(terms.config.run.plugins)
+        return choose_trainer(site.trainer, terms.spec)
+
+    return DeployedSite(site.name, Path(site.state), terms.spec, lambda: site_data(site, terms), trainer)
+
+
+def client_app(file: str) -> ClientApp:
+    """Make the Flower app of the sites; `file` is the one beside ``federation.toml`` (``__file__``)."""
+    from coterie.engine.flower import require
+
+    require()
+    from coterie.engine.flower.app import client_app as make
+
+    folder = Path(file).absolute().parent
+
+    def here(node: Mapping[str, Any]) -> DeployedSite:
+        given = dict(node)
+        path = given.pop("site", None)
+        return make_site(read_terms(folder), read_site(None if path is None else Path(str(path)), given))
+
+    return make(here)
+
+
+def server_app(file: str) -> ServerApp:
+    """Make the Flower app of the server; `file` is the one beside ``federation.toml`` (``__file__``)."""
+    from coterie.engine.flower import require
+
+    require()
+    from coterie.engine.flower.app import server_app as make
+
+    folder = Path(file).absolute().parent
+    return make(lambda grid: serve(grid, read_terms(folder)))
+
+
+def serve(grid: Grid, terms: Terms) -> None:
+    """Run a federation over a grid of nodes: from the beginning, or from where its run folder says it was."""
+    from coterie.engine.flower.deployment import FlowerDeployment
+    from coterie.engine.flower.roll import Roll
+    from coterie.experiment.runner import run_with
+
+    config, progress = terms.config, Told()
+
+    def engine(folder: Path) -> AbstractContextManager[Engine]:
+        roll = Roll.open(folder / "sites.json")
+        sites = FlowerDeployment(grid, roll, min_clients=terms.server.min_clients, deadline=config.engine.deadline)
+        sites.wait(progress.phase)
+        return nullcontext(sites)
+
+    result = run_with(config, server_data(terms), engine, progress)
+    for event in result.events:
+        progress.phase(f"{event['kind']}: {event['count']}, for instance {event['example']}")
+    progress.phase(f"done: accuracy {result.accuracy}, groups {result.groups}; run folder {result.folder}")
+
+
+def server_data(terms: Terms) -> FederatedData:
+    """Return the data as the server sees them: no client's, and the samples of its own where it has some."""
+    wanted = terms.samples
+    none = Samples(np.zeros((0, *wanted.shape), wanted.dtype), np.zeros(0, np.int64))
+    own = none if terms.server.data is None else sources.read(Path(terms.server.data).expanduser()).train
+    if list(own.x.shape[1:]) != wanted.shape:
+        raise CoterieError(f"the server's samples have shape {list(own.x.shape[1:])}, the federation's {wanted.shape}")
+    return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
+
+
+class Told(Silent):
+    """Prints a line for what happens, which Flower keeps in the log of the run."""
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Say what runs."""
+        self.phase(f"{title}; {done} of {rounds} rounds are done")
+
+    def phase(self, text: str) -> None:
+        """Say it."""
+        print(f"coterie: {text}", flush=True)
+
+    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
+        """Say that a round is over, and how well it went."""
+        scores = {} if row is None else {key: row[key] for key in ("L", "C", "G") if row[key] is not None}
+        self.phase(f"round {round} is done" + "".join(f"  {key} {value:.4f}" for key, value in scores.items()))
