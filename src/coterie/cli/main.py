@@ -16,6 +16,7 @@ import typer
 from coterie.cli.bench import bench_app
 from coterie.cli.coreset import coreset
 from coterie.cli.data import data_app
+from coterie.cli.deploy import deploy_app
 from coterie.cli.inspecting import add_inspecting_commands, layers
 from coterie.cli.report import report
 from coterie.cli.reproducing import reproduce
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
+app.add_typer(deploy_app, name="deploy")
 
 
 @app.callback()
@@ -229,7 +231,12 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows few letters is no reason to fail
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    quick = {"data", "bench", *(command.callback.__name__ for command in app.registered_commands if command.callback)}
+    quick = {
+        "data",
+        "bench",
+        "deploy",
+        *(command.callback.__name__ for command in app.registered_commands if command.callback),
+    }
     if not quick & set(arguments[:1]):
         from coterie.cli.comparing import add_comparing_commands
         from coterie.cli.running import add_run_commands
