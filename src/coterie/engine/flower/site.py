@@ -8,6 +8,7 @@ import secrets
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import Card, answered
 from coterie.errors import CoterieError
-from coterie.messages import ClientId, ModelSpec, Request
+from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
-from coterie.training import Trainer
+from coterie.training import Job, Outcome, Trainer
+from coterie.training.job import Floats
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
 
@@ -44,14 +46,11 @@ class DeployedSite:
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request; what goes wrong is told by its kind only, since its text may quote data."""
-        from coterie.training.torch_trainer import one_thread
-
         if not FEDERATION.fullmatch(federation):
             raise ValueError("a federation without a proper name")
         store = DiskStore(self.state / federation)
-        with one_thread():
-            member = Client(client, self.data(), store, self.trainer())
-            return answered(member, blob, lambda error: type(error).__name__, self._objection)
+        member = Client(client, self.data(), store, _Late(self.trainer))
+        return answered(member, blob, lambda error: type(error).__name__, self._objection)
 
     def secret(self) -> str:
         """Return what proves that this site is the one that came first by its name; made up at first use."""
@@ -74,6 +73,30 @@ class DeployedSite:
         """Say why a request is not one of the federation that this site has joined."""
         ours = (self.spec.shape, self.spec.classes)
         return None if (request.spec.shape, request.spec.classes) == ours else "it is about other data"
+
+
+class _Late:
+    """A trainer that is made when it is needed: a site starts a process per message, and PyTorch takes a while."""
+
+    name = "late"
+
+    def __init__(self, make: Callable[[], Trainer]) -> None:
+        self._make = make
+
+    @cached_property
+    def _inner(self) -> Trainer:
+        from coterie.training.torch_trainer import one_thread
+
+        one_thread().__enter__()  # for good: the process ends with the answer
+        return self._make()
+
+    def train(self, job: Job) -> Outcome:
+        """Execute a job."""
+        return self._inner.train(job)
+
+    def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
+        """Return the outputs of a network."""
+        return self._inner.logits(spec, params, x)
 
 
 def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, name: str) -> LocalData:
