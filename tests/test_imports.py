@@ -58,6 +58,15 @@ def test_every_package_has_its_directions() -> None:
     assert packages - {"cli"} == set(ALLOWED)
 
 
+def test_only_one_package_imports_flower() -> None:
+    for file in SOURCE.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        found = {name for name in names if name.split(".")[0] in ("flwr", "ray")}
+        assert not found or file.is_relative_to(SOURCE / "engine" / "flower"), f"{file} imports {found}"
+
+
 def test_only_the_torch_trainer_and_models_need_torch_at_import() -> None:
     """So that the command line answers at once."""
     for file in SOURCE.rglob("*.py"):

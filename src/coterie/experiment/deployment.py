@@ -28,9 +28,6 @@ from coterie.models import MODELS, default_model
 from coterie.training import Trainer, choose_trainer
 
 if TYPE_CHECKING:
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import Grid, ServerApp
-
     from coterie.engine.flower.site import DeployedSite
     from coterie.federation import Engine
 
@@ -205,7 +202,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
     return DeployedSite(site.name, Path(site.state), terms.spec, lambda: site_data(site, terms), trainer)
 
 
-def client_app(file: str) -> ClientApp:
+def client_app(file: str) -> Any:
     """Make the Flower app of the sites; `file` is the one beside ``federation.toml`` (``__file__``)."""
     from coterie.engine.flower import require
 
@@ -222,7 +219,7 @@ def client_app(file: str) -> ClientApp:
     return make(here)
 
 
-def server_app(file: str) -> ServerApp:
+def server_app(file: str) -> Any:
     """Make the Flower app of the server; `file` is the one beside ``federation.toml`` (``__file__``)."""
     from coterie.engine.flower import require
 
@@ -233,7 +230,7 @@ def server_app(file: str) -> ServerApp:
     return make(lambda grid: serve(grid, read_terms(folder)))
 
 
-def serve(grid: Grid, terms: Terms) -> None:
+def serve(grid: Any, terms: Terms) -> None:
     """Run a federation over a grid of nodes: from the beginning, or from where its run folder says it was."""
     from coterie.engine.flower.deployment import FlowerDeployment
     from coterie.engine.flower.roll import Roll

@@ -313,7 +313,8 @@ def _run(
         if state is None:
             for client in sorted(set(fed.clients) - set(fed.trainable)):
                 fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
-        title = f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}"
+        clients = data.clients or len(fed.clients)
+        title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
         for note in data.notes:
             progress.phase(note)
         progress.begin(title, fed.rounds, done or 0)

@@ -6,16 +6,15 @@ chunks and stores once however many nodes get it. Beside it stands who is meant.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from coterie.client import Client
+from coterie.engine.flower.answering import LONGEST_DETAIL, Site
 from coterie.federation.validation import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 
@@ -23,23 +22,6 @@ WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
 OWN_FAILURES = ("diverged", "failed", "refused")
 """What a client may say instead of an answer."""
-LONGEST_DETAIL = 300
-"""Characters of what a client says of a failure that are kept."""
-
-Card = dict[str, str | int]
-"""How a node introduces itself."""
-
-
-class Site(Protocol):
-    """What answers at a node."""
-
-    def card(self) -> Card:
-        """Introduce yourself."""
-        ...
-
-    def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer the request in `blob` as the client that the server of a federation knows by a number."""
-        ...
 
 
 def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
@@ -71,31 +53,6 @@ def server_app(main: Callable[[Grid], None]) -> ServerApp:
         main(grid)
 
     return app
-
-
-def answered(
-    client: Client,
-    blob: bytes,
-    told: Callable[[Exception], str],
-    objection: Callable[[Request], str | None] = lambda request: None,
-) -> bytes:
-    """Have a client answer a request in bytes, unless there is an objection to it.
-
-    What goes wrong becomes a failure, which `told` describes.
-    """
-    try:
-        request = wire.decode(blob)
-        if not isinstance(request, Request):
-            raise wire.WireError(f"a {type(request).__name__.lower()} is not a request")
-        if wrong := objection(request):
-            raise wire.WireError(wrong)
-    except wire.WireError as error:
-        return wire.encode(Failure(client.id, 0, "refused", str(error)[:LONGEST_DETAIL]))
-    try:
-        return wire.encode(client.answer(request))
-    except Exception as error:
-        logging.getLogger("coterie").exception("round %d could not be answered", request.round)
-        return wire.encode(Failure(client.id, request.round, "failed", told(error)[:LONGEST_DETAIL]))
 
 
 def enclosed(blob: bytes) -> ArrayRecord:

@@ -17,7 +17,8 @@ from flwr.serverapp import Grid
 
 from coterie.client import Client, DiskStore
 from coterie.engine.faults import Faults
-from coterie.engine.flower.app import Card, Carrier, answered, client_app, node_ids, server_app
+from coterie.engine.flower.answering import Card, answered
+from coterie.engine.flower.app import Carrier, client_app, node_ids, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError

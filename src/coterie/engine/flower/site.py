@@ -16,7 +16,7 @@ import numpy as np
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.app import Card, answered
+from coterie.engine.flower.answering import Card, answered
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream

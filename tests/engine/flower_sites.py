@@ -1,0 +1,103 @@
+"""A federation of sites in one process: real apps, messages and files; only the network is played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from coterie.data import FederatedData, load
+from coterie.experiment.app_folder import init
+from coterie.experiment.deployment import client_app
+
+Node = Callable[[Message], Message | None]
+
+
+class PlayedGrid:
+    """Nodes by number, each a function of a message; a node that is gone stays listed for a while, as Flower's do."""
+
+    def __init__(self) -> None:
+        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as Flower's simulation does
+        self.nodes: dict[int, Node] = {}
+        self.sent: list[tuple[int, str]] = []
+        self._replies: dict[str, Message] = {}
+        self._names = count(1)
+        self.before: Callable[[Message], None] = lambda message: None
+
+    def get_node_ids(self) -> Iterable[int]:
+        return set(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        names = []
+        for message in messages:
+            self.before(message)
+            name = f"m{next(self._names)}"
+            message.metadata.__dict__["_message_id"] = name
+            node = message.metadata.dst_node_id
+            self.sent.append((node, message.metadata.message_type))
+            reply = self.nodes[node](message) if node in self.nodes else None
+            if reply is not None:
+                self._replies[name] = reply
+            names.append(name)
+        return names
+
+    def pull_messages(self, names: Iterable[str]) -> list[Message]:
+        return [self._replies.pop(name) for name in names if name in self._replies]
+
+
+def node_of(app: Path, **node_config: Any) -> Node:
+    """Return a node that runs the client app of a folder."""
+    made = client_app(str(app / "client_app.py"))
+
+    def node(message: Message) -> Message | None:
+        context = Context(1, message.metadata.dst_node_id, dict(node_config), RecordDict(), {})
+        try:
+            return made(message, context)
+        except Exception as error:  # as a SuperNode does
+            return Message(Error(2, str(error)), reply_to=message)
+
+    return node
+
+
+def silent(message: Message) -> None:
+    """A node that was killed."""
+
+
+def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
+    """Write an app for digits-rotated, divided among sites as a simulation would; return the data."""
+    init(folder, "test")
+    data = load("digits-rotated", clients=clients, seed=0)
+    normalise = data.normalise
+    algorithm = settings.pop("algorithm", "pacfl")
+    engine = {"deadline": 60.0} | settings.pop("engine", {})
+    training = {"rounds": 3, "fraction": 1.0, "epochs": 1} | settings.pop("training", {})
+    server = {"name": "test", "min_clients": clients} | settings.pop("server", {})
+    samples = {
+        "shape": list(data.shape), "dtype": "uint8", "classes": data.classes, "scale": normalise.scale,
+        "mean": list(normalise.mean), "std": list(normalise.std),
+    }  # fmt: skip
+    tables = {"samples": samples, "server": server, "algorithm": {"name": algorithm}, "training": training,
+              "engine": engine, "run": {"seed": 0, "out": str(folder.parent / "run")}, **settings}  # fmt: skip
+    lines = [
+        line for name, table in tables.items()
+        for line in (f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), "")
+    ]  # fmt: skip
+    (folder / "federation.toml").write_text("\n".join(lines))
+    for client in range(clients):
+        write_site(folder.parent / f"site-{client}", f"site-{client}", data, client)
+    return data
+
+
+def write_site(folder: Path, name: str, data: FederatedData, client: int) -> Path:
+    """Write the file and the data of a site, and return the path of the file."""
+    folder.mkdir(parents=True)
+    train, test = data.train[data.train_parts[client]], data.test[data.test_parts[client]]
+    np.savez(folder / "data.npz", x_train=train.x, y_train=train.y, x_test=test.x, y_test=test.y)
+    (folder / "site.toml").write_text(f'name = "{name}"\ndata = "data.npz"\nstate = "state"\n')
+    return folder / "site.toml"

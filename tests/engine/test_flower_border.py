@@ -1,0 +1,369 @@
+"""What passes between a server and nodes that may be broken or hostile."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
+
+from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+
+import coterie
+from coterie.engine.flower import app as app_module
+from coterie.engine.flower.app import BESIDE, WIRE, Carrier, enclosed, received
+from coterie.engine.flower.deployment import FlowerDeployment
+from coterie.engine.flower.roll import Roll
+from coterie.experiment.deployment import make_site, read_site, read_terms, serve
+from coterie.federation.validation import largest_reply
+from coterie.messages import (
+    ClassCounts,
+    Evaluate,
+    Evaluated,
+    Failure,
+    ModelSpec,
+    Plan,
+    Reply,
+    Request,
+    Schedule,
+    Signature,
+    Train,
+    Trained,
+    wire,
+)
+from coterie.models import initial
+
+SPEC = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 16})
+REQUEST = Request(3, 0, SPEC, (Train(Plan(lr=Schedule(0.1), epochs=1)),), {"model": initial(SPEC, 0)})
+
+
+def message_to(node: int) -> Message:
+    PlayedGrid()
+    message = Message(RecordDict({BESIDE: ConfigRecord()}), node, "train")
+    message.metadata.__dict__["_message_id"] = "m1"
+    return message
+
+
+def said(blob: bytes) -> Message:
+    return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message_to(5))
+
+
+HONEST = Reply(4, 3, (Trained(10, 1, 0.5, initial(SPEC, 0)),))
+
+
+def test_an_honest_reply_passes() -> None:
+    answer = received(said(wire.encode(HONEST)), 4, REQUEST)
+    assert isinstance(answer, Reply)
+    assert wire.digest(answer) == wire.digest(HONEST)
+
+
+@pytest.mark.parametrize(
+    ("blob", "kind", "detail"),
+    [
+        (b"", "invalid", "not readable"),
+        (b"\xff" * 50, "invalid", "not readable"),
+        (wire.encode(HONEST)[:-5], "invalid", "not readable"),
+        (wire.encode(REQUEST), "invalid", "a request in place of an answer"),
+        (wire.encode(replace(HONEST, client=2)), "invalid", "speaks for client 2"),
+        (wire.encode(Failure(2, 3, "diverged")), "invalid", "speaks for client 2"),
+        (wire.encode(Failure(4, 3, "diverged", "loss")), "diverged", "loss"),
+        (wire.encode(Failure(4, 3, "failed", "a\nb\x1b[31m" + "x" * 999)), "failed", "a b [31m" + "x" * 292),
+        (wire.encode(Failure(4, 3, "x" * 10_000)), "invalid", "an odd failure"),
+        (wire.encode(HONEST).replace(b"Trained", b"Drained"), "invalid", "not readable"),
+    ],
+)
+def test_what_is_not_an_answer_is_a_failure(blob: bytes, kind: str, detail: str) -> None:
+    failure = received(said(blob), 4, REQUEST)
+    assert isinstance(failure, Failure)
+    assert (failure.client, failure.round, failure.kind) == (4, 3, kind)
+    assert failure.detail == detail if kind == "failed" else failure.detail.startswith(detail)
+
+
+def test_a_message_without_an_answer_is_invalid() -> None:
+    empty = Message(RecordDict({BESIDE: ConfigRecord({"wire": b"x"})}), reply_to=message_to(5))
+    assert received(empty, 4, REQUEST) == Failure(4, 3, "invalid", "a message without an answer")
+
+
+def test_an_error_of_flower_is_a_missing_reply() -> None:
+    error = Message(Error(5, "node is gone"), reply_to=message_to(5))
+    assert received(error, 4, REQUEST) == Failure(4, 3, "dropped", "Flower: node is gone")
+
+
+def test_too_long_a_reply_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = wire.encode(Reply(4, 3, (Trained(10, 1, 0.5, {"fc1.weight": np.zeros(10**7, np.float32)}),)))
+    monkeypatch.setattr(app_module.wire, "decode", lambda blob: pytest.fail("it was read"))
+    failure = received(said(huge), 4, REQUEST)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "invalid"
+    assert failure.detail.startswith("40,000,")
+
+
+@pytest.mark.parametrize("algorithm", ["pacfl", "scaffold", "sub-fedavg-un", "flis-dc", "flag", "ifca", "lg-fedavg"])
+def test_honest_replies_are_below_the_limit(algorithm: str) -> None:
+    from coterie.federation.loop import rounds
+    from coterie.testing import OnTheWire, small_federation
+
+    class Measured(OnTheWire):
+        def exchange(self, requests: Any, deadline: Any) -> Any:
+            for answer in super().exchange(requests, deadline):
+                assert wire.size(answer) <= largest_reply(requests[answer.client])
+                yield answer
+
+    with small_federation(algorithm, rounds=1) as (run, _):
+        run.fed.engine = Measured(run.fed.engine)
+        assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
+
+
+def test_the_limit_grows_with_what_is_asked_for_only() -> None:
+    model = sum(array.nbytes for array in initial(SPEC, 0).values())
+    measured = largest_reply(replace(REQUEST, verbs=(Evaluate("own"), ClassCounts())))
+    assert model < largest_reply(REQUEST) < 2 * model + 2**17
+    assert measured < 2**17
+    assert largest_reply(replace(REQUEST, verbs=(Signature(p=3),))) < 2**17
+
+
+# --- carrying
+
+
+def test_replies_are_told_apart_by_what_they_reply_to() -> None:
+    """Flower answers for a node that is gone in the name of node 1."""
+    grid = PlayedGrid()
+
+    def gone(message: Message) -> Message:
+        reply = Message(Error(5, "gone"), reply_to=message)
+        reply.metadata.__dict__["_src_node_id"] = 1
+        return reply
+
+    def honest(message: Message) -> Message:
+        client = int(message.content.config_records[BESIDE]["client"])
+        return Message(RecordDict({WIRE: enclosed(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
+
+    grid.nodes |= {11: gone, 12: honest, 13: silent}
+    answers = list(Carrier(grid, 0.01).exchange({0: 11, 4: 12, 7: 13}, dict.fromkeys((0, 4, 7, 9), REQUEST), 0.1))
+    kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
+    assert kinds == {0: "dropped", 4: "reply", 7: "late", 9: "dropped"}
+
+
+# --- at the door
+
+
+def card(name: str, secret: str = "s" * 32, samples: Any = 5, **more: Any) -> Any:
+    def node(message: Message) -> Message:
+        told = ConfigRecord({"name": name, "secret": secret, "samples": samples, **more})
+        return Message(RecordDict({BESIDE: told}), reply_to=message)
+
+    return node
+
+
+def door(grid: PlayedGrid, roll: Roll | None = None) -> FlowerDeployment:
+    return FlowerDeployment(grid, roll or Roll(), deadline=0.05)
+
+
+def test_numbers_follow_names_not_nodes() -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: card("site-10", samples=10), 2: card("site-9", samples=9), 3: card("alpha", samples=1)}
+    assert door(grid).present(0) == {0: 1, 1: 9, 2: 10}
+
+
+def test_who_comes_later_gets_the_next_number_also_after_a_restart(tmp_path: Path) -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: card("m"), 2: card("z")}
+    door(grid, Roll.open(tmp_path / "sites.json")).present(0)
+    grid.nodes = {7: card("a", samples=3), 8: card("z", samples=4)}
+    again = door(grid, Roll.open(tmp_path / "sites.json"))
+    assert again.present(5) == {2: 3, 1: 4}
+
+
+def test_somebody_elses_name_is_refused() -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: card("a", secret="right" * 5)}
+    engine = door(grid)
+    engine.present(0)
+    grid.nodes[2] = card("a", secret="wrong" * 5)
+    assert engine.present(1) == {0: 5}
+    [incident] = engine.incidents()
+    assert incident.kind == "turned away"
+    assert "calls itself 'a', which is client 0" in incident.detail
+    assert engine.incidents() == []
+    engine.present(2)
+    assert grid.sent.count((1, "query.hello")) == 1  # the real one is not asked again
+
+
+def test_a_site_that_returns_takes_its_place_at_the_new_node() -> None:
+    grid = PlayedGrid()
+    asked: list[int] = []
+
+    def alive(number: int) -> Any:
+        def node(message: Message) -> Message | None:
+            if message.metadata.message_type == "query.hello":
+                return card("a")(message)
+            asked.append(number)
+            return None
+
+        return node
+
+    grid.nodes[1] = alive(1)
+    engine = door(grid)
+    engine.present(0)
+    grid.nodes[2] = alive(2)  # the old node is still listed: Flower misses it only after a while
+    assert engine.present(1) == {0: 5}
+    list(engine.exchange({0: REQUEST}, 0.01))
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        card("../../etc"), card(""), card("x" * 65), card("a", secret="short"), card("a", samples=-1),
+        card("a", samples="many"), card("a", problem="my data do not fit"),
+    ],
+)  # fmt: skip
+def test_odd_cards_are_turned_away(bad: Any) -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: card("good"), 2: bad}
+    engine = door(grid)
+    assert engine.present(0) == {0: 5}
+    assert [incident.kind for incident in engine.incidents()] == ["turned away"]
+
+
+def test_a_node_that_says_nothing_is_asked_three_times() -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: silent}
+    engine = door(grid)
+    for round in range(6):
+        assert engine.present(round) == {}
+    assert len(grid.sent) == 3
+
+
+def test_nobody_disappears_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK", 0.0)
+    grid = PlayedGrid()
+    grid.nodes |= {1: card("a"), 2: card("b")}
+    engine = door(grid)
+    assert set(engine.present(1)) == {0, 1}
+    del grid.nodes[2]
+    grid.nodes[3] = card("c")
+    assert set(engine.present(1)) == {0, 1, 2}
+    assert set(engine.present(2)) == {0, 2}
+
+
+# --- at the site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Any:
+    write_app(tmp_path / "app", 2, model={"name": "mlp", "hidden": 16})
+    return make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
+
+
+FEDERATION = "0123456789abcdef"
+
+
+def test_a_site_answers_what_it_knows_and_refuses_the_rest(site: Any) -> None:
+    def answer(blob: bytes) -> Any:
+        return wire.decode(site.answer(7, FEDERATION, blob))
+
+    counted = answer(wire.encode(replace(REQUEST, verbs=(ClassCounts(),))))
+    assert counted.client == 7
+    assert counted.answers[0].counts.sum() == site.card()["samples"]
+    unknown = wire.encode(replace(REQUEST, verbs=(ClassCounts(),))).replace(b"ClassCounts", b"ReadSamples")
+    assert answer(unknown).kind == "refused"
+    assert answer(wire.encode(HONEST)).kind == "refused"
+    other = replace(REQUEST, spec=replace(SPEC, classes=11))
+    assert answer(wire.encode(other)).detail == "it is about other data"
+
+
+@pytest.mark.parametrize("name", ["", "../../tmp", "0123456789ABCDEF", "0123456789abcdef/"])
+def test_a_server_can_t_choose_where_a_site_writes(site: Any, name: str) -> None:
+    with pytest.raises(ValueError, match="proper name"):
+        site.answer(0, name, wire.encode(REQUEST))
+
+
+def test_a_site_tells_what_failed_by_its_kind_only(site: Any, caplog: pytest.LogCaptureFixture) -> None:
+    nonsense = replace(REQUEST, models={})  # the plan starts from a model that was not sent
+    failure = wire.decode(site.answer(0, FEDERATION, wire.encode(nonsense)))
+    assert failure == Failure(0, 3, "failed", "KeyError")
+    assert "could not be answered" in caplog.text  # at the site, all of it
+
+
+def test_the_secret_stays_the_same_and_is_private(site: Any) -> None:
+    first = site.card()
+    assert first == site.card()
+    assert os.stat(site.state / "secret").st_mode & 0o077 == 0
+
+
+# --- a whole federation with one hostile node
+
+
+def spoiled(honest: Any, how: str) -> Any:
+    """Return a node that introduces itself and then answers nonsense."""
+
+    def node(message: Message) -> Message | None:
+        reply = honest(message)
+        if message.metadata.message_type == "query.hello" or how == "impostor":
+            return reply
+        answer = wire.decode(reply.content.array_records[WIRE][WIRE].data)
+        assert isinstance(answer, Reply)
+        if how == "unknown":
+            blob = wire.encode(answer).replace(b"Trained", b"Drained").replace(b"Evaluated", b"Evacuated")
+            return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message)
+        if how == "another":
+            return Message(RecordDict({WIRE: enclosed(wire.encode(replace(answer, client=0)))}), reply_to=message)
+
+        def spoil(params: Any) -> Any:
+            w = params["fc1.weight"]
+            new = {"nan": w * np.nan, "shape": w[:, 1:], "huge": np.zeros(10**7, np.float32)}[how]
+            return {**params, "fc1.weight": new}
+
+        wrong = tuple(
+            replace(a, params=spoil(a.params)) if isinstance(a, Trained) and a.params
+            else Evaluated(-1, 5, 0.0) for a in answer.answers
+        )  # fmt: skip
+        return Message(RecordDict({WIRE: enclosed(wire.encode(replace(answer, answers=wrong)))}), reply_to=message)
+
+    return node
+
+
+@pytest.mark.parametrize("how", ["nan", "shape", "huge", "unknown", "another"])
+def test_a_hostile_node_is_counted_ignored_and_left_out(tmp_path: Path, how: str) -> None:
+    write_app(
+        tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 4}, engine={"deadline": 30.0, "max_strikes": 2}
+    )
+    grid = PlayedGrid()
+    for client in range(3):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    grid.nodes[3] = spoiled(grid.nodes[3], how)
+    serve(grid, read_terms(tmp_path / "app"))
+    result = coterie.Result.load(tmp_path / "run")
+    events = {event["kind"]: event for event in result.events}
+    assert events["invalid"]["count"] == 2
+    assert events["left out"]["example"].startswith("client 2, round 2: 2 invalid replies")
+    assert [node for node, kind in grid.sent if kind == "train"].count(3) == 2
+    assert result.per_client["L"][2] is None
+    assert result.accuracy["C"] > 0.3  # the others have learnt
+
+
+def test_an_impostor_is_turned_away_and_the_federation_goes_on(tmp_path: Path) -> None:
+    data = write_app(tmp_path / "app", 2, algorithm="fedavg", training={"rounds": 2})
+    grid = PlayedGrid()
+    for client in range(2):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    false = write_site(tmp_path / "elsewhere", "site-1", data, 0)
+
+    def comes(message: Message) -> None:
+        if message.metadata.message_type == "train":
+            grid.nodes.setdefault(3, node_of(tmp_path / "app", site=str(false)))
+
+    grid.before = comes
+    serve(grid, read_terms(tmp_path / "app"))
+    result = coterie.Result.load(tmp_path / "run")
+    [event] = result.events
+    assert event["kind"] == "turned away"
+    assert event["example"].startswith("round 2: a node calls itself 'site-1', which is client 1")
+    assert not [kind for node, kind in grid.sent if node == 3 and kind != "query.hello"]
+    assert list(json.loads((tmp_path / "run" / "sites.json").read_text())["sites"]) == ["site-0", "site-1"]

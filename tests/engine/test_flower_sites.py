@@ -1,0 +1,195 @@
+"""Deployed federations without a network: the apps, the door, and a life of coming and going."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
+
+from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
+
+import coterie
+from coterie.engine.flower.app import WIRE
+from coterie.experiment.deployment import read_terms, serve
+from coterie.experiment.folder import RunFolder
+from coterie.federation.checkpoint import load_checkpoint
+from coterie.messages import Request, wire
+from coterie.testing import outcome
+
+SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
+
+
+def asked(message: Any) -> Request | None:
+    """The request in a message, if it is one."""
+    records = message.content.array_records
+    return wire.decode(records[WIRE][WIRE].data) if WIRE in records else None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("algorithm", ["pacfl", "sub-fedavg-un"])
+def test_sites_come_to_the_same_numbers_as_a_simulation(tmp_path: Path, algorithm: str) -> None:
+    write_app(tmp_path / "app", 3, algorithm=algorithm, training={"rounds": 2})
+    grid = PlayedGrid()
+    for client in (1, 0, 2):  # the order in which nodes come, and their numbers, mean nothing
+        node = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+        grid.nodes[900 - 7 * client] = node
+    serve(grid, read_terms(tmp_path / "app"))
+    deployed = coterie.Result.load(tmp_path / "run")
+    simulated = coterie.run(
+        algorithm=algorithm, dataset="digits-rotated", clients=3, fraction=1.0, rounds=2, epochs=1, model="mlp",
+        out=str(tmp_path / "simulated"),
+    )  # fmt: skip
+    a, b = outcome(deployed), outcome(simulated)
+    assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}
+    models = [load_checkpoint(RunFolder(folder).checkpoint) for folder in (tmp_path / "run", tmp_path / "simulated")]
+    assert wire.digest(models[0]["algorithm"]["models" if algorithm == "pacfl" else "model"]) == wire.digest(
+        models[1]["algorithm"]["models" if algorithm == "pacfl" else "model"]
+    )
+    assert not list((tmp_path / "run" / "clients").rglob("*.safetensors"))  # personal models are at the sites
+
+
+class Life:
+    """Two sites of one group and one of another; what happens when is said by requests that pass."""
+
+    def __init__(self, folder: Path, kill_server: bool) -> None:
+        self.folder, self.kill_server = folder, kill_server
+        self.app, self.grid = folder / "app", PlayedGrid()
+        data = write_app(
+            self.app, 8, training={"rounds": 6}, server={"min_clients": 3}, engine={"deadline": 0.2},
+            evaluation={"every": 1}, newcomers={"epochs": 1},
+        )  # fmt: skip
+        self.files = {
+            name: write_site(folder / name, name, data, client)
+            for name, client in {"a": 0, "b": 4, "c": 1, "d": 5}.items()
+        }
+        for number, name in enumerate("abc"):
+            self.grid.nodes[number + 1] = self.node(name)
+        self.grid.before = self.happens
+        self.done: set[str] = set()
+        self.asked: list[tuple[int, int, str]] = []
+
+    def node(self, name: str) -> Any:
+        return node_of(self.app, site=str(self.files[name]))
+
+    def happens(self, message: Any) -> None:
+        request = asked(message)
+        if request is None:
+            return
+        self.asked.append((message.metadata.dst_node_id, request.round, request.kind))
+        train = request.round if request.kind == "train" else 0
+        if train == 2 and self.once("b dies"):
+            self.grid.nodes[2] = silent
+        if train == 3 and self.once("d comes, b is gone"):
+            self.grid.nodes[4] = self.node("d")
+            del self.grid.nodes[2]
+        if train == 4 and self.once("b comes back"):
+            self.grid.nodes[5] = self.node("b")
+        if train == 5 and self.kill_server and len([n for n in self.asked if n[1:] == (5, "train")]) == 3:
+            self.kill_server = False
+            raise ConnectionError("killed")
+
+    def once(self, what: str) -> bool:
+        new = what not in self.done
+        self.done.add(what)
+        return new
+
+    def go(self) -> Any:
+        serve(self.grid, read_terms(self.app))
+        return coterie.Result.load(self.folder / "run")
+
+
+def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK", 0.0)
+    life = Life(tmp_path / "killed", kill_server=True)
+    with pytest.raises(ConnectionError):
+        life.go()
+    result = life.go()
+    roll = json.loads((tmp_path / "killed" / "run" / "sites.json").read_text())["sites"]
+    number = {name: entry["client"] for name, entry in roll.items()}
+    assert number == {"a": 0, "b": 1, "c": 2, "d": 3}
+    groups = result.groups
+    assert groups[number["a"]] == groups[number["b"]] != groups[number["c"]]
+    assert groups[number["d"]] == groups[number["c"]]  # the newcomer is where its data belong
+    assert result.newcomers["clients"] == [3]
+    assert result.newcomers["round"] == 3
+
+    trained = [(node, round) for node, round, kind in life.asked if kind == "train"]
+    assert (2, 2) in trained  # b is asked, and silent
+    assert (4, 3) not in trained
+    assert (4, 4) in trained  # d trains from the round after it came
+    assert (5, 5) in trained  # b is back, at another node
+    assert trained.count((1, 5)) == 2  # the server asked a again after it was killed
+    late = next(event for event in result.events if event["kind"] == "late")
+    assert late["first_round"] == 2
+
+    federation = json.loads((tmp_path / "killed" / "run" / "sites.json").read_text())["federation"]
+    own = tmp_path / "killed" / "b" / "state" / federation / str(number["b"])
+    assert sorted(int(file.stem) for file in own.glob("*.safetensors")) == [5, 6]
+    secret = (tmp_path / "killed" / "b" / "state" / "secret").read_text()
+    assert secret not in (tmp_path / "killed" / "run" / "sites.json").read_text()
+
+    undisturbed = Life(tmp_path / "whole", kill_server=False).go()
+    assert undisturbed.accuracy == result.accuracy  # nothing is lost by the kill
+    assert undisturbed.groups == groups
+    assert [row["L"] for row in undisturbed.history] == [row["L"] for row in result.history]
+
+
+def test_another_run_does_not_see_the_states_of_the_first(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 2, algorithm="scaffold", training={"rounds": 1}, server={"min_clients": 2})
+    grid = PlayedGrid()
+    for client in (0, 1):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    results = []
+    for run in ("run", "again"):
+        toml = (tmp_path / "app" / "federation.toml").read_text()
+        (tmp_path / "app" / "federation.toml").write_text(toml.replace(f"{tmp_path}/run", f"{tmp_path}/{run}"))
+        serve(grid, read_terms(tmp_path / "app"))
+        results.append(outcome(coterie.Result.load(tmp_path / run)))
+    assert results[0] == results[1]
+    assert len(list((tmp_path / "site-0" / "state").iterdir())) == 3  # two federations and the secret
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_app(tmp_path / "app", 2, training={"rounds": 1}, algorithm="fedavg")
+    grid = PlayedGrid()
+    for client in (0, 1):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    before = len(grid.sent)
+    serve(grid, read_terms(tmp_path / "app"))
+    assert len(grid.sent) == before
+
+
+def test_a_run_that_began_otherwise_is_not_continued(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 2, training={"rounds": 2}, algorithm="fedavg")
+    grid = PlayedGrid()
+    for client in (0, 1):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+
+    def killed(message: Any) -> None:
+        request = asked(message)
+        if request is not None and request.round == 2:
+            raise ConnectionError
+
+    grid.before = killed
+    with pytest.raises(ConnectionError):
+        serve(grid, read_terms(tmp_path / "app"))
+    path = tmp_path / "app" / "federation.toml"
+    path.write_text(path.read_text().replace("epochs = 1", "epochs = 2"))
+    with pytest.raises(coterie.errors.CoterieError, match=r"began otherwise \(training.epochs was 1, is 2\)"):
+        serve(grid, read_terms(tmp_path / "app"))
+
+
+def test_exported_models_of_a_deployed_federation(tmp_path: Path) -> None:
+    from coterie.experiment.trained import find_model
+
+    write_app(tmp_path / "app", 2, training={"rounds": 1})
+    grid = PlayedGrid()
+    for client in (0, 1):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    found = find_model(tmp_path / "run", client=1)
+    assert found.normalisation is not None
+    assert all(np.isfinite(array).all() for array in found.params.values())
