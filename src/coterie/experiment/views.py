@@ -52,7 +52,8 @@ class Views:
 def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     """Return training samples by client and class, (clients, classes)."""
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
-    return np.stack([np.bincount(data.train.y[part], minlength=data.classes) for part in parts]).astype(np.int64)
+    counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
+    return np.array(counts, np.int64).reshape(len(parts), data.classes)  # also where no client's data are here
 
 
 def grouped(grouping: Any, clients: list[int]) -> Arrays:

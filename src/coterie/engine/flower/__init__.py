@@ -12,8 +12,9 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
 }
-"""Neither Flower nor Ray calls home, nor talks without need, unless the user has set these otherwise."""
+"""Neither Flower nor Ray calls home, and what a killed run leaves ends soon, unless the user has set these otherwise."""
 
 
 def require() -> None:
