@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
+
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 

@@ -1,0 +1,195 @@
+"""Deployed federations on real processes: a SuperLink and SuperNodes on loopback."""
+# ruff: noqa: E402
+
+import json
+import shutil
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+if find_spec("flwr") is None:
+    pytest.skip("needs the extra: pip install 'coterie[flower]'", allow_module_level=True)
+for tool in ("openssl", "ssh-keygen"):
+    if shutil.which(tool) is None:
+        pytest.skip(f"needs {tool}", allow_module_level=True)
+
+from flower_processes import Network, network
+from flower_sites import write_app, write_site
+
+import coterie
+from coterie.federation.checkpoint import load_checkpoint
+from coterie.messages import wire
+from coterie.testing import outcome
+
+SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
+PATIENT = {"deadline": 200.0}
+"""Seconds, for machines with other work to do."""
+
+
+def join(net: Network, name: str, file: Path) -> None:
+    net.supernode(name, f'site="{file}"')
+
+
+def finished(net: Network, folder: Path, seconds: float = 600) -> coterie.Result:
+    net.until((folder / "result.json").exists, "the run is finished", seconds)
+    return coterie.Result.load(folder)
+
+
+def same_as_simulated(algorithm: str, tmp_path: Path, rounds: int) -> None:
+    """Two sites with TLS and node keys, against the embedded engine."""
+    write_app(tmp_path / "app", 2, algorithm=algorithm, training={"rounds": rounds}, engine=PATIENT)
+    with network(tmp_path / "net", tls=True) as net:
+        for client in (1, 0):
+            join(net, f"node-{client}", tmp_path / f"site-{client}" / "site.toml")
+        net.run(tmp_path / "app")
+        deployed = finished(net, tmp_path / "run")
+    simulated = coterie.run(
+        algorithm=algorithm, dataset="digits-rotated", clients=2, fraction=1.0, rounds=rounds, epochs=1,
+        out=str(tmp_path / "simulated"),
+    )  # fmt: skip
+    a, b = outcome(deployed), outcome(simulated)
+    assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}
+    states = [load_checkpoint(tmp_path / folder / "checkpoint.safetensors") for folder in ("run", "simulated")]
+    assert wire.digest(states[0]["algorithm"]) == wire.digest(states[1]["algorithm"])
+
+
+def test_two_sites_with_tls_come_to_the_numbers_of_a_simulation(tmp_path: Path) -> None:
+    same_as_simulated("pacfl", tmp_path, rounds=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["fedavg", "flag", "scaffold", "sub-fedavg-un"])
+def test_other_methods_with_tls(tmp_path: Path, algorithm: str) -> None:
+    same_as_simulated(algorithm, tmp_path, rounds=2)
+
+
+@pytest.mark.slow
+def test_the_life_of_a_federation_on_real_processes(tmp_path: Path) -> None:
+    """Round 2: one is killed; 3: a newcomer; 4: the killed one is back; 5: the server is killed, and resumed."""
+    data = write_app(
+        tmp_path / "app", 8, training={"rounds": 7}, server={"min_clients": 3}, engine={"deadline": 90.0},
+        evaluation={"every": 0}, newcomers={"epochs": 1},
+    )  # fmt: skip
+    files = {
+        name: write_site(tmp_path / name, name, data, client)
+        for name, client in {"a": 0, "b": 4, "c": 1, "d": 5}.items()
+    }
+    run = tmp_path / "run"
+
+    def round() -> int:
+        try:
+            return int(load_checkpoint(run / "checkpoint.safetensors")["round"])
+        except (coterie.errors.CoterieError, FileNotFoundError):
+            return -1
+
+    def after(net: Network, number: int) -> None:
+        net.until(lambda: round() >= number, f"round {number} is over", 900)
+        print(f"after round {round()}", flush=True)
+
+    with network(tmp_path / "net", tls=False) as net:
+        for name in "abc":
+            join(net, name, files[name])
+        net.run(tmp_path / "app")
+        after(net, 1)
+        net.kill("b", signal.SIGKILL)
+        after(net, 2)
+        join(net, "d", files["d"])
+        after(net, 3)
+        join(net, "b", files["b"])
+        after(net, 5)
+        net.kill("superlink", signal.SIGKILL)  # and with it the server app, in the middle of a round
+        resumed_from = round()
+        net.superlink()
+        net.run(tmp_path / "app")
+        result = finished(net, run, 1200)
+        logs = net.logs()
+    roll = json.loads((run / "sites.json").read_text())
+    number = {name: entry["client"] for name, entry in roll["sites"].items()}
+    print(json.dumps({"sites": number, "groups": result.groups, "newcomers": result.newcomers, "events": result.events,
+                      "resumed from": resumed_from, "history": result.history}, indent=1))  # fmt: skip
+    assert number == {"a": 0, "b": 1, "c": 2, "d": 3}
+    groups = result.groups
+    assert groups[number["a"]] == groups[number["b"]] != groups[number["c"]], logs
+    assert groups[number["d"]] == groups[number["c"]]
+    assert result.newcomers["clients"] == [number["d"]]
+    assert result.rounds == 7
+    missed = [event for event in result.events if event["kind"] in ("late", "dropped")]
+    assert missed
+    states = {
+        name: sorted(int(file.stem) for file in (tmp_path / name / "state" / roll["federation"]).rglob("*.safetensors"))
+        for name in files
+    }
+    print(states)
+    assert all(rounds[-1] == 7 for rounds in states.values()), states
+
+
+HOSTILE = '''
+import os
+from dataclasses import replace
+
+import numpy as np
+from flwr.app import Message, RecordDict
+
+from coterie.engine.flower.app import WIRE, enclosed
+from coterie.experiment.deployment import client_app
+from coterie.messages import Reply, Trained, wire
+
+app = client_app(__file__)
+honest = app.__call__
+
+
+class Hostile:
+    """Says who it is, and answers nonsense, of another kind each time."""
+
+    def __call__(self, message, context):
+        reply = honest(message, context)
+        if "hostile" not in context.node_config or message.metadata.message_type == "query.hello":
+            return reply
+        answer = wire.decode(reply.content.array_records[WIRE][WIRE].data)
+        how = ["nan", "shape", "huge", "verb", "name"][answer.round - 1]
+
+        def wrong(params):
+            w = params["fc1.weight"]
+            new = {"nan": w * np.nan, "shape": w[1:], "huge": np.zeros(2**28, np.float32)}[how]
+            return {**params, "fc1.weight": new}
+
+        if how == "name":
+            answer = replace(answer, client=0)
+        elif how != "verb":
+            answer = replace(answer, answers=tuple(
+                replace(a, params=wrong(a.params)) if isinstance(a, Trained) else a for a in answer.answers))
+        blob = wire.encode(answer)
+        if how == "verb":
+            blob = blob.replace(b"Trained", b"Drained")
+        return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message)
+
+
+app.__class__ = type("HostileApp", (app.__class__,), {"__call__": Hostile.__call__})
+'''
+
+
+@pytest.mark.slow
+def test_a_hostile_node_on_real_processes(tmp_path: Path) -> None:
+    """NaN, a wrong shape, 1 GB, an unknown kind of answer, another's number; and a node under another's name."""
+    data = write_app(
+        tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 5}, server={"min_clients": 3},
+        engine={"deadline": 150.0, "max_strikes": 5}, evaluation={"every": 0},
+    )  # fmt: skip
+    (tmp_path / "app" / "client_app.py").write_text(HOSTILE)
+    impostor = write_site(tmp_path / "elsewhere", "site-0", data, 1)
+    with network(tmp_path / "net") as net:
+        for client in range(3):
+            more = " hostile=1" if client == 2 else ""
+            net.supernode(f"node-{client}", f'site="{tmp_path}/site-{client}/site.toml"{more}')
+        net.run(tmp_path / "app")
+        net.until((tmp_path / "run" / "checkpoint.safetensors").exists, "the federation has begun", 300)
+        join(net, "impostor", impostor)
+        result = finished(net, tmp_path / "run", 1200)
+    print(json.dumps(result.events, indent=1))
+    events = {event["kind"]: event for event in result.events}
+    assert events["invalid"]["count"] == 5
+    assert events["left out"]["example"].startswith("client 2, round 5")
+    assert "calls itself 'site-0'" in events["turned away"]["example"]
+    assert result.accuracy["C"] > 0.3
