@@ -14,7 +14,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
 }
-"""Neither Flower nor Ray calls home, and what a killed run leaves ends soon, unless the user has set these otherwise."""
+"""Neither Flower nor Ray calls home, and what a killed run leaves ends soon; the user may set these otherwise."""
 
 
 def require() -> None:

@@ -1,0 +1,101 @@
+"""Minimum of replies, over-sampling, strikes: what a round needs, and who is asked no more."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import coterie
+from coterie.messages import ClientId, Failure, Reply, Request
+from coterie.testing import outcome, small_federation, small_run
+
+
+class Counting:
+    """An engine around another that notes how many were asked, and can close a round early."""
+
+    def __init__(self, inner: Any, closes_early: bool = False) -> None:
+        self.inner, self.name, self.closes_early = inner, inner.name, closes_early
+        self.answered: list[int] = []
+
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        return self.inner.present(round)
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        self.answered.append(0)
+        for answer in self.inner.exchange(requests, deadline):
+            self.answered[-1] += 1
+            yield answer
+
+
+def events(result: coterie.Result) -> dict[str, int]:
+    return {event["kind"]: event["count"] for event in result.events}
+
+
+def test_too_few_replies_change_nothing() -> None:
+    enough = small_run("fedavg", drop=0.4, min_replies=1, eval_every=1)
+    strict = small_run("fedavg", drop=0.4, min_replies=3, eval_every=1)  # cohorts have three
+    missed = {event["kind"]: event for event in strict.events}
+    assert 0 < missed["too few"]["count"] < 4
+    assert "of 3 answered, 3 must: the training changes nothing" in missed["too few"]["example"]
+    assert "too few" not in events(enough)
+    first = missed["too few"]["first_round"]
+    before = strict.history[first - 2]["C"] if first > 1 else None
+    assert before is None or strict.history[first - 1]["C"] == before
+
+
+def test_more_are_asked_and_as_many_as_wanted_are_taken() -> None:
+    result = small_run("fedavg", oversample=0.5, rounds=4)  # 3 wanted of 6, 5 asked
+    assert events(result) == {"surplus": 8}
+    assert outcome(result) == outcome(small_run("fedavg", oversample=0.5, rounds=4))
+    with small_federation("fedavg", oversample=0.5) as (run, _):
+        assert len(run.fed.cohort(1)) == 5
+        run.fed.now = 1
+        run.algorithm.begin(run.fed)
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        assert run.fed.training.replies == 3
+
+
+def test_missing_replies_are_made_up_for() -> None:
+    result = small_run("fedavg", oversample=1.0, drop=0.3, rounds=6)
+    told = events(result)
+    used = 6 * 6 - told["dropped"] - told["surplus"]
+    plain = 6 * 3 - events(small_run("fedavg", drop=0.3, rounds=6))["dropped"]
+    assert plain < used <= 6 * 3
+
+
+def test_where_time_counts_a_round_ends_when_enough_have_answered() -> None:
+    with small_federation("fedavg", oversample=0.5) as (run, _):
+        run.fed.engine = engine = Counting(run.fed.engine, closes_early=True)
+        run.algorithm.begin(run.fed)
+        run.fed.now = 1
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        assert engine.answered[-1] == 3
+        assert run.fed.training.replies == 3
+
+
+def test_without_oversampling_all_replies_are_used() -> None:
+    with small_federation("fedavg") as (run, _):
+        run.fed.engine = Counting(run.fed.engine, closes_early=True)
+        run.algorithm.begin(run.fed)
+        run.fed.now = 1
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        assert run.fed.training.replies == 3
+
+
+@pytest.mark.parametrize("method", ["fedavg", "pacfl"])
+def test_who_sends_nonsense_too_often_is_asked_no_more(method: str) -> None:
+    result = small_run(method, hostile=1.0, max_strikes=2, rounds=8, fraction=1.0)
+    told = events(result)
+    assert told["invalid"] == 12  # two from each of six
+    assert told["left out"] == 6
+
+
+def test_strikes_are_remembered_when_a_run_goes_on() -> None:
+    with small_federation("fedavg", max_strikes=2) as (run, _):
+        run.fed.strikes = {1: 1, 4: 2}
+        assert run.fed.clients == [0, 1, 2, 3, 5]
+        saved = run.fed.save()
+    with small_federation("fedavg", max_strikes=2) as (run, _):
+        run.fed.load(saved)
+        assert run.fed.strikes == {1: 1, 4: 2}
+        assert 4 not in run.fed.trainable
