@@ -69,7 +69,7 @@ def test_other_methods_with_tls(tmp_path: Path, algorithm: str) -> None:
 def test_the_life_of_a_federation_on_real_processes(tmp_path: Path) -> None:
     """Round 2: one is killed; 3: a newcomer; 4: the killed one is back; 5: the server is killed, and resumed."""
     data = write_app(
-        tmp_path / "app", 8, training={"rounds": 7}, server={"min_clients": 3}, engine={"deadline": 90.0},
+        tmp_path / "app", 8, training={"rounds": 7}, server={"min_clients": 3}, engine={"deadline": 150.0},
         evaluation={"every": 0}, newcomers={"epochs": 1},
     )  # fmt: skip
     files = {
@@ -98,10 +98,13 @@ def test_the_life_of_a_federation_on_real_processes(tmp_path: Path) -> None:
         join(net, "d", files["d"])
         after(net, 3)
         join(net, "b", files["b"])
-        after(net, 5)
+        after(net, 4)
         net.kill("superlink", signal.SIGKILL)  # and with it the server app, in the middle of a round
         resumed_from = round()
         net.superlink()
+        for name in files:
+            if net.processes[name].poll() is not None:
+                join(net, name, files[name])
         net.run(tmp_path / "app")
         result = finished(net, run, 1200)
         logs = net.logs()
