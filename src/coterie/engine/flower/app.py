@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.answering import LONGEST_DETAIL, Site
 from coterie.federation.validation import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+
+if TYPE_CHECKING:
+    from flwr.app import ArrayRecord, Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
 
 WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
@@ -26,6 +27,9 @@ OWN_FAILURES = ("diverged", "failed", "refused")
 
 def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
     """Make the app of a node; `site` finds what answers there from the node's configuration."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
     app = ClientApp()
 
     @app.query(HELLO)  # type: ignore[untyped-decorator,unused-ignore]
@@ -46,6 +50,8 @@ def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
 
 def server_app(main: Callable[[Grid], None]) -> ServerApp:
     """Make the app of the server from what it does with a grid of nodes."""
+    from flwr.serverapp import ServerApp
+
     app = ServerApp()
 
     @app.main()  # type: ignore[untyped-decorator,unused-ignore]
@@ -57,6 +63,8 @@ def server_app(main: Callable[[Grid], None]) -> ServerApp:
 
 def enclosed(blob: bytes) -> ArrayRecord:
     """Put bytes into a record."""
+    from flwr.app import Array, ArrayRecord
+
     return ArrayRecord({WIRE: Array("uint8", (len(blob),), "coterie", blob)})
 
 
@@ -76,6 +84,8 @@ class Carrier:
 
     def introduced(self, nodes: Iterable[int], deadline: float | None) -> dict[int, Mapping[str, Any]]:
         """Ask nodes who they are; return what those said that answered."""
+        from flwr.app import ConfigRecord, RecordDict
+
         empty = RecordDict({BESIDE: ConfigRecord()})
         cards: dict[int, Mapping[str, Any]] = {}
         for node, message in self._carried(dict.fromkeys(nodes, (f"query.{HELLO}", empty)), deadline):
@@ -88,6 +98,8 @@ class Carrier:
         self, nodes: Mapping[ClientId, int], requests: Mapping[ClientId, Request], deadline: float | None
     ) -> Iterator[Reply | Failure]:
         """Carry requests to the nodes of clients; yield what each answered, or why there is no answer."""
+        from flwr.app import ConfigRecord, RecordDict
+
         records: dict[int, ArrayRecord] = {}  # one request for many clients is written once
         outgoing, clients = {}, {}
         for client, request in requests.items():
@@ -114,6 +126,8 @@ class Carrier:
 
         Replies are told apart by what they reply to: one about a node that is gone does not come from that node.
         """
+        from flwr.app import Message
+
         end = None if deadline is None else time.monotonic() + deadline
         waiting: dict[str, int] = {}
         for node, (kind, content) in outgoing.items():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-
-from flwr.serverapp import Grid
+from typing import TYPE_CHECKING
 
 from coterie.engine.flower.app import Carrier, node_ids
 from coterie.engine.flower.roll import Roll
 from coterie.messages import ClientId, Failure, Reply, Request
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
 
 PAUSE = 0.5
 """Seconds between looks for replies, and for nodes while a federation waits to begin."""

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from flwr.serverapp import Grid
+from typing import TYPE_CHECKING, Any
 
 from coterie.client import Client, DiskStore
 from coterie.engine.faults import Faults
@@ -24,6 +22,9 @@ from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, Failure, Reply, Request
 from coterie.training import CommonTest, Trainer
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
 
 PAUSE = 0.02
 """Seconds between looks for replies."""
@@ -142,7 +143,7 @@ class FlowerSimulation:
     def _check(self) -> None:
         """Raise where nobody is left to answer."""
         if self._broken.is_set():
-            raise RuntimeError(f"Flower's simulation has ended: {self._why or 'nobody knows why'}") from self._why
+            raise CoterieError(f"Flower's simulation has ended: {self._why or 'nobody knows why'}") from self._why
 
     def _simulate(self) -> None:
         """Run Flower's simulation until the run is over; the grid goes to the thread that runs the method."""
@@ -164,8 +165,10 @@ class FlowerSimulation:
                     backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
                 )
         except BaseException as error:
-            self._why = error.__cause__ or error
-            self._arrived.put(self._why)
+            while error.__cause__ is not None:
+                error = error.__cause__
+            self._why = error
+            self._arrived.put(error)
         finally:
             self._broken.set()
 
