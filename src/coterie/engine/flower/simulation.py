@@ -153,11 +153,11 @@ class FlowerSimulation:
             self._over.wait()
 
         try:
-            logging.getLogger("flwr").setLevel(logging.CRITICAL)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 from flwr.simulation import run_simulation
 
+                logging.getLogger("flwr").setLevel(logging.CRITICAL)
                 run_simulation(
                     server_app(hand_over),
                     client_app(_Finder(self._recipe)),
