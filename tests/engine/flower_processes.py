@@ -94,7 +94,7 @@ class Network:
                       "--ssl-keyfile", f"{keys}/server.key", "--enable-supernode-auth"]  # fmt: skip
         self.command(
             "superlink", "flower-superlink", *secure, "--host", "127.0.0.1", "--port", str(self.port),
-            "--disable-runtime-dependency-installation",
+            "--disable-runtime-dependency-installation", "--database", f"{self.folder}/superlink.db",
         )  # fmt: skip
         self.until(lambda: _listens(self.port), "the SuperLink listens")
 
