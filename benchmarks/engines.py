@@ -4,7 +4,7 @@
 
 LeNet-5 on generated images of 28 x 28, 100 per client, 10 clients per round, E = 2, two workers, compiled training; the
 engines take turns in one process. `start` is the time from the call to the first round: reading, dividing and sharing
-the data, and for Flower starting Ray and asking every node for its client. Ray listens on all interfaces, hence the
+the data, and for Flower starting Ray. Ray listens on all interfaces, hence the
 network namespace. --rounds and --clients change what is measured.
 """
 

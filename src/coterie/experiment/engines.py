@@ -21,8 +21,8 @@ from coterie.messages import ClientId, ModelSpec
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
-SHARED = ".shared"
-"""The folder among the clients' states in which a simulation of several processes keeps their data while it runs."""
+SHARED = ".{}-shared"
+"""The folder beside the clients' states in which a simulation of several processes keeps their data while it runs."""
 
 
 def check_engine(config: Config) -> None:
@@ -91,7 +91,8 @@ def make_engine(
 @contextmanager
 def _shared_folder(store: DiskStore) -> Iterator[Path]:
     """Return a new folder where all processes can see it; one that a kill left is removed first."""
-    place = store.folder.absolute() / SHARED
+    states = store.folder.absolute()
+    place = states.with_name(SHARED.format(states.name))
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     try:

@@ -71,6 +71,7 @@ class RunFolder:
         for file in self.path.glob("checkpoint-*.safetensors"):
             file.unlink()
         shutil.rmtree(self.clients, ignore_errors=True)
+        shutil.rmtree(self.path / ".clients-shared", ignore_errors=True)  # which a killed simulation left
 
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
+LOOKING = 2e-4
+"""Seconds that a look for one reply takes in Flower's simulation; not much more than that is spent on looking."""
 WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
 OWN_FAILURES = ("diverged", "failed", "refused")
@@ -145,7 +147,7 @@ class Carrier:
             if waiting and end is not None and time.monotonic() >= end:
                 break
             if waiting:
-                time.sleep(self.pause)
+                time.sleep(max(self.pause, LOOKING * len(waiting)))
         for node in waiting.values():
             yield node, None
 

@@ -44,19 +44,23 @@ class Recipe:
     """What a process does before anything else, such as importing a user's networks."""
 
 
-class SimulatedSite:
-    """One client of a simulation; all of a process share the data and the trainer."""
+@dataclass(frozen=True)
+class SimulatedSites:
+    """All clients of a simulation: every process can answer for each of them."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    recipe: Recipe
+
+    def __call__(self, node: Mapping[str, Any]) -> SimulatedSites:
+        """Any node will do."""
+        return self
 
     def card(self) -> Card:
-        """The number that the simulation gave."""
-        return {"client": self._client.id}
+        """Nobody asks."""
+        return {}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request; what goes wrong is told in full, since nothing is secret here."""
-        return answered(self._client, blob, lambda error: f"{type(error).__name__}: {error}")
+        return answered(_clients(self.recipe)[client], blob, lambda error: f"{type(error).__name__}: {error}")
 
 
 class FlowerSimulation:
@@ -84,6 +88,7 @@ class FlowerSimulation:
             "logging_level": "error",
             **({"address": address} if address else here),
         }
+        self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
         self._faults, self._seed = faults or Faults(), seed
         self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
         self._why: BaseException | None = None
@@ -120,11 +125,13 @@ class FlowerSimulation:
             request = reached[answer.client]
             if isinstance(answer, Failure) and answer.kind != "diverged":
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
-                raise RuntimeError(f"client {answer.client}, round {request.round} ({verbs}): {answer.detail}")
+                raise RuntimeError(
+                    f"client {answer.client}, round {request.round} ({verbs}): {answer.detail}{self._hint}"
+                )
             yield self._faults.after(self._seed, answer.client, request, answer)
 
     def _begin(self) -> None:
-        """Wait until all nodes are there, and learn which client lives in which."""
+        """Wait until all nodes are there; each gets a client, whichever, since all have the data of all."""
         grid = self._arrived.get(timeout=START)
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
@@ -132,13 +139,7 @@ class FlowerSimulation:
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        cards = self._carrier.introduced(nodes, None)
-        self._nodes = {int(card["client"]): node for node, card in cards.items()}
-        if len(self._nodes) < len(self._samples):
-            raise CoterieError(
-                f"only {len(self._nodes)} of {len(self._samples)} clients of Flower's simulation answer: on a cluster, "
-                "the run folder must be on a file system that all machines share"
-            )
+        self._nodes = dict(zip(self._samples, nodes, strict=True))
 
     def _check(self) -> None:
         """Raise where nobody is left to answer."""
@@ -160,7 +161,7 @@ class FlowerSimulation:
                 logging.getLogger("flwr").setLevel(logging.CRITICAL)
                 run_simulation(
                     server_app(hand_over),
-                    client_app(_Finder(self._recipe)),
+                    client_app(SimulatedSites(self._recipe)),
                     num_supernodes=len(self._samples),
                     backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
                 )
@@ -171,16 +172,6 @@ class FlowerSimulation:
             self._arrived.put(error)
         finally:
             self._broken.set()
-
-
-@dataclass(frozen=True)
-class _Finder:
-    """Finds the client of a node; a class of its own, so that it can be sent to other processes."""
-
-    recipe: Recipe
-
-    def __call__(self, node: Mapping[str, Any]) -> SimulatedSite:
-        return SimulatedSite(_clients(self.recipe)[int(node["partition-id"])])
 
 
 _MADE: dict[str, list[Client]] = {}
