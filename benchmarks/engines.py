@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,15 @@ def generated_images(*, samples: int = 1000) -> Dataset:
     return Dataset("generated-images", Samples(x, np.arange(samples) % 10), Samples(x[:100], np.arange(100) % 10), 10)
 
 
+class RoundsAreOver(Exception):
+    """Nothing behind them is measured."""
+
+
 class Clock(Silent):
     """Times each round."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int) -> None:
+        self.wanted = rounds
         self.called = time.perf_counter()
         self.rounds: list[float] = []
 
@@ -47,19 +53,22 @@ class Clock(Silent):
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         now = time.perf_counter()
-        if round and row is None:  # the last one, in which all clients are evaluated, is not counted
+        if round:
             self.rounds.append(now - self.last)
         self.last = now
+        if len(self.rounds) == self.wanted:
+            raise RoundsAreOver
 
 
 def measure(engine: str, clients: int, rounds: int) -> Clock:
     with tempfile.TemporaryDirectory() as folder:
-        clock = Clock()
-        coterie.run(
-            algorithm="fedavg", dataset="generated-images", clients=clients, model="lenet5", engine=engine, workers=2,
-            dataset_options={"samples": round(clients * PER_CLIENT / 0.95)}, fraction=IN_ROUND / clients,
-            rounds=rounds + 1, epochs=2, eval_every=0, out=f"{folder}/run", progress=clock,
-        )  # fmt: skip
+        clock = Clock(rounds)
+        with suppress(RoundsAreOver):
+            coterie.run(
+                algorithm="fedavg", dataset="generated-images", clients=clients, model="lenet5", engine=engine,
+                dataset_options={"samples": round(clients * PER_CLIENT / 0.95)}, fraction=IN_ROUND / clients,
+                rounds=rounds + 1, epochs=2, eval_every=0, workers=2, out=f"{folder}/run", progress=clock,
+            )  # fmt: skip
         return clock
 
 

@@ -139,6 +139,7 @@ class FlowerSimulation:
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
+        self._carrier.introduced(nodes[:1], None)  # when one answers, Ray is there
         self._nodes = dict(zip(self._samples, nodes, strict=True))
 
     def _check(self) -> None:
