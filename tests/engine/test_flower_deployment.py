@@ -178,7 +178,7 @@ def test_a_hostile_node_on_real_processes(tmp_path: Path) -> None:
     """NaN, a wrong shape, 1 GB, an unknown kind of answer, another's number; and a node under another's name."""
     data = write_app(
         tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 5}, server={"min_clients": 3},
-        engine={"deadline": 150.0, "max_strikes": 5}, evaluation={"every": 0},
+        engine={"deadline": 600.0, "max_strikes": 5}, evaluation={"every": 0},
     )  # fmt: skip
     (tmp_path / "app" / "client_app.py").write_text(HOSTILE)
     impostor = write_site(tmp_path / "elsewhere", "site-0", data, 1)
