@@ -3,12 +3,13 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.messages import Evaluated, Reply, wire
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False))
 def test_a_message_is_as_long_whatever_its_numbers(loss: float) -> None:
     message = Reply(1, 2, (Evaluated(3, 1, loss),))
