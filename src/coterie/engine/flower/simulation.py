@@ -82,7 +82,7 @@ class FlowerSimulation:
     ) -> None:
         """`address` is that of a Ray cluster which is there already; else one is started here, and ended."""
         self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
-        here: dict[str, Any] = {"num_cpus": workers, "_node_ip_address": "127.0.0.1"}
+        here: dict[str, Any] = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
         self._init: dict[str, Any] = {
             "log_to_driver": False,
             "logging_level": "error",
