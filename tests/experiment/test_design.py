@@ -244,3 +244,10 @@ def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     design = comparing(base, "fedavg,solo", [0])
     assert design.base["data"]["name"] == os.path.abspath("own.npz")
     assert design.base["run"] == {"plugins": [os.path.abspath("empty_plugin.py")]}
+
+
+def test_a_method_is_baseline_by_its_name_alone_where_only_one_has_it() -> None:
+    """Its options need not be repeated; with two of that name they must be."""
+    assert comparing(BASE, "fedavg,pacfl:count=4", [0], baseline="pacfl").baseline == "pacfl:count=4"
+    with pytest.raises(CoterieError, match="the baseline 'pacfl' is not compared"):
+        comparing(BASE, "pacfl:count=2,pacfl:count=4", [0], baseline="pacfl")

@@ -160,7 +160,7 @@ def _go(
         typer.echo(design.to_toml())
         return
     if dry:
-        typer.echo(_estimate(design, jobs))
+        _say_estimate(design, jobs)
         return
     from coterie.cli.board import make_watcher
     from coterie.experiment.comparison import run_design
@@ -217,22 +217,22 @@ def _variations(texts: list[str], flag: str) -> dict[str, list[Any]]:
     return found
 
 
-def _estimate(design: Design, jobs: int | None) -> str:
-    """Say how many runs there would be, and how long they would take."""
+def _say_estimate(design: Design, jobs: int | None) -> None:
+    """Say how many runs there would be and how long they would take, as far as that is known already."""
     import os
 
     from coterie.experiment.estimate import estimate
 
-    jobs = jobs or os.cpu_count() or 1
-    lines, total = [], 0.0
+    jobs, total = jobs or os.cpu_count() or 1, 0.0
+    typer.echo("Would run")
     for label, changes in design.cells.items():
         tries = len(design.tuning.tries(changes)) * len(design.tuning.seeds)
         config = design.config(label, design.seeds[0], more={"engine.workers": 1})
         each = estimate(config).seconds
         total += each * (len(design.seeds) + tries)
         tuning = f" and {tries} to choose settings" if tries else ""
-        lines.append(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(each)}")
-    return "\n".join(["Would run", *lines, f"  in all about {_minutes(total / jobs)}, {jobs} at a time"])
+        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(each)}")
+    typer.echo(f"  in all about {_minutes(total / jobs)}, {jobs} at a time")
 
 
 def _minutes(seconds: float) -> str:

@@ -65,10 +65,16 @@ class Design:
     seeds: tuple[int, ...]
     kind: Literal["compare", "sweep"] = "compare"
     baseline: str | None = None
-    """The label to which differences are taken; the first cell if None."""
+    """The label to which differences are taken, or a method's name that only one label has; the first cell if None."""
     protocol: Protocol = "L"
     """By which settings are chosen, and which a target means that names none."""
     tuning: Tuning = Tuning()
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None and self.baseline not in self.cells:
+            meant = [label for label in self.cells if label.partition(":")[0] == self.baseline]
+            if len(meant) == 1:
+                object.__setattr__(self, "baseline", meant[0])
 
     def config(self, label: str, seed: int, out: Path | None = None, more: Changes | None = None) -> Config:
         """Return the checked configuration of a run, with more keys changed."""
