@@ -17,9 +17,10 @@ from coterie.experiment.compared import read_compared
 from coterie.experiment.pages import make_page
 from coterie.report.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
 from coterie.report.comparison import PROTOCOLS, Cell, make_table
-from coterie.report.comparison_page import Compared, comparison_page, verdict
 from coterie.report.page import render
-from coterie.report.sweep_page import sweep_page
+from coterie.report.pages.compared import Compared
+from coterie.report.pages.comparison import comparison_page, verdict
+from coterie.report.pages.sweep import sweep_page
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,

@@ -14,8 +14,8 @@ from coterie.errors import CoterieError
 from coterie.experiment.pages import make_page
 from coterie.report.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
 from coterie.report.page import render
+from coterie.report.pages.reproduction import read_reproduction, reproduction_page
 from coterie.report.reproduction import Line, Reproduction
-from coterie.report.reproduction_page import read_reproduction, reproduction_page
 from coterie.report.statistics import Spread
 
 CHART = Bars(

@@ -129,7 +129,7 @@ def test_newcomers_and_events(runs: dict[str, Path]) -> None:
     assert [row[0] for row in table.rows] == result["newcomers"]["clients"]
     events = found["Events"]
     assert isinstance(events, Table)
-    assert {row[1]: row[2] for row in events.rows} == {event["kind"]: event["count"] for event in result["events"]}
+    assert [(row[1], row[2]) for row in events.rows] == [("not reached (dropped)", result["events"][0]["count"])]
     curve = found["Accuracy L over rounds"]
     assert isinstance(curve, Lines)
     assert [(mark.at, mark.text) for mark in curve.marks] == [(2, "newcomers")]

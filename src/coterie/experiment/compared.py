@@ -12,7 +12,7 @@ from coterie.errors import CoterieError
 from coterie.experiment.comparison import DATA, FILE, Comparison
 from coterie.experiment.config import toml_value
 from coterie.experiment.design import Design
-from coterie.report.comparison_page import Attempt, Compared
+from coterie.report.pages.compared import Attempt, Compared
 from coterie.report.runs import Run, is_run, read_run
 
 SAME = ("data", "partition", "newcomers")

@@ -9,11 +9,11 @@ from pathlib import Path
 from coterie.errors import CoterieError
 from coterie.experiment.compared import is_comparison, read_compared
 from coterie.report.charts import Page
-from coterie.report.comparison_page import comparison_page
-from coterie.report.reproduction_page import is_reproduction, read_reproductions, reproduction_page
-from coterie.report.run_page import run_page
+from coterie.report.pages.comparison import comparison_page
+from coterie.report.pages.reproduction import is_reproduction, read_reproductions, reproduction_page
+from coterie.report.pages.run import run_page
+from coterie.report.pages.sweep import sweep_page
 from coterie.report.runs import is_run, read_runs
-from coterie.report.sweep_page import sweep_page
 
 
 @dataclass(frozen=True)

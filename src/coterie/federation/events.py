@@ -1,15 +1,19 @@
-"""What went wrong without stopping the run: counted, and one example kept of each kind."""
+"""What went wrong without stopping the run: counted by kind and client, with what was said of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from coterie.messages import Failure
 
+DETAILS = 8
+"""Of each kind so many different descriptions are kept: those that came first."""
+
 
 class Events:
-    """Failures by kind."""
+    """Failures by kind: how many, when, whose, and what was said of them."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, dict[str, Any]] = {}
@@ -26,10 +30,16 @@ class Events:
                 "example": ("" if failure.client < 0 else f"client {failure.client}, ")
                 + f"round {failure.round}"
                 + (f": {failure.detail}" if failure.detail else ""),
+                "clients": {},
+                "details": {},
             },
         )
         entry["count"] += 1
         entry["last_round"] = failure.round
+        if failure.client >= 0:
+            _add(entry["clients"], str(failure.client))
+        if failure.detail and (failure.detail in entry["details"] or len(entry["details"]) < DETAILS):
+            _add(entry["details"], failure.detail)
 
     @property
     def count(self) -> int:
@@ -38,8 +48,13 @@ class Events:
 
     def save(self) -> list[dict[str, Any]]:
         """Return the entries as plain data."""
-        return list(self.kinds.values())
+        return deepcopy(list(self.kinds.values()))
 
     def load(self, saved: Iterable[Mapping[str, Any]]) -> None:
         """Take over the entries that `save` returned."""
-        self.kinds = {entry["kind"]: dict(entry) for entry in saved}
+        lacking: dict[str, Any] = {"clients": {}, "details": {}}  # in checkpoints of older versions
+        self.kinds = {entry["kind"]: deepcopy({**lacking, **entry}) for entry in saved}
+
+
+def _add(counts: dict[str, int], key: str) -> None:
+    counts[key] = counts.get(key, 0) + 1

@@ -5,24 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from coterie.report.grids import aligned, latex, markdown
+from coterie.report.protocols import PROTOCOLS as ALL
+from coterie.report.protocols import brief
 from coterie.report.statistics import Difference, Leader, Spread, leader, paired, spread
 
 Format = Literal["text", "markdown", "csv", "latex"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES: dict[Format, str] = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
-PROTOCOLS = {"L": "L", "C": "C", "G": "G", "plus": "+"}
-"""Those of result.json, and how they are headed."""
+PROTOCOLS = {key: name for key, (name, _) in ALL.items() if key in ("L", "C", "G", "plus")}
+"""Those of result.json that are compared, and how they are headed."""
 LEGEND = (
-    "Accuracy in %, mean ± standard deviation over seeds (n - 1). L: each client's own model after its last training; "
-    "C: the model it would receive now; G: the server's model on the whole test set; +: the final model fine-tuned "
-    "once by every client; –: not defined. ARI: agreement of groups with the true ones. MB: megabytes to and from "
-    "clients in training. Seconds: of a run beside others."
+    "Accuracy in %, mean ± standard deviation over seeds (n - 1). "
+    + "; ".join(brief({*PROTOCOLS.values()}))
+    + "; –: not defined. ARI: agreement of groups with the true ones. MB: megabytes to and from clients in training. "
+    "Seconds: of a run beside others."
 )
 TARGET = (
     "Rounds and megabytes to a target: at the first evaluation that reached it, mean over the seeds that did (how many "
@@ -113,27 +115,18 @@ class Table:
 
     def text(self) -> str:
         """Return it for a terminal."""
-        grids = [_aligned(grid) for grid in self._grids(lambda text: f"{text}*")]
+        grids = [aligned(grid) for grid in self._grids(lambda text: f"{text}*")]
         wrapped = [textwrap.fill(line, 100) for line in [*self.notes, *self._legend("*")]]
         return "\n\n".join([self.title, *grids, "\n".join(wrapped)]) + "\n"
 
     def markdown(self) -> str:
         """Return it as Markdown."""
-        grids = []
-        for head, *body in self._grids(lambda text: f"**{text}**"):
-            rule = ["---", *["---:"] * (len(head) - 1)]
-            lines = [[cell.replace("|", "\\|") for cell in line] for line in (head, rule, *body)]
-            grids.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        grids = map(markdown, self._grids(lambda text: f"**{text}**"))
         return "\n\n".join([self.title, *grids, *self.notes, *self._legend("bold")]) + "\n"
 
     def latex(self) -> str:
         """Return it as LaTeX, for the package booktabs."""
-        tables = []
-        for head, *body in self._grids(lambda text: f"\0{text}\1"):
-            lines = [" & ".join(map(_tex, line)) + r" \\" for line in (head, *body)]
-            columns = "l" + "r" * (len(head) - 1)
-            begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
-            tables.append("\n".join([begin, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", end]))
+        tables = map(latex, self._grids(lambda text: f"\0{text}\1"))
         remarks = [f"% {line}" for line in (self.title, *self.notes, *self._legend("bold"))]
         return "\n\n".join(["\n".join([*remarks, "% Needs \\usepackage{booktabs}."]), *tables]) + "\n"
 
@@ -160,9 +153,10 @@ class Table:
         for row in self.rows:
             line = [row.label]
             for protocol in PROTOCOLS:
-                text = _accuracy(row.accuracy[protocol], len(self.seeds))
+                text = accuracy_text(row.accuracy[protocol], len(self.seeds))
                 line.append(mark(text) if self.best(protocol) == row.label else text)
-            line += [_plain(row.groups), _plain(row.ari, 2), _mean(row.megabytes, 2), _mean(row.seconds, 1)]
+            line += [plain_text(row.groups), plain_text(row.ari, 2)]
+            line += [mean_text(row.megabytes, 2), mean_text(row.seconds, 1)]
             grid.append(line)
         return grid
 
@@ -170,7 +164,7 @@ class Table:
         heads = [f"{what} to {one.target}" for one in self.rows[0].reached for what in ("rounds", "MB")]
         grid = [[self.what, *heads]]
         for row in self.rows:
-            texts = [(_reached(one, one.rounds, 1), _reached(one, one.megabytes, 2)) for one in row.reached]
+            texts = [(reached_text(one, one.rounds, 1), reached_text(one, one.megabytes, 2)) for one in row.reached]
             grid.append([row.label, *(text for pair in texts for text in pair)])
         return grid
 
@@ -178,7 +172,7 @@ class Table:
         grid = [[f"minus {self.baseline}", *PROTOCOLS.values()]]
         for row in self.rows:
             if row.differences is not None:
-                texts = [_difference(row.differences[protocol], len(self.seeds)) for protocol in PROTOCOLS]
+                texts = [difference_text(row.differences[protocol], len(self.seeds)) for protocol in PROTOCOLS]
                 grid.append([row.label, *texts])
         return grid
 
@@ -317,14 +311,15 @@ def _listed(items: Sequence[Any]) -> str:
     return ", ".join(map(str, items))
 
 
-def _accuracy(found: Spread | None, seeds: int) -> str:
+def accuracy_text(found: Spread | None, seeds: int) -> str:
+    """Write an accuracy in %, with its spread, and how many seeds it is of where not all."""
     if found is None:
         return "–"
     text = f"{100 * found.mean:.2f}" + ("" if found.std is None else f" ± {100 * found.std:.2f}")
     return text if found.n == seeds else f"{text} ({found.n} of {seeds})"
 
 
-def _plain(found: Spread | None, digits: int = 1) -> str:
+def plain_text(found: Spread | None, digits: int = 1) -> str:
     """Write a number of which all seeds may be alike."""
     if found is None:
         return "–"
@@ -333,11 +328,13 @@ def _plain(found: Spread | None, digits: int = 1) -> str:
     return f"{found.mean:.{digits}f} ± {found.std:.{digits}f}"
 
 
-def _mean(found: Spread | None, digits: int) -> str:
+def mean_text(found: Spread | None, digits: int) -> str:
+    """Write a mean."""
     return "–" if found is None else f"{found.mean:.{digits}f}"
 
 
-def _reached(reached: Reached, value: float | None, digits: int) -> str:
+def reached_text(reached: Reached, value: float | None, digits: int) -> str:
+    """Write when a target was reached, and by how many seeds where not by all."""
     if not reached.seeds:
         return "–"
     if value is None:
@@ -345,7 +342,8 @@ def _reached(reached: Reached, value: float | None, digits: int) -> str:
     return f"{value:.{digits}f}" + ("" if reached.n == reached.seeds else f" ({reached.n} of {reached.seeds})")
 
 
-def _difference(found: Difference | None, seeds: int) -> str:
+def difference_text(found: Difference | None, seeds: int) -> str:
+    """Write a difference in percentage points, with its interval."""
     if found is None:
         return "–"
     text = f"{100 * found.mean:+.2f}"
@@ -358,31 +356,6 @@ def _without_empty(grid: list[list[str]]) -> list[list[str]]:
     """Leave out columns that have nothing but dashes."""
     kept = [c for c in range(len(grid[0])) if c == 0 or any(line[c] != "–" for line in grid[1:])]
     return [[line[c] for c in kept] for line in grid]
-
-
-def _aligned(grid: Sequence[Sequence[str]]) -> str:
-    """Return columns side by side, the first to the left; a line under the head."""
-    widths = [max(len(line[c].rstrip("*")) for line in grid) for c in range(len(grid[0]))]
-    lines = []
-    for line in grid:
-        cells = [line[0].ljust(widths[0])]
-        # a mark stands in the gap between columns
-        cells += [
-            text.rjust(width + text.count("*")).ljust(width + 1)
-            for text, width in zip(line[1:], widths[1:], strict=True)
-        ]
-        lines.append((" " + "  ".join(cells)).rstrip())
-    return "\n".join([lines[0], " " + "─" * (max(map(len, lines)) - 1), *lines[1:]])
-
-
-_TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
-_TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--"}
-_TEX |= {"\0": r"\textbf{", "\1": "}"}
-
-
-def _tex(text: str) -> str:
-    """Write a text for LaTeX; what stands between the marks is bold."""
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", "".join(_TEX.get(letter, letter) for letter in text))
 
 
 def _flat(row: Row, best: Mapping[str, bool]) -> dict[str, Any]:

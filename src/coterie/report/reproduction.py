@@ -11,18 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coterie.report.charts import Block, Chart, Page, Section, plain
-from coterie.report.comparison import _aligned, _tex
+from coterie.report.grids import aligned, latex, markdown
+from coterie.report.protocols import brief
 from coterie.report.statistics import Spread
 
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 SUFFIXES: dict[Format, str] = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
-PROTOCOLS = {
-    "L": "each client's own model after its last training",
-    "C": "the model that it would receive now",
-    "G": "the server's model on the whole test set",
-    "+": "the final model fine-tuned once by every client",
-    "W max": "right answers over all clients' samples, best round",
-}
 GRADES = {
     "A": "A: a target",
     "B": "B: for the trend only, as a setting is not published",
@@ -120,7 +114,7 @@ class Reproduction:
 
     def text(self) -> str:
         """Return it for a terminal."""
-        grids = [f"{head}\n\n{_aligned(grid)}" if head else _aligned(grid) for head, grid in self._grids()]
+        grids = [f"{head}\n\n{aligned(grid)}" if head else aligned(grid) for head, grid in self._grids()]
         facts = "\n".join(textwrap.fill(line, 110) for line in self._facts())
         ends = "\n".join(textwrap.fill(line, 110) for line in self._ends())
         return "\n\n".join(part for part in (facts, *grids, ends) if part) + "\n"
@@ -129,23 +123,15 @@ class Reproduction:
         """Return it as Markdown."""
         title, *facts = self._facts()
         parts = [f"### {title}", *facts]
-        for head, (first, *body) in self._grids():
-            rule = ["---", *["---:"] * (len(first) - 1)]
-            lines = [[cell.replace("|", "\\|") for cell in line] for line in (first, rule, *body)]
+        for head, grid in self._grids():
             parts += [f"**{head}**"] if head else []
-            parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+            parts.append(markdown(grid))
         return "\n\n".join([*parts, *self._ends()]) + "\n"
 
     def latex(self) -> str:
         """Return it as LaTeX, for the package booktabs."""
         remarks = "\n".join(f"% {line}" for line in (*self._facts(), *self._ends(), "Needs \\usepackage{booktabs}."))
-        tables = []
-        for head, grid in self._grids():
-            first, *body = [" & ".join(map(_tex, line)) + r" \\" for line in grid]
-            columns = "l" + "r" * (len(grid[0]) - 1)
-            begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
-            lines = [begin, r"\toprule", first, r"\midrule", *body, r"\bottomrule", end]
-            tables.append("\n".join([f"% {head}", *lines] if head else lines))
+        tables = [f"% {head}\n{latex(grid)}" if head else latex(grid) for head, grid in self._grids()]
         return "\n\n".join([remarks, *tables]) + "\n"
 
     def csv(self) -> str:
@@ -182,20 +168,23 @@ class Reproduction:
 
     def _ends(self) -> list[str]:
         """What stands below the table."""
-        notes = self._notes()
+        notes = self.notes()
         grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade for line in self.lines)]
-        used = {line.quantity.removeprefix("newcomers ") for line in self.lines}
-        used |= {key for line in self.lines for key in line.beside}
-        protocols = [f"{name}: {what}" for name, what in PROTOCOLS.items() if name in used]
+        protocols = brief(self.measured())
         lines = [f"[{number}] {note}." for note, number in notes.items()]
         lines += [*self.remarks]
-        lines += [_sentence(self.note)] * bool(self.note)
+        lines += [sentence(self.note)] * bool(self.note)
         lines += [f"{'; '.join(protocols)}."] * bool(protocols)
         lines += [f"{'; '.join(grades)}."] * (bool(grades) and any(line.published for line in self.lines))
         lines += [f"Skipped: {text}." for text in self.skipped]
         return lines + [f"Failed: {text}" for text in self.failed]
 
-    def _notes(self) -> dict[str, int]:
+    def measured(self) -> set[str]:
+        """Return what stands in its columns: protocols, and other quantities."""
+        own = {line.quantity.removeprefix("newcomers ") for line in self.lines}
+        return own | {key for line in self.lines for key in line.beside}
+
+    def notes(self) -> dict[str, int]:
         """Number the notes of all lines."""
         texts = dict.fromkeys(note for line in self.lines for note in line.notes)
         return {text: number for number, text in enumerate(texts, 1)}
@@ -210,13 +199,14 @@ class Reproduction:
 
     def _grid(self, lines: Sequence[Line]) -> list[list[str]]:
         """Return a table of one column: a line per row."""
-        notes = self._notes()
+        notes = self.notes()
         beside = [key for key in dict.fromkeys(k for line in lines for k in line.beside) if _any(lines, key)]
         grid = [[self.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", "notes"]]
         for line in lines:
             grid.append(
-                [line.row, line.quantity, line.published or "–", _ours(line), _signed(line.difference, line.digits)]
-                + [_number(line.beside.get(key), 1 if key == "groups" else line.digits) for key in beside]
+                [line.row, line.quantity, line.published or "–", ours_text(line)]
+                + [signed_text(line.difference, line.digits)]
+                + [number_text(line.beside.get(key), 1 if key == "groups" else line.digits) for key in beside]
                 + [line.grade if line.published else "–", ", ".join(str(notes[note]) for note in line.notes)]
             )
         return _filled(grid)
@@ -229,7 +219,7 @@ class Reproduction:
         grid = [[f"{self.rows_are}: ours (paper)", *columns]]
         for row in rows:
             found = [known.get((row, column)) for column in columns]
-            grid.append([row, *("" if line is None else _both(line, self._notes()) for line in found)])
+            grid.append([row, *("" if line is None else both_text(line, self.notes()) for line in found)])
         return grid
 
 
@@ -243,29 +233,34 @@ def _filled(grid: list[list[str]]) -> list[list[str]]:
     return [[line[c] for c in kept] for line in grid]
 
 
-def _both(line: Line, notes: Mapping[str, int]) -> str:
+def both_text(line: Line, notes: Mapping[str, int]) -> str:
+    """Write our number, the published one in brackets, and the numbers of its notes."""
     marks = "".join(f" [{notes[note]}]" for note in line.notes)
-    return _ours(line) + (f" ({line.published})" if line.published else "") + marks
+    return ours_text(line) + (f" ({line.published})" if line.published else "") + marks
 
 
-def _ours(line: Line) -> str:
+def ours_text(line: Line) -> str:
+    """Write our number, or why there is none."""
     if line.why:
         return line.why if len(line.why) < 16 else "failed"
     if line.ours is None:
         return "--" if line.reached == 0 else "–"
     some = "" if line.reached is None else f" ({line.reached} of {line.tried} seeds)" * (line.reached < line.tried)
-    return _number(line.ours, line.digits) + some
+    return number_text(line.ours, line.digits) + some
 
 
-def _number(found: Spread | None, digits: int) -> str:
+def number_text(found: Spread | None, digits: int) -> str:
+    """Write a mean with its spread."""
     if found is None:
         return "–"
     return f"{found.mean:.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
 
 
-def _signed(value: float | None, digits: int) -> str:
+def signed_text(value: float | None, digits: int) -> str:
+    """Write a difference."""
     return "–" if value is None else f"{value:+.{digits}f}"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return a text with a capital at its beginning and a full stop at its end."""
     return text[:1].upper() + text[1:] + "."

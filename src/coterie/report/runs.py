@@ -36,6 +36,8 @@ class Run:
     views: dict[str, npt.NDArray[Any]]
     problems: tuple[str, ...] = field(default=())
     """What is missing or damaged, and what that means, a sentence each."""
+    sites: dict[int, str] = field(default_factory=dict)
+    """The names of clients that are real machines."""
 
     def setting(self, section: str, key: str, default: Any = None) -> Any:
         """Return a key of the configuration."""
@@ -71,6 +73,41 @@ class Run:
     def curve(self, key: str, factor: float = 1) -> Values:
         """Return a column of the metrics."""
         return values((row.get(key) for row in self.history), factor)
+
+    def has(self, key: str) -> bool:
+        """Return whether a column of the metrics has any number."""
+        return any(number is not None for number in self.curve(key))
+
+    @property
+    def megabytes(self) -> Values:
+        """What was sent both ways in training until each row of the metrics."""
+        pairs = zip(self.curve("up_bytes"), self.curve("down_bytes"), strict=True)
+        return tuple(None if up is None or down is None else (up + down) / 1e6 for up, down in pairs)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What went wrong without stopping it, an entry per kind."""
+        return [] if self.result is None else list(self.result["events"])
+
+    @property
+    def event_count(self) -> int | None:
+        """How often something went wrong; None before it is finished."""
+        return None if self.result is None else sum(event["count"] for event in self.events)
+
+    @property
+    def ari(self) -> Value:
+        """The agreement of its groups with the true ones."""
+        return value((self.result or {}).get("ari"))
+
+    @property
+    def group_count(self) -> int | None:
+        """How many groups it found; None where it forms none."""
+        return len({group for group in self.groups if group is not None}) if self.groups else None
+
+    @property
+    def newcomers(self) -> dict[str, Any] | None:
+        """Who came late, and how they fare."""
+        return (self.result or {}).get("newcomers")
 
     @property
     def groups(self) -> list[int | None] | None:
@@ -111,7 +148,16 @@ def read_run(path: Path, name: str | None = None) -> Run:
     history, problems = _history(path / "metrics.jsonl")
     views, more = _views(path / "views.safetensors")
     problems += more + _unmeasured(history) + _unfinished(path, config, history, result)
-    return Run(path, name or path.name, config, text, history, result, views, tuple(problems))
+    return Run(path, name or path.name, config, text, history, result, views, tuple(problems), _sites(path))
+
+
+def _sites(path: Path) -> dict[int, str]:
+    """Return the names of clients that are real machines; of a roll that can't be read, none."""
+    try:
+        roll = json.loads((path / "sites.json").read_text(encoding="utf-8"))
+        return {int(entry["client"]): str(name) for name, entry in roll["sites"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -11,7 +11,17 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.report.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
-from coterie.report.reproduction import GRADES, PROTOCOLS, Line, Reproduction, _both, _number, _ours, _signed
+from coterie.report.protocols import brief
+from coterie.report.reproduction import (
+    GRADES,
+    Line,
+    Reproduction,
+    both_text,
+    number_text,
+    ours_text,
+    sentence,
+    signed_text,
+)
 from coterie.report.statistics import Spread
 
 FILE = "reproduction.json"
@@ -148,15 +158,13 @@ def _sections(made: Reproduction, prefix: str) -> list[Section]:
 
 def _reading(made: Reproduction) -> tuple[str, ...]:
     """Say what columns mean, and what is to be noted."""
-    used = {line.quantity.removeprefix("newcomers ") for line in made.lines}
-    used |= {key for line in made.lines for key in line.beside}
-    protocols = [f"{name}: {what}" for name, what in PROTOCOLS.items() if name in used]
+    protocols = brief(made.measured())
     grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade and line.published for line in made.lines)]
     texts = [
         f"Difference: ours minus the paper's{f', in {made.unit}' if made.unit else ''}." if made.lines else "",
         f"{'; '.join(protocols)}." if protocols else "",
         f"{'; '.join(grades)}." if grades else "",
-        made.note and f"{made.note[:1].upper()}{made.note[1:]}.",
+        made.note and sentence(made.note),
         *made.remarks,
     ]
     if not made.lines:
@@ -166,8 +174,7 @@ def _reading(made: Reproduction) -> tuple[str, ...]:
 
 def _tables(made: Reproduction) -> tuple[Block, ...]:
     """Return a table per column, with a line for each published number; of a wide one also that as printed."""
-    notes = dict.fromkeys(note for line in made.lines for note in line.notes)
-    numbered = {note: number for number, note in enumerate(notes, 1)}
+    numbered = made.notes()
     blocks: list[Block] = []
     columns = list(dict.fromkeys(line.column for line in made.lines))
     if made.wide and made.lines:
@@ -197,8 +204,8 @@ def _listed(
                 *((line.row, line.column) if named else (line.row,)),
                 line.quantity,
                 Told(line.published or "–", line.paper),
-                Told(_ours(line), None if line.ours is None else line.ours.mean),
-                Told(_signed(line.difference, line.digits), line.difference),
+                Told(ours_text(line), None if line.ours is None else line.ours.mean),
+                Told(signed_text(line.difference, line.digits), line.difference),
                 line.grade if line.published else "–",
                 *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
                 *(_other(line.beside.get(key), 1 if key == "groups" else line.digits) for key in keys),
@@ -209,7 +216,7 @@ def _listed(
 
 
 def _other(found: Spread | None, digits: int) -> Told:
-    return Told(_number(found, digits), None if found is None else found.mean)
+    return Told(number_text(found, digits), None if found is None else found.mean)
 
 
 def _as_printed(made: Reproduction, columns: Sequence[str], numbered: dict[str, int]) -> Table:
@@ -217,7 +224,7 @@ def _as_printed(made: Reproduction, columns: Sequence[str], numbered: dict[str, 
     rows: list[tuple[Any, ...]] = []
     for row in dict.fromkeys(line.row for line in made.lines):
         found = [known.get((row, column)) for column in columns]
-        rows.append((row, *("" if line is None else _both(line, numbered) for line in found)))
+        rows.append((row, *("" if line is None else both_text(line, numbered) for line in found)))
     return Table(
         title="As printed: ours, and the paper's in brackets", columns=(made.rows_are, *columns), rows=tuple(rows)
     )

@@ -7,8 +7,10 @@ from typing import Any
 
 from coterie.report.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
 from coterie.report.comparison import PROTOCOLS, Row
-from coterie.report.comparison_page import Compared, bars, comparison_page
-from coterie.report.run_page import PROTOCOLS as MEANINGS
+from coterie.report.pages.compared import Compared
+from coterie.report.pages.comparison import comparison_page
+from coterie.report.pages.seeds import bars
+from coterie.report.protocols import PROTOCOLS as MEANINGS
 from coterie.report.statistics import Spread
 
 SPAN = 30
@@ -21,7 +23,7 @@ def sweep_page(compared: Compared) -> Page:
 
 
 def _section(compared: Compared) -> Section:
-    keys = list(dict.fromkeys(key for one in compared.settings.values() for key in one))
+    keys = compared.varied
     heading = "Accuracy over the values"
     if all(found is None for row in compared.table.rows for found in row.accuracy.values()):
         return Section(heading=heading, text=("No run is finished: there is nothing to draw.",))

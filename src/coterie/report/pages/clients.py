@@ -1,0 +1,201 @@
+"""Accuracy of single clients on pages: how it is distributed, and who gains and who loses against training alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from coterie.report.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
+from coterie.report.pages.compared import Compared
+from coterie.report.pages.curves import switch
+from coterie.report.protocols import CURVES, EACH_CLIENT, WORST
+from coterie.report.runs import Run
+from coterie.report.statistics import Spread, spread
+
+HEADING = "Accuracy per client"
+UNKNOWN = "Accuracies of single clients are known when a run is finished."
+
+
+def worst_tenth(run: Run) -> tuple[int, float | None]:
+    """Return how many clients have the lowest L, and their mean in %."""
+    worst, mean = worst_of(run.per_client("L"), WORST)
+    return len(worst), mean
+
+
+def worst_over_seeds(runs: Sequence[Run]) -> Spread | None:
+    """Return the mean L of the worst tenth of the clients in %, over seeds."""
+    return spread([mean for run in runs if (mean := worst_tenth(run)[1]) is not None])
+
+
+def gain(run: Run, solo: Run, protocol: str) -> Values:
+    """Return what each client gains against SOLO, in percentage points."""
+    pairs = zip(run.per_client(protocol), solo.per_client("L"), strict=False)
+    return tuple(None if a is None or b is None else a - b for a, b in pairs)
+
+
+def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple[str, Chart]]:
+    """Draw all clients of a protocol, a row per sample."""
+    variants: list[tuple[str, Chart]] = []
+    for protocol in EACH_CLIENT:
+        shown = tuple(one for one in samples(protocol) if any(number is not None for number in one.values))
+        if shown:
+            what = CURVES[protocol][1].removesuffix("; mean over clients")
+            chart = Distribution(
+                title=f"Accuracy {protocol} of each client",
+                x_label=f"accuracy {protocol} (%)",
+                samples=shown,
+                worst=WORST,
+                note=f"{protocol}: {what}. {remark}",
+            )
+            variants.append((protocol, chart))
+    return variants
+
+
+# --------------------------------------------------------------------------------------------------------------- runs
+
+
+def solo_of(run: Run, runs: Sequence[Run]) -> Run | None:
+    """Return the run of SOLO with which a run can be compared client by client, if it is there."""
+    for other in runs:
+        if other.algorithm == "solo" and run.algorithm != "solo" and other.result and not differences([run, other]):
+            return other
+    return None
+
+
+def differences(runs: Sequence[Run]) -> list[str]:
+    """Return in what the federations of runs differ: data, division, newcomers, seed."""
+    found = [
+        name
+        for name, section in (("data", "data"), ("division", "partition"), ("newcomers", "newcomers"))
+        if any(run.config.get(section) != runs[0].config.get(section) for run in runs)
+    ]
+    return found + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
+
+
+def clients_of_runs(runs: Sequence[Run]) -> Section:
+    """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
+
+    def samples(protocol: str) -> list[Sample]:
+        each = [(run.name, run.per_client(protocol)) for run in runs]
+        return [
+            Sample(name=name, values=numbers, names=tuple(f"client {client}" for client in range(len(numbers))))
+            for name, numbers in each
+        ]
+
+    variants = _each(samples, "A point is a client.")
+    blocks: list[Block] = switch("Protocol", variants)
+    texts = [] if variants else [UNKNOWN]
+    others = [run for run in runs if run.algorithm != "solo" and run.result]
+    twins = [(run, solo) for run in others if (solo := solo_of(run, runs))]
+    for run, solo in twins:
+        gains = [(p, *_gain(run, solo, p)) for p in EACH_CLIENT if any(n is not None for n in run.per_client(p))]
+        texts += [text for _, text, _ in gains]
+        blocks += switch("Protocol", [(p, chart) for p, _, chart in gains])
+    if others and not twins:
+        texts.append(
+            "Who gains and who loses against training alone is shown if a run of `solo` with the same data, division, "
+            "newcomers and seed is given beside this one: `coterie report RUN SOLO-RUN`."
+        )
+    return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
+
+
+def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
+    """Say and show who gains and who loses against SOLO, in percentage points."""
+    found = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
+    found.sort(key=lambda pair: (-pair[0], pair[1]))
+    up, down = [g for g, _ in found if g > 0], [g for g, _ in found if g < 0]
+    mean = sum(g for g, _ in found) / len(found) if found else 0.0
+    text = (
+        f"{run.name} against {solo.name}: under {protocol} {len(up)} of {len(found)} clients gain, {len(down)} lose "
+        f"and {len(found) - len(up) - len(down)} stay the same; {mean:+.1f} percentage points on average."
+    )
+    chart = Bars(
+        title=f"{run.name} against {solo.name}, client by client ({protocol})",
+        x_label="client",
+        y_label=f"{protocol} minus L of SOLO (points)",
+        categories=tuple(str(client) for _, client in found),
+        series=(
+            Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in found), slot=0),
+            Series(name="loses", y=tuple(g if g < 0 else None for g, _ in found), slot=1),
+        ),
+        stacked=True,
+        note="In order of the difference. SOLO has protocol L only: each client trains alone.",
+    )
+    return text, chart
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
+
+
+def clients_of_comparison(compared: Compared) -> Section:
+    """Show each client of each run, the seeds of a method together."""
+
+    def samples(protocol: str) -> list[Sample]:
+        return [
+            _pooled(label, {seed: run.per_client(protocol) for seed, run in by_seed.items()})
+            for label, by_seed in compared.runs.items()
+        ]
+
+    variants = _each(samples, "A point is a client in a run; the clients of all seeds are together.")
+    text = () if variants else (UNKNOWN,)
+    return Section(heading=HEADING, text=text, blocks=tuple(switch("Protocol", variants)))
+
+
+def _pooled(label: str, by_seed: Mapping[int, Values]) -> Sample:
+    return Sample(
+        name=label,
+        values=tuple(number for numbers in by_seed.values() for number in numbers),
+        names=tuple(f"client {c}, seed {seed}" for seed, numbers in by_seed.items() for c in range(len(numbers))),
+    )
+
+
+def gains_in_comparison(compared: Compared) -> Section | None:
+    """Show who gains and who loses against training alone."""
+    heading = "Who gains and who loses against SOLO"
+    if not compared.alone:
+        if compared.sweep:
+            return None
+        told_why = "This is shown if `solo` with the same data and parts is among the methods."
+        return Section(heading=heading, text=(told_why,))
+    variants: list[tuple[str, Chart]] = []
+    rows: list[tuple[str | float, ...]] = []
+    for protocol in EACH_CLIENT:
+        samples = []
+        for label, alone in compared.alone.items():
+            pairs = [(seed, run, compared.runs[alone].get(seed)) for seed, run in compared.runs[label].items()]
+            by_seed = {seed: gain(run, solo, protocol) for seed, run, solo in pairs if solo is not None}
+            known = [number for numbers in by_seed.values() for number in numbers if number is not None]
+            if known:
+                samples.append(_pooled(label, by_seed))
+                rows.append((label, protocol, *_counted(known)))
+        if samples:
+            chart = Distribution(
+                title=f"{protocol} minus L of SOLO, client by client",
+                x_label="percentage points",
+                samples=tuple(samples),
+                worst=0,
+                note="A point is a client in a run, compared with the same client of the same seed. Right of 0: gains.",
+            )
+            variants.append((protocol, chart))
+    if not variants:
+        return Section(heading=heading, text=("No seed has finished runs of SOLO and of another method.",))
+    grid = Table(
+        title="Clients that gain and lose",
+        columns=(
+            *(compared.what, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
+            *("mean (points)", "least", "most"),
+        ),
+        rows=tuple(rows),
+        digits=1,
+        note="Clients of all seeds together; they are no independent draws, and no interval is given.",
+    )
+    names = list(dict.fromkeys(compared.alone.values()))
+    text = f"SOLO is '{', '.join(names)}': each client trains alone, hence L is its only protocol."
+    return Section(heading=heading, text=(text,), blocks=(*switch("Protocol", variants), grid))
+
+
+def _counted(gains: Sequence[float]) -> tuple[float, ...]:
+    """Return how many there are, shares that gain, lose and stay, mean, least and most."""
+    up, down = sum(number > 0 for number in gains), sum(number < 0 for number in gains)
+    shares = [100 * many / len(gains) for many in (up, down, len(gains) - up - down)]
+    return (len(gains), *shares, statistics.fmean(gains), min(gains), max(gains))

@@ -1,0 +1,170 @@
+"""What went wrong without stopping a run, in plain words: what, how often, whose, and who is asked no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coterie.report.charts import Bars, Block, Section, Series, Switch, Table, values
+from coterie.report.runs import Run
+
+MEANINGS = {
+    "invalid": (
+        "nonsense",
+        "The reply held no usable numbers (NaN, a wrong shape, a wrong round): it was not used.",
+    ),
+    "left out": ("left out", "Too many replies of the client were nonsense: it is asked no more."),
+    "dropped": ("not reached", "The client did not get the request, or its machine was gone: it took no part."),
+    "late": ("late", "The reply did not come in time: it was not used."),
+    "failed": ("failed", "The client's program stopped with an error: there is no reply."),
+    "refused": ("refused", "The client would not do what it was asked."),
+    "diverged": ("diverged", "The client's training came to infinite or undefined numbers: it sent nothing."),
+    "too few": ("too few replies", "Fewer clients answered than `min_replies` asks for: the training changed nothing."),
+    "surplus": ("not needed", "More clients were asked than needed, and enough others answered first."),
+    "turned away": ("turned away", "A machine asked to take part under a name, or with a secret, that is not its own."),
+    "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
+    "untested": ("no test samples", "The client has no test samples: no mean includes it."),
+}
+"""Kinds of events: a name, and what it means. Another kind is shown by its own name."""
+IMPERSONAL = ("too few", "turned away")
+"""Kinds that are nobody's."""
+NONSENSE, EXCLUDED = "invalid", "left out"
+SHOWN = 8
+"""So many clients a cell of the table names."""
+DRAWN = 40
+"""So many clients are drawn: those with the most events."""
+
+
+def meaning(kind: str) -> tuple[str, str]:
+    """Return the name of a kind, and what it means."""
+    return MEANINGS.get(kind, (kind, ""))
+
+
+def events_in_words(run: Run) -> str:
+    """Say in a sentence or two what went wrong; empty if nothing did, or nothing is known."""
+    if not run.events:
+        return ""
+    told = ", ".join(f"{meaning(event['kind'])[0]} {event['count']}" for event in run.events)
+    found = {event["kind"]: event for event in run.events}
+    text = f"What went wrong, and how often: {told}; each round went on with the other replies."
+    if NONSENSE in found and (who := _counts(found[NONSENSE])):
+        out = _counts(found.get(EXCLUDED, {}))
+        many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} asked no more"
+        text += f" {_clients(len(who))} sent nonsense{many if out else ''}."
+    return text
+
+
+def events_section(runs: Sequence[Run]) -> Section:
+    """Show the events of runs."""
+    if not any(run.events for run in runs):
+        unfinished = [run.name for run in runs if run.result is None]
+        told = f"Events are known when a run is finished: {', '.join(unfinished)}." if unfinished else ""
+        return Section(heading="Events", text=(told or "Nothing went wrong: every reply came and was valid.",))
+    rows = tuple(
+        (
+            run.name,
+            _titled(event["kind"]),
+            event["count"],
+            event.get("first_round"),
+            event.get("last_round"),
+            _who(run, event),
+            _what(event),
+            meaning(event["kind"])[1].replace("`", ""),
+        )
+        for run in runs
+        for event in run.events
+    )
+    columns = ("run", "event", "how many", "first in round", "last in round", "clients (how often)", "what was seen")
+    table = Table(title="Events", columns=(*columns, "what it means"), rows=rows)
+    texts = ["What went wrong without stopping the run: each round went on with the other replies."]
+    texts += [f"{run.name}: {text}" for run in runs for text in _strikes(run)]
+    blocks: list[Block] = [table]
+    charts = [(run.name, chart) for run in runs if (chart := _by_client(run))]
+    if len(charts) == 1:
+        blocks.append(charts[0][1])
+    elif charts:
+        blocks.append(Switch(label="Run", variants=tuple(charts)))
+    return Section(heading="Events", text=tuple(texts), blocks=tuple(blocks))
+
+
+def _titled(kind: str) -> str:
+    """Return the name of a kind, and beside it the word that results use."""
+    name = meaning(kind)[0]
+    return name if name == kind else f"{name} ({kind})"
+
+
+def _counts(event: Mapping[str, Any]) -> dict[int, int]:
+    """Return how often an event was whose, the most often first; of older results nothing is known."""
+    if event.get("kind") in IMPERSONAL:
+        return {}
+    found = {int(client): int(count) for client, count in event.get("clients", {}).items()}
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _name(run: Run, client: int) -> str:
+    return f"{client} ({run.sites[client]})" if client in run.sites else str(client)
+
+
+def _who(run: Run, event: Mapping[str, Any]) -> str:
+    found = _counts(event)
+    shown = [f"{_name(run, c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
+    return ", ".join(shown) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "") or "–"
+
+
+def _what(event: Mapping[str, Any]) -> str:
+    details: dict[str, int] = event.get("details", {})
+    if not details:
+        return str(event.get("example", "")) or "–"
+    found = sorted(details.items(), key=lambda pair: -pair[1])
+    told = "; ".join(f"{detail}{f' (× {n})' if n > 1 else ''}" for detail, n in found[:3])
+    more = len(found) - 3
+    return told + (f"; and {more} other description{'s' * (more > 1)}" if more > 0 else "")
+
+
+def _clients(many: int) -> str:
+    return f"{many} client{'s' * (many > 1)}"
+
+
+def _strikes(run: Run) -> list[str]:
+    """Say who sent nonsense how often, how often is allowed, and who is out."""
+    found = {event["kind"]: event for event in run.events}
+    if NONSENSE not in found:
+        return []
+    strikes, out = _counts(found[NONSENSE]), _counts(found.get(EXCLUDED, {}))
+    who = f"{_clients(len(strikes))} sent nonsense" if strikes else f"{found[NONSENSE]['count']} replies were nonsense"
+    allowed = run.setting("engine", "max_strikes")
+    if allowed is None:
+        return [f"{who}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]
+    left = ", ".join(_name(run, client) for client in out)
+    after = f"after {allowed} such repl{'y' if allowed == 1 else 'ies'} a client is asked no more"
+    return [f"{who}; {after}" + (f": that befell {left}." if out else ", which befell nobody.")]
+
+
+def _by_client(run: Run) -> Bars | None:
+    """Draw how often what befell whom."""
+    counts = {event["kind"]: _counts(event) for event in run.events}
+    kinds = [kind for kind, of in counts.items() if of and kind != EXCLUDED]
+    totals: dict[int, int] = {}
+    for kind in kinds:
+        for client, count in counts[kind].items():
+            totals[client] = totals.get(client, 0) + count
+    if not totals:
+        return None
+    order = sorted(totals, key=lambda client: (-totals[client], client))
+    out = counts.get(EXCLUDED, {})
+    clients = sorted(order[:DRAWN])
+    note = f"The {DRAWN} clients with the most events, of {len(order)}." if len(order) > DRAWN else ""
+    if out:
+        note = f"{note} *: left out, after too much nonsense.".strip()
+    return Bars(
+        title=f"Events of each client ({run.name})",
+        x_label="client",
+        y_label="events",
+        categories=tuple(f"{_name(run, client)}{'*' if client in out else ''}" for client in clients),
+        series=tuple(
+            Series(name=meaning(kind)[0], y=values(counts[kind].get(client) for client in clients)) for kind in kinds
+        ),
+        stacked=True,
+        digits=0,
+        note=note or "Clients that nothing befell are not shown.",
+    )

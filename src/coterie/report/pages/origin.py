@@ -1,0 +1,73 @@
+"""Where numbers on a page come from: versions, configurations, and commands that make them again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from coterie.report.charts import Block, Code, Section, Table
+from coterie.report.pages.compared import Compared
+from coterie.report.runs import Run
+
+HEADING = "Configuration and versions"
+
+
+def origin_of_runs(runs: Sequence[Run]) -> Section:
+    """Show with what, and how, runs were made."""
+    blocks, _ = _versions([(run.name, run) for run in runs], "run")
+    for run in runs:
+        told = f" ({run.name})"
+        blocks += [_again("run", run.path / "config.toml", told), _file("config.toml", run.config_text, told)]
+    return Section(
+        heading=HEADING,
+        text=(
+            "The configuration is complete: saved as a file, it reruns the run on another machine that has the data. "
+            "The same seed gives the same numbers, but for times.",
+        ),
+        blocks=tuple(blocks),
+    )
+
+
+def origin_of_comparison(compared: Compared) -> Section:
+    """Show with what, and how, a comparison or a sweep was made."""
+    blocks, mixed = _versions(compared.all_runs(), "runs of")
+    command = "sweep" if compared.sweep else "compare"
+    blocks += [_again(command, compared.path / "comparison.toml"), _file("comparison.toml", compared.text)]
+    return Section(
+        heading=HEADING,
+        text=(
+            "`comparison.toml` is what was asked for; each run folder holds its complete `config.toml`. The same seeds "
+            "give the same numbers, but for times.",
+            *(["The runs were made by different versions of programs."] if mixed else []),
+        ),
+        blocks=tuple(blocks),
+    )
+
+
+def _versions(named: Sequence[tuple[str, Run]], what: str) -> tuple[list[Block], bool]:
+    """Return a table of versions, a row for all that have the same, and whether programs differ."""
+    results = [(name, run.result) for name, run in named if run.result]
+    programs = list(dict.fromkeys(program for _, result in results for program in result.get("versions", {})))
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, result in results:
+        versions = [str(result.get("versions", {}).get(program, "")) for program in programs]
+        found.setdefault((*versions, str(result["trainer"]), str(result["engine"])), []).append(name)
+    if not found:
+        return [], False
+    all_alike = len(found) == 1 and len(results) > 1
+    table = Table(
+        title="Versions",
+        columns=(what, *programs, "trainer", "engine"),
+        rows=tuple(("all" if all_alike else ", ".join(dict.fromkeys(who)), *made) for made, who in found.items()),
+    )
+    return [table], len({made[:-2] for made in found}) > 1
+
+
+def _again(command: str, file: Path, told: str = "") -> Code:
+    text = f"coterie {command} {shlex.quote(str(file))} --out runs/again"
+    return Code(title=f"The command that reruns it{told}", text=text)
+
+
+def _file(name: str, text: str, told: str = "") -> Code:
+    return Code(title=f"{name}{told}", text=text.rstrip("\n"))

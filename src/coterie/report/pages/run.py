@@ -1,0 +1,177 @@
+"""The page of a run, or of several runs beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coterie.report.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
+from coterie.report.pages.clients import clients_of_runs, worst_tenth
+from coterie.report.pages.curves import (
+    accuracy_against_megabytes,
+    accuracy_over_rounds,
+    followed,
+    switch,
+    target_marks,
+)
+from coterie.report.pages.events import events_section
+from coterie.report.pages.groups import groups_section, labels_section
+from coterie.report.pages.origin import origin_of_runs
+from coterie.report.pages.run_summary import run_facts, run_summary, run_title
+from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
+from coterie.report.protocols import CURVES, PROTOCOLS
+from coterie.report.runs import Run, percent
+
+
+def run_page(runs: Sequence[Run]) -> Page:
+    """Return the page of runs; every accuracy on it says its protocol."""
+    sections = [
+        _results(runs),
+        _rounds(runs),
+        clients_of_runs(runs),
+        *(groups_section(run, alone=len(runs) == 1) for run in runs),
+        labels_section(runs),
+        _traffic(runs),
+        newcomers_section(runs),
+        curriculum_section(runs),
+        pruning_section(runs),
+        events_section(runs),
+        origin_of_runs(runs),
+    ]
+    return Page(
+        title=run_title(runs),
+        summary=run_summary(runs),
+        facts=run_facts(runs[0]) if len(runs) == 1 else (),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _results(runs: Sequence[Run]) -> Section:
+    rows = []
+    for run in runs:
+        result = run.result or {}
+        traffic = result.get("traffic", {})
+        rows.append(
+            (
+                run.name,
+                *(run.accuracy(protocol) for protocol in PROTOCOLS),
+                worst_tenth(run)[1],
+                run.group_count,
+                run.ari,
+                *(values([traffic.get(way)], 1e-6)[0] for way in ("down_bytes", "up_bytes")),
+                run.event_count,
+                result.get("seconds"),
+            )
+        )
+    names = [f"{name} (%)" for name, _ in PROTOCOLS.values()]
+    main = Table(
+        title="Results",
+        columns=(
+            *("run", *names, "worst tenth, L (%)", "groups", "ARI"),
+            *("MB to clients", "MB from clients", "events", "seconds"),
+        ),
+        rows=tuple(rows),
+        note="Not measured: the protocol is not defined for the method, or the run is not finished. "
+        "MB: in training, evaluation not counted.",
+    )
+    meaning = Table(
+        title="What the protocols measure", columns=("protocol", "accuracy of"), rows=(*PROTOCOLS.values(),)
+    )
+    return Section(heading="Result", blocks=(main, *_targets(runs), meaning))
+
+
+def _targets(runs: Sequence[Run]) -> list[Block]:
+    targets = [(run, target) for run in runs for target in (run.result or {}).get("targets", [])]
+    if not targets:
+        return []
+    table = Table(
+        title="Targets",
+        columns=("run", "protocol", "accuracy (%)", "reached in round", "MB until then"),
+        rows=tuple(
+            (run.name, t["protocol"], percent(t["value"]), t["round"], values([t["bytes"]], 1e-6)[0])
+            for run, t in targets
+        ),
+        note="Not measured: it was not reached.",
+    )
+    return [table]
+
+
+def _lines(runs: Sequence[Run], key: str, factor: float = 1, megabytes: bool = False) -> tuple[Series, ...]:
+    """Return a line per run that has numbers, each in the colour of its run."""
+    return tuple(
+        Series(name=run.name, x=run.megabytes if megabytes else run.curve("round"), y=run.curve(key, factor), slot=slot)
+        for slot, run in enumerate(runs)
+        if run.has(key)
+    )
+
+
+def _rounds(runs: Sequence[Run]) -> Section:
+    def marks(key: str) -> tuple[Mark, ...]:
+        return (*_levels(runs, key), *_arrivals(runs))
+
+    variants = accuracy_over_rounds(lambda key: _lines(runs, key, 100), marks)
+    if any(run.accuracy("plus") is not None for run in runs):
+        variants.append(("+", _final(runs)))
+    others = followed(lambda key: _lines(runs, key), marks)
+    text = () if variants else ("No accuracy was measured in any round.",)
+    lacking = [f"{run.name} has no {', '.join(names)}" for run in runs if (names := _lacking(run, runs))]
+    told = (f"{'; '.join(lacking)}: not defined for the method, or not measured.",) if lacking and variants else ()
+    blocks = (*switch("Protocol", variants), *switch("Show", others))
+    return Section(heading="Accuracy over rounds", text=text + told, blocks=blocks)
+
+
+def _lacking(run: Run, runs: Sequence[Run]) -> list[str]:
+    """Return the protocols that others have, but not this one."""
+    return [name for key, (name, _) in CURVES.items() if not run.has(key) and any(other.has(key) for other in runs)]
+
+
+def _levels(runs: Sequence[Run], key: str) -> tuple[Mark, ...]:
+    """Mark the targets of a protocol."""
+    targets = [target for run in runs for target in (run.result or {}).get("targets", [])]
+    return target_marks({target["value"] for target in targets if target["protocol"] == key})
+
+
+def _arrivals(runs: Sequence[Run]) -> tuple[Mark, ...]:
+    """Mark when newcomers came."""
+    came = {late["round"] for run in runs if (late := run.newcomers) and late["round"] <= run.rounds}
+    return tuple(Mark(at=when, text="newcomers") for when in sorted(came))
+
+
+def _final(runs: Sequence[Run]) -> Chart:
+    shown = [run for run in runs if run.accuracy("plus") is not None]
+    return Bars(
+        title="Accuracy + at the end",
+        x_label="run",
+        y_label="accuracy + (%)",
+        categories=tuple(run.name for run in shown),
+        series=(Series(name="accuracy +", y=tuple(run.accuracy("plus") for run in shown)),),
+        note=f"+: {PROTOCOLS['plus'][1]}. It is measured once, after the last round.",
+    )
+
+
+def _traffic(runs: Sequence[Run]) -> Section | None:
+    variants = accuracy_against_megabytes(
+        lambda key: _lines(runs, key, 100, megabytes=True), lambda key: _levels(runs, key), "MB both ways, in training"
+    )
+    blocks = (*switch("Protocol", variants), *_by_kind([run for run in runs if run.result]))
+    return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
+
+
+def _by_kind(runs: Sequence[Run]) -> list[Block]:
+    """Show what kinds of messages took how much."""
+    sent = {run.name: (run.result or {})["traffic"].get("by_kind", {}) for run in runs}
+    if not sent:
+        return []
+    kinds = list(dict.fromkeys(kind for by_kind in sent.values() for kind in by_kind))
+    table = Table(
+        title="Traffic by kind of message (MB)",
+        columns=("run", "kind", "to clients", "from clients"),
+        rows=tuple(
+            (name, kind, *(values([by_kind[kind][way]], 1e-6)[0] for way in ("down", "up")))
+            for name, by_kind in sent.items()
+            for kind in kinds
+            if kind in by_kind
+        ),
+        digits=3,
+        note="Exact bytes of all messages. `evaluate` is what only measures, and is in no total.",
+    )
+    return [table]

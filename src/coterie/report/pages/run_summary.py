@@ -1,0 +1,118 @@
+"""What runs come to, in plain words and as a few numbers: the top of a run's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coterie.report.charts import Fact
+from coterie.report.pages.clients import differences, worst_tenth
+from coterie.report.pages.events import events_in_words
+from coterie.report.protocols import CARDS, CURVES, PROTOCOLS
+from coterie.report.runs import Run
+
+WORDS = {
+    "L": "each client's own model is right on {} of its test samples (L)",
+    "C": "the model that it would receive now on {} (C)",
+    "G": "the server's model on {} of the whole test set (G)",
+    "plus": "the final model fine-tuned once by every client on {} (+)",
+}
+
+
+def run_title(runs: Sequence[Run]) -> str:
+    """Name methods and data."""
+    methods = list(dict.fromkeys(run.algorithm for run in runs))
+    return f"{', '.join(methods)} on {', '.join(dict.fromkeys(str(run.setting('data', 'name')) for run in runs))}"
+
+
+def run_summary(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Say in plain words what it comes to."""
+    texts = [f"{run.name} on {_setting(run)}" for run in runs]
+    if len(runs) == 1:
+        told = (_reached(runs[0]), _found(runs[0]), _spent(runs[0]))
+        return (*texts, " ".join(text for text in told if text), *runs[0].problems)
+    if len({_setting(run) for run in runs}) == 1:
+        texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
+    apart = differences(runs)
+    if apart:
+        texts.append(f"These runs differ in more than the method: in {', '.join(apart)}. Compare them with care.")
+    return (*texts, _ranked(runs), *(f"{run.name}: {problem}" for run in runs for problem in run.problems))
+
+
+def run_facts(run: Run) -> tuple[Fact, ...]:
+    """Return the numbers worth seeing first."""
+    facts = [
+        Fact(name=f"accuracy {name}", value=f"{number:.2f} %", note=CARDS[key])
+        for key, (name, _) in PROTOCOLS.items()
+        if (number := run.accuracy(key)) is not None
+    ]
+    if run.group_count is not None:
+        note = "" if run.ari is None else f"ARI {run.ari:.2f}"
+        facts.append(Fact(name="groups", value=str(run.group_count), note=note))
+    if run.result is not None:
+        traffic = run.result["traffic"]
+        total = (traffic["up_bytes"] + traffic["down_bytes"]) / 1e6
+        facts.append(Fact(name="traffic", value=f"{total:,.2f} MB", note="both ways, in training"))
+    if run.event_count:
+        facts.append(Fact(name="events", value=str(run.event_count), note="replies missed or not used, and the like"))
+    return tuple(facts)
+
+
+def _ranked(runs: Sequence[Run]) -> str:
+    """Say who is how good, by protocol."""
+    texts = []
+    for protocol, (name, _) in CURVES.items():
+        known = [(number, run.name) for run in runs if (number := run.accuracy(protocol)) is not None]
+        if known:
+            known.sort(key=lambda pair: -pair[0])
+            texts.append(f"Under {name}: " + ", ".join(f"{whose} {number:.1f} %" for number, whose in known) + ".")
+    if not texts:
+        return "No accuracy was measured."
+    return (
+        f"From the highest accuracy to the lowest. {' '.join(texts)} These are single runs: a difference may be chance."
+    )
+
+
+def _setting(run: Run) -> str:
+    partition = (run.result or {}).get("partition") or run.setting("partition", "name")
+    share = run.setting("training", "fraction")
+    return (
+        str(run.setting("data", "name"))
+        + (f", divided by '{partition}'" if partition else "")
+        + f": {run.clients} clients, {run.rounds} rounds"
+        + (f" with a share of {share:g} of the clients in each" if share is not None else "")
+        + f", network {run.setting('model', 'name')}, seed {run.setting('run', 'seed')}."
+    )
+
+
+def _reached(run: Run) -> str:
+    """Say the accuracies, and how the worst clients fare."""
+    found = [text.format(f"{n:.1f} %") for key, text in WORDS.items() if (n := run.accuracy(key)) is not None]
+    if not found:
+        return "No accuracy was measured."
+    text = ("At the end " if run.result else "At the last evaluation ") + ", ".join(found) + "."
+    many, mean = worst_tenth(run)
+    if mean is not None:
+        who = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
+        text += f" Under L {who} {mean:.1f} %{'' if many == 1 else ' on average'}."
+    return text
+
+
+def _found(run: Run) -> str:
+    """Say which groups there are."""
+    if run.result is None or run.group_count is None:
+        return ""
+    many = "is 1 group" if run.group_count == 1 else f"are {run.group_count} groups"
+    agree = "" if run.ari is None else f" (agreement with the true groups: ARI {run.ari:.2f}; 1 is full, 0 is chance)"
+    reason = (run.result.get("grouping") or {}).get("reason") or ""
+    return f"There {many} of clients{agree}. {reason}".strip()
+
+
+def _spent(run: Run) -> str:
+    """Say what it cost, and what went wrong."""
+    if run.result is None:
+        return ""
+    traffic = run.result["traffic"]
+    return (
+        f"In training {traffic['down_bytes'] / 1e6:,.2f} MB went to clients and {traffic['up_bytes'] / 1e6:,.2f} MB "
+        f"came back; it took {run.result.get('seconds', 0):,.1f} s. {events_in_words(run) or 'No reply was missed.'}"
+    )

@@ -1,0 +1,173 @@
+"""What only some runs have: newcomers, a curriculum, pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coterie.report.charts import (
+    Block,
+    Chart,
+    Distribution,
+    Lines,
+    Point,
+    Sample,
+    Scatter,
+    Section,
+    Series,
+    Table,
+    Values,
+    values,
+)
+from coterie.report.protocols import EACH_CLIENT
+from coterie.report.pruning import SHOWN, pruning_curves
+from coterie.report.runs import Run, percent
+
+
+def newcomers_section(runs: Sequence[Run]) -> Section | None:
+    """Show who came late, where they were placed, and how they fare."""
+    blocks: list[Block] = []
+    texts = []
+    for run in runs:
+        late = run.newcomers
+        if late:
+            each = {protocol: values(late["per_client"].get(protocol, []), 100) for protocol in EACH_CLIENT}
+            texts.append(_came(run, late))
+            blocks += [_beside(run, late, each), _placed(run, late, each)]
+    return Section(heading="Newcomers", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
+
+
+def _came(run: Run, late: Mapping[str, Any]) -> str:
+    when = "after training" if late["round"] > run.rounds else f"in round {late['round']}"
+    founded = f" {len(late['founded'])} of them founded groups of their own." if late["founded"] else ""
+    means = ", ".join(
+        f"{protocol} {number:.1f} %"
+        for protocol in EACH_CLIENT
+        if (number := percent(late["accuracy"].get(protocol))) is not None
+    )
+    return (
+        f"{run.name}: {len(late['clients'])} clients came {when}.{founded} Their accuracy at the end: "
+        f"{means or 'not measured'}. Each fine-tuned what it received: L is that model, C what it would get now."
+    )
+
+
+def _beside(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
+    there = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
+    names = tuple(f"client {client}" for client in late["clients"])
+    return Distribution(
+        title=f"Newcomers beside the others ({run.name})",
+        x_label="accuracy (%)",
+        samples=(
+            *(Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in each.items()),
+            Sample(
+                name="there from the beginning, L",
+                values=tuple(there.values()),
+                names=tuple(f"client {client}" for client in there),
+            ),
+        ),
+        worst=0,
+    )
+
+
+def _placed(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
+    return Table(
+        title=f"Newcomers ({run.name})",
+        columns=("client", "group", "founded it", "L (%)", "C (%)"),
+        rows=tuple(
+            (
+                client,
+                "none" if group is None else str(group),
+                "yes" if client in late["founded"] else "no",
+                *(each[p][place] if place < len(each[p]) else None for p in EACH_CLIENT),
+            )
+            for place, (client, group) in enumerate(zip(late["clients"], late["groups"], strict=True))
+        ),
+    )
+
+
+def curriculum_section(runs: Sequence[Run]) -> Section | None:
+    """Show how the pools grow, where a run has a curriculum."""
+    texts, of_samples, of_clients = [], [], []
+    for slot, run in enumerate(runs):
+        data, clients = run.setting("curriculum", "data"), run.setting("curriculum", "clients")
+        if data is not None:
+            texts.append(f"{run.name}: clients train on some of their samples first (`{data}`).")
+        if clients is not None:
+            texts.append(f"{run.name}: some clients take part first (`{clients}`).")
+        if "sample_pool" in run.views:
+            pool = run.views["sample_pool"]
+            shares = values(np.linspace(0, 100, len(pool)))
+            of_samples.append(Series(name=run.name, x=shares, y=values(pool, 100), slot=slot))
+        if "client_pool" in run.views:
+            pool = run.views["client_pool"]
+            of_clients.append(Series(name=run.name, x=values(range(1, len(pool) + 1)), y=values(pool), slot=slot))
+    blocks: list[Block] = []
+    if of_samples:
+        title = "The pool of samples within a local training"
+        blocks.append(_pool(title, "share of the local steps (%)", "samples in the pool (%)", of_samples, (0, 104)))
+    if of_clients:
+        blocks.append(_pool("The pool of clients over rounds", "round", "clients in the pool", of_clients))
+    return Section(heading="Curriculum", text=tuple(texts), blocks=tuple(blocks)) if texts else None
+
+
+def _pool(
+    title: str, x_label: str, y_label: str, series: Sequence[Series], limits: tuple[float, float] | None = None
+) -> Chart:
+    series, digits = tuple(series), 0 if limits is None else 2
+    return Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=limits, digits=digits)
+
+
+def pruning_section(runs: Sequence[Run]) -> Section | None:
+    """Show pruned shares against accuracy, where clients prune."""
+    blocks: list[Block] = []
+    texts = []
+    for run in runs:
+        details = (run.result or {}).get("details") or {}
+        by_client = details.get("pruned_by_client")
+        if by_client is None:
+            continue
+        sizes = details.get("parameters", {})
+        texts.append(
+            f"{run.name}: {percent(details.get('pruned')) or 0:.1f} % of the weights are pruned, on average over the "
+            f"clients that took part; {sizes.get('left', 0):,.0f} of {sizes.get('whole', 0):,.0f} parameters are left."
+        )
+        blocks.append(_shares(run, by_client))
+        curves = pruning_curves(run.history)
+        if curves:
+            blocks.append(_pruned(run, curves))
+    return Section(heading="Pruning", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
+
+
+def _shares(run: Run, by_client: Mapping[str, float]) -> Chart:
+    own = run.per_client("L")
+    return Scatter(
+        title=f"Pruned share and accuracy of clients ({run.name})",
+        x_label="weights pruned (%)",
+        y_label="accuracy L (%)",
+        points=tuple(
+            Point(name=f"client {client}", x=percent(share), y=own[int(client)])
+            for client, share in by_client.items()
+            if int(client) < len(own)
+        ),
+        note="At the end; clients that never took part have pruned nothing and are not shown.",
+    )
+
+
+def _pruned(run: Run, curves: dict[int, list[tuple[float, float]]]) -> Chart:
+    chosen = sorted(sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN])
+    return Lines(
+        title=f"Accuracy while clients prune ({run.name})",
+        x_label="weights pruned (%)",
+        y_label="accuracy L (%)",
+        series=tuple(
+            Series(
+                name=f"client {client}",
+                x=values((pruned for pruned, _ in curves[client]), 100),
+                y=values((accuracy for _, accuracy in curves[client]), 100),
+            )
+            for client in chosen
+        ),
+        note=f"The {len(chosen)} clients that took part most often, at each evaluation.",
+    )
