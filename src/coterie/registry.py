@@ -12,15 +12,19 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from coterie.errors import CoterieError, suggestion
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""What can be written on a command line and be a part of a folder's name."""
 
 
 class Option:
@@ -40,27 +44,60 @@ class Option:
 class Registry(Generic[T]):
     """The things of one kind, by name."""
 
-    def __init__(self, kind: str, package: str, group: str | None = None) -> None:
-        """`package` holds the built-in entries, `group` is the entry-point group of others."""
-        self.kind, self.package, self.group = kind, package, group or package
+    every: ClassVar[list[Registry[Any]]] = []
+
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        group: str | None = None,
+        problem: Callable[[Any], str | None] = lambda item: None,
+    ) -> None:
+        """`package` holds the built-in entries, `group` is the entry-point group of others.
+
+        `problem` says what is wrong with an entry, if anything.
+        """
+        self.kind, self.package, self.group, self.problem = kind, package, group or package, problem
         self._items: dict[str, T] = {}
-        self._loaded = False
+        self._own_loaded = self._loaded = False
         self._loading = threading.RLock()
+        Registry.every.append(self)
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that enters a class or function under `name`."""
+        if not isinstance(name, str):
+            raise CoterieError(
+                f"{getattr(name, '__name__', name)} is registered as a {self.kind} without a name: give the decorator "
+                "one, in brackets and quotes"
+            )
+        if not NAME.fullmatch(name):
+            raise CoterieError(
+                f"'{name}' can't be the name of a {self.kind}: use letters (a-z, A-Z), digits, '-', '_' and '.', and "
+                "begin with a letter or a digit"
+            )
 
         def enter(item: T) -> T:
+            if not is_own(item):
+                self._load_own()  # so that it is the newcomer who is told that a name is taken
             known = self._items.get(name)
             if known is not None and (known.__module__, known.__qualname__) != (item.__module__, item.__qualname__):
+                which = "yours" if is_own(known) else "one of them"
                 raise CoterieError(
-                    f"{self.kind} '{name}' of {item.__module__} is registered already, by {known.__module__}: "
-                    "give one of them another name"
+                    f"{self.kind} '{name}' of {home(item)} is registered already, by {home(known)}: "
+                    f"give {which} another name"
                 )
+            if wrong := self.problem(item):
+                raise CoterieError(f"{self.kind} '{name}' of {home(item)}: {wrong}")
             self._items[name] = item
             return item
 
         return enter
+
+    @classmethod
+    def outsiders(cls) -> set[str]:
+        """Return the outermost packages, or modules, of all entries that are not our own."""
+        entries = [item for registry in cls.every for item in registry._items.values()]
+        return {outermost(item.__module__) for item in entries if not is_own(item)}
 
     def __getitem__(self, name: str) -> T:
         self._load()
@@ -120,10 +157,23 @@ class Registry(Generic[T]):
         except Exception as error:
             raise CoterieError(
                 f"an installed package offers the {self.kind} '{entry.name}' as {entry.value}, which can't be loaded: "
-                f"{type(error).__name__}: {error}"
+                + (str(error) if isinstance(error, CoterieError) else f"{type(error).__name__}: {error}")
             ) from error
         if self._items.get(entry.name) is not item:  # a decorator may have entered it already
             self.register(entry.name)(item)
+
+    def _load_own(self) -> None:
+        with self._loading:
+            if self._own_loaded:
+                return
+            self._own_loaded = True
+            try:
+                package = importlib.import_module(self.package)
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(f"{self.package}.{module.name}")
+            except BaseException:
+                self._own_loaded = False
+                raise
 
     def _load(self) -> None:
         with self._loading:  # other threads wait; the imports themselves may look things up
@@ -131,14 +181,27 @@ class Registry(Generic[T]):
                 return
             self._loaded = True
             try:
-                package = importlib.import_module(self.package)
-                for module in pkgutil.iter_modules(package.__path__):
-                    importlib.import_module(f"{self.package}.{module.name}")
+                self._load_own()
                 for entry in metadata.entry_points(group=self.group):
                     self._enter(entry)
             except BaseException:
                 self._loaded = False
                 raise
+
+
+def outermost(module: str) -> str:
+    """Return the outermost package of a module."""
+    return module.partition(".")[0]
+
+
+def is_own(item: Any) -> bool:
+    """Say whether a class or function is Coterie's."""
+    return outermost(item.__module__) == outermost(__name__)
+
+
+def home(item: Any) -> str:
+    """Return the file of a class or function; of one that was typed in, its module."""
+    return getattr(sys.modules.get(item.__module__), "__file__", None) or str(item.__module__)
 
 
 def _evaluated(parameter: inspect.Parameter, item: Callable[..., Any]) -> Any:

@@ -80,19 +80,22 @@ def outcome(result: Result) -> dict[str, Any]:
 def repeats_itself(method: str, folder: Path, **settings: Any) -> None:
     """The same seed gives the same result; another seed another one."""
     first = outcome(small_run(method, **settings))
-    assert first == outcome(small_run(method, **settings))
-    assert first["per_client"] != outcome(small_run(method, **settings, seed=1))["per_client"]
+    _assert_same(first, outcome(small_run(method, **settings)), "two runs with the same seed")
+    other = outcome(small_run(method, **settings, seed=1))
+    assert first["per_client"] != other["per_client"], "seeds 0 and 1 gave all clients the same accuracies"
 
 
 def does_not_depend_on_workers(method: str, folder: Path, **settings: Any) -> None:
     """One worker and three give the same result."""
-    assert outcome(small_run(method, **settings, workers=1)) == outcome(small_run(method, **settings, workers=3))
+    one, three = (outcome(small_run(method, **settings, workers=workers)) for workers in (1, 3))
+    _assert_same(one, three, "one worker and three")
 
 
 def learns(method: str, folder: Path, **settings: Any) -> None:
     """After some rounds accuracy is far above chance, by the protocol that the method has."""
     accuracy = small_run(method, **settings, rounds=10, fraction=1.0, epochs=3, dataset="digits").accuracy
-    assert max(value for value in accuracy.values() if value is not None) > 0.5
+    best = max((value for value in accuracy.values() if value is not None), default=0.0)
+    assert best > 0.5, f"after 10 rounds the best accuracy is {best:.3f}, not above 0.5: {accuracy}"
 
 
 def goes_on_after_an_interruption(method: str, folder: Path, **settings: Any) -> None:
@@ -105,36 +108,41 @@ def goes_on_after_an_interruption(method: str, folder: Path, **settings: Any) ->
         except _BrokenOff:
             coterie.resume(path)
         resumed = Result.load(path)
-        assert outcome(resumed) == whole, f"broken off after {answers} answers"
+        what = f"the whole run and one broken off after {answers} answers (is all in save and load?)"
+        _assert_same(whole, outcome(resumed), what)
 
 
 def state_on_disk_changes_nothing(method: str, folder: Path, **settings: Any) -> None:
     """Client states kept on disk only, in memory and on disk, or in memory only: the same result."""
     in_memory = outcome(small_run(method, **settings))
-    assert outcome(small_run(method, **settings, state="disk")) == in_memory
-    assert outcome(small_run(method, **settings, out=str(folder / "both"))) == in_memory
+    on_disk = outcome(small_run(method, **settings, state="disk"))
+    _assert_same(in_memory, on_disk, "client states in memory and on disk")
+    both = outcome(small_run(method, **settings, out=str(folder / "both")))
+    _assert_same(in_memory, both, "a run without a folder and one with")
 
 
 def bears_silence(method: str, folder: Path, **settings: Any) -> None:
     """If nobody ever answers, the run ends with the models it began with."""
     result = small_run(method, **settings, drop=1.0)
-    assert {event["kind"] for event in result.events} == {"dropped"}
-    assert result.traffic["up_bytes"] == 0
-    first, last = result.history[0], result.history[-1]
-    assert [first[p] for p in "LCG"] == [last[p] for p in "LCG"]
+    kinds = _kinds(result)
+    assert kinds == {"dropped"}, f"if nobody answers, the only events are 'dropped', not {sorted(kinds)}"
+    assert result.traffic["up_bytes"] == 0, f"nobody answered, but {result.traffic['up_bytes']} bytes came"
+    first, last = ({p: result.history[row][p] for p in "LCG"} for row in (0, -1))
+    _assert_same(first, last, "the first and the last accuracies, although nobody answered,")
 
 
 def bears_nonsense(method: str, folder: Path, **settings: Any) -> None:
     """Clients that answer nonsense are counted and ignored; no model takes harm."""
     result = small_run(method, **settings, hostile=0.6)
-    assert sum(event["count"] for event in result.events if event["kind"] == "invalid") > 0
+    assert "invalid" in _kinds(result), f"nonsense was not noticed; events: {sorted(_kinds(result))}"
     _assert_sound(result)
 
 
 def bears_missing_clients(method: str, folder: Path, **settings: Any) -> None:
     """Clients that are absent or late are counted, and the rest go on."""
     result = small_run(method, **settings, drop=0.3, straggle=0.3, rounds=6)
-    assert {event["kind"] for event in result.events} == {"dropped", "late"}
+    kinds = _kinds(result)
+    assert kinds == {"dropped", "late"}, f"events should be 'dropped' and 'late', not {sorted(kinds)}"
     _assert_sound(result)
 
 
@@ -143,21 +151,24 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
     for join_at in (None, 2):
         late = {**settings, "newcomers": 0.34, "join_at": join_at, "newcomer_epochs": 2}
         whole = small_run(method, **late, out=str(folder / f"late-{join_at}"))
-        assert whole.newcomers is not None
-        assert len(whole.newcomers["clients"]) == 2
-        assert whole.newcomers["round"] == (join_at or 5)
-        assert whole.newcomers["accuracy"]["L"] > 0
-        assert all((whole.per_client["L"][client] is None) is (not join_at) for client in whole.newcomers["clients"])
+        came = f"newcomers of round {join_at or 'last + 1'}"
+        assert whole.newcomers is not None, f"{came}: the result does not tell of them"
+        clients = whole.newcomers["clients"]
+        assert len(clients) == 2, f"{came}: there should be 2, not {clients}"
+        assert whole.newcomers["round"] == (join_at or 5), f"{came}: they came in round {whole.newcomers['round']}"
+        assert (whole.newcomers["accuracy"]["L"] or 0) > 0, f"{came}: they have trained nothing, L is 0 or none"
+        own = {client: whole.per_client["L"][client] for client in clients}
+        assert all((value is None) is (not join_at) for value in own.values()), f"{came}: L by client is {own}"
         if whole.groups is not None:
-            assert whole.newcomers["groups"] == [whole.groups[client] for client in whole.newcomers["clients"]]
+            _assert_same([whole.groups[c] for c in clients], whole.newcomers["groups"], f"{came}: their groups")
         path = folder / f"broken-{join_at}"
         try:
             small_run(method, **late, out=str(path), progress=_BreaksOff(9))
         except _BrokenOff:
             coterie.resume(path)
-        assert outcome(Result.load(path)) == outcome(whole)
+        _assert_same(outcome(whole), outcome(Result.load(path)), f"{came}: the whole run and one broken off")
         (path / "result.json").unlink()  # killed just before the end
-        assert outcome(coterie.resume(path)) == outcome(whole)
+        _assert_same(outcome(whole), outcome(coterie.resume(path)), f"{came}: the whole run and one killed at the end")
 
 
 def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
@@ -173,9 +184,10 @@ def needs_nothing_but_messages(method: str, folder: Path, **settings: Any) -> No
             engine = run.fed.engine = wrap(run.fed.engine)
             history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
             outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))
-    assert outcomes[0] == outcomes[1]
+    _assert_same(outcomes[0], outcomes[1], "(history, scores, ledger) without bytes and with")
     assert isinstance(engine, OnTheWire)
-    assert engine.bytes == {way: run.fed.ledger.total(way) for way in ("down", "up")}
+    counted = {way: run.fed.ledger.total(way) for way in ("down", "up")}
+    _assert_same(engine.bytes, counted, "the bytes that passed and those in the ledger")
 
 
 BATTERY: list[Callable[..., None]] = [
@@ -239,11 +251,38 @@ class _BreaksOff(Silent):
         self.answers -= 1
 
 
+def difference(one: Any, other: Any, place: str = "") -> str | None:
+    """Say where two results first differ.
+
+    >>> difference({"a": [1, 2]}, {"a": [1, 3]})
+    "['a'][1]: 2 and 3"
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        pairs = [(f"[{key!r}]", one[key], other[key]) for key in one]
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        pairs = [(f"[{index}]", *both) for index, both in enumerate(zip(one, other, strict=True))]
+    else:
+        return None if one == other else f"{place or 'all'}: {one!r:.200} and {other!r:.200}"
+    found = (difference(first, second, place + where) for where, first, second in pairs)
+    return next((text for text in found if text), None)
+
+
+def _assert_same(one: Any, other: Any, what: str) -> None:
+    """Written out, since pytest explains bare assertions in test files only."""
+    if one != other:
+        raise AssertionError(f"{what} differ, first at {difference(one, other) or 'their types'}")
+
+
+def _kinds(result: Result) -> set[str]:
+    return {event["kind"] for event in result.events}
+
+
 def _assert_sound(result: Result) -> None:
     accuracies = [value for value in result.accuracy.values() if value is not None]
-    assert accuracies
-    assert all(0 <= value <= 1 for value in accuracies)
-    assert all(row["loss"] is None or np.isfinite(row["loss"]) for row in result.history)
+    assert accuracies, "no protocol has an accuracy: model_for returned None for everyone, and nobody trained"
+    assert all(0 <= value <= 1 for value in accuracies), f"accuracies outside of [0, 1]: {result.accuracy}"
+    losses = [row["loss"] for row in result.history]
+    assert all(loss is None or np.isfinite(loss) for loss in losses), f"training losses by row: {losses}"
 
 
 def _without_times(value: Any) -> Any:

@@ -20,7 +20,8 @@ class TestAFolderThatExists:
         folder: Path = request.getfixturevalue(state)
         before = tree(folder)
         message = refusal(cli("run", *SMALL, "--out", "run"))
-        assert [n for n in (f"{state} run", "coterie resume run", "--out", "--overwrite") if n not in message] == []
+        offered = {"finished": "coterie report run", "unfinished": "coterie resume run"}[state]
+        assert [n for n in (f"{state} run", offered, "--out", "--overwrite") if n not in message] == []
         assert tree(folder) == before
 
     def test_with_something_else(self, place: Path) -> None:

@@ -264,9 +264,15 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             what = f": '{error.filename}' can't be written" if error.filename else ""
             _fail(f"the disk is full{what}: free some space, then 'coterie resume'", 2)
+        from coterie.experiment.plugins import blamed_on_plugin
+        from coterie.registry import Registry
+
+        if told := blamed_on_plugin(error):
+            _fail(f"{told} (--debug shows the traceback)", 2)
         if isinstance(error, OSError) and error.filename:
             _fail(f"'{error.filename}': {error.strerror}", 2)
-        _fail(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1)
+        whose = ", in Coterie or in a plugin" if Registry.outsiders() else ""
+        _fail(f"{type(error).__name__}: {error} (this is a bug{whose}; --debug shows where)", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -39,9 +39,11 @@ class RunFolder:
             if not self.config_file.exists():
                 raise CoterieError(f"'{path}' exists and is not a run: choose another --out")
             if not overwrite:
-                state = "a finished run" if self.finished else "an unfinished run"
+                state = "an unfinished run: go on with 'coterie resume"
+                if self.finished:
+                    state = "a finished run: look at it with 'coterie report"
                 raise CoterieError(
-                    f"'{path}' holds {state}: go on with 'coterie resume {path}', choose another --out, or --overwrite"
+                    f"'{path}' holds {state} {path}', choose another --out, or replace it by --overwrite"
                 )
 
     def make(self) -> None:

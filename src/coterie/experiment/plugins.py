@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
+import traceback
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 
 from coterie.errors import CoterieError
+from coterie.registry import Registry, outermost
+
+FILE = "coterie_plugin_"
+"""How the modules begin that are made of files."""
 
 
 def import_plugins(plugins: Iterable[str]) -> None:
@@ -22,12 +29,14 @@ def import_plugins(plugins: Iterable[str]) -> None:
                 _import_file(Path(plugin).resolve())
             else:
                 importlib.import_module(plugin)
+        except CoterieError as error:
+            raise CoterieError(f"plugin '{plugin}' can't be imported: {error}") from error
         except (Exception, SystemExit) as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
 
 
 def _import_file(path: Path) -> None:
-    name = f"coterie_plugin_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    name = f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, path)
@@ -40,3 +49,44 @@ def _import_file(path: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def blamed_on_plugin(error: BaseException) -> str | None:
+    """Say in a line where in a plugin an error comes from; None where no code of a plugin was running.
+
+    That is the innermost line of a plugin: the one that raised it, or that called what did.
+    """
+    if isinstance(error, OSError) and _raised_by_us(error):
+        return None  # of a file of ours, which the method knows nothing of
+    root = error
+    while root.__cause__ is not None and _raised_by_us(root):  # the engine adds which client it was
+        root = root.__cause__
+    for candidate in (root, error):
+        frames = [item for item in traceback.walk_tb(candidate.__traceback__) if _is_plugins(item[0])]
+        if frames:
+            frame, line = frames[-1]
+            told = f"{_place(frame, line)}: {type(root).__name__}: {' '.join(str(root).split())}"
+            context = str(error).removesuffix(f": {root}")
+            return told if root is error else f"{told} ({context})"
+    return None
+
+
+def _raised_by_us(error: BaseException) -> bool:
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and outermost(str(frames[-1].f_globals.get("__name__"))) == outermost(__name__)
+
+
+def _is_plugins(frame: FrameType) -> bool:
+    """Say whether code is that of a package with a registered thing, or lies beside a file that has one."""
+    outsiders = Registry.outsiders()
+    if outermost(str(frame.f_globals.get("__name__"))) in outsiders:
+        return True
+    files = [sys.modules[name].__file__ for name in outsiders if name.startswith(FILE) and name in sys.modules]
+    return os.path.dirname(frame.f_code.co_filename) in {os.path.dirname(file) for file in files if file}
+
+
+def _place(frame: FrameType, line: int) -> str:
+    code = frame.f_code
+    if code.co_filename.startswith("<"):  # an annotation, say
+        return str(frame.f_globals.get("__file__", frame.f_globals.get("__name__")))
+    return f"{code.co_filename}, line {line}, in {code.co_name}"

@@ -31,7 +31,7 @@ from coterie.experiment.result import Result
 from coterie.experiment.summary import newcomers_text, summarise
 from coterie.experiment.views import Views
 from coterie.federation import Algorithm, Engine, Federation
-from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
+from coterie.federation.checkpoint import check_state, load_checkpoint, save_checkpoint
 from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import Selection, ServerData, Uniform
 from coterie.federation.loop import afterwards, rounds
@@ -429,12 +429,13 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
 
 
 def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
-    normalise = data.normalise
+    normalise, kept = data.normalise, run.algorithm.save()
+    check_state(kept, f"save() of method '{config.algorithm.name}'")
     return {
         "config": config.model_dump_json(),
         "round": round,
         "seconds": seconds,
-        "algorithm": run.algorithm.save(),
+        "algorithm": kept,
         "evaluator": run.evaluator.save(),
         "federation": run.fed.save(),
         "spec": run.fed.spec,

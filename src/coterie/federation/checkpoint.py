@@ -13,7 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from coterie.errors import CoterieError
+from coterie.federation.asking import with_article
 from coterie.messages import wire
 
 
@@ -73,6 +76,21 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
             file.unlink()
 
 
+def check_state(state: Any, whose: str) -> None:
+    """Refuse a state that would not come back from a checkpoint as it was, and say which part of it.
+
+    >>> check_state({"group": {"0": 1}, "model": {"bias": np.zeros(2)}}, "save()")
+    >>> check_state({"group": {0: 1}}, "save()")
+    Traceback (most recent call last):
+    coterie.errors.CoterieError: save() returned at ['group'] the key 0, an int, which would come back as a text: ...
+    """
+    if not isinstance(state, Mapping):
+        raise CoterieError(f"{whose} returned {with_article(state)}: it should return a dictionary with text keys")
+    wrong = _unlike_itself(state, "")
+    if wrong:
+        raise CoterieError(f"{whose} returned {wrong}")
+
+
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a state back, with plain values in place of `Lasting` ones; refuse one that is not what was written."""
     try:
@@ -103,3 +121,31 @@ def _resolved(value: Any, path: Path) -> Any:
     if set(value) == {"$lasting"}:
         return wire.unpack(_beside(path, str(value["$lasting"])).read_bytes())
     return {key: _resolved(item, path) for key, item in value.items()}
+
+
+def _unlike_itself(value: Any, place: str) -> str | None:
+    """Say which part of a value could not be read back as it was; lists come back as tuples, which is told."""
+    where = f"at {place}" if place else "at the top"
+    if isinstance(value, Lasting):
+        return _unlike_itself(value.value, place)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                return (
+                    f"{where} the key {key!r}, {with_article(key)}, which would come back as a text: write "
+                    "{str(key): value ...} in save, and turn the keys back in load"
+                )
+            if wrong := _unlike_itself(item, f"{place}[{key!r}]"):
+                return wrong
+        return None
+    if isinstance(value, list | tuple):
+        parts = (_unlike_itself(item, f"{place}[{index}]") for index, item in enumerate(value))
+        return next((wrong for wrong in parts if wrong), None)
+    if value is None or isinstance(value, np.generic) or type(value) in (bool, int, float, str):
+        return None
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return None
+    if type(value) in wire.CLASSES.values():
+        return None
+    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else with_article(value)
+    return f"{where} {kind}: a state has arrays, numbers, texts, lists, and dictionaries of these with text keys"

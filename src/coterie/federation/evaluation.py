@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
-from coterie.federation.offer import Layers, Offer, Several, parts, terms
+from coterie.federation.offer import Layers, Offer, Several, flaw, parts, terms
 from coterie.messages import EVALUATION, ClientId, Evaluate, Evaluated, Plan, Request, Train, Verb
+from coterie.registry import home
 from coterie.training import digest
 
 Score = tuple[int, int]
@@ -45,6 +47,7 @@ class Evaluator:
         """Bring all scores up to date, or those of some clients."""
         fed = self.fed
         models = {client: self.algorithm.model_for(client) for client in (clients or fed.clients)}
+        self._check(models)
         names = _names(models)
         requests: dict[ClientId, Request] = {}
         alike: dict[tuple[bool, str | None], Request] = {}
@@ -72,6 +75,15 @@ class Evaluator:
                         self._seen[client] = names[client]
         G, covered = self._global(models, names), len(self.received)
         return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
+
+    def _check(self, offers: Mapping[ClientId, Offer | None]) -> None:
+        """Refuse what is no model, with the method's name: nothing else would tell where it came from."""
+        template = self.fed.initial()
+        different = {id(offer): (client, offer) for client, offer in offers.items() if offer is not None}
+        for client, offer in different.values():
+            if wrong := flaw(offer, template):
+                method = type(self.algorithm)
+                raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {wrong}")
 
     def _request(self, own: bool, offer: Offer | None) -> Request:
         verbs: list[Verb] = [Evaluate(("own",))] if own else []

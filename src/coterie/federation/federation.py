@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from coterie.clustering import Wish
 from coterie.federation.algorithm import Algorithm
+from coterie.federation.asking import check_requests, check_verbs
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.ledger import Ledger
@@ -215,6 +216,7 @@ class Federation:
         that of the verbs; `spec` another network than the run's.
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
+        check_verbs(verbs, sent)
         asks = any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs)
         if self.expert is not None and asks and spec in (None, self.spec):  # of another network it is no expert
             sent["expert"] = self.expert
@@ -222,6 +224,7 @@ class Federation:
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
+        check_requests(requests)
         sizes: dict[int, int] = {}
         for client, request in requests.items():
             if id(request) not in sizes:  # one request for many clients is measured once

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from coterie.federation.asking import described, is_model
 from coterie.messages import Compared, Losses, Params, Reply, Verb
 
 
@@ -63,6 +64,25 @@ def single(offer: Offer | None) -> Params | None:
     if isinstance(offer, Several):
         return None if offer.last is None else offer.models[offer.last]
     return None if isinstance(offer, Layers) else offer
+
+
+def flaw(offer: Any, template: Params) -> str | None:
+    """Say why something is no offer of models like the template, or None."""
+    wanted = "a model (arrays by name, as fed.initial() has them), Several, Layers or None"
+    if isinstance(offer, tuple | list):
+        return f"{described(offer)}: where a client takes the best of several models, return Several(models)"
+    for model in parts(offer):
+        if not is_model(model):
+            return f"{described(model)}: it should be {wanted}"
+        missing = [] if isinstance(offer, Layers) else [name for name in template if name not in model]
+        odd = [name for name in model if name not in template]
+        if missing or odd:
+            what = f"lacks '{missing[0]}'" if missing else f"has '{odd[0]}', which the network has not"
+            return f"a model that {what}: it should be {wanted}"
+        for name, array in model.items():
+            if array.shape != template[name].shape:
+                return f"a model with '{name}' of shape {array.shape}; the network's is {template[name].shape}"
+    return None
 
 
 def parts(offer: Offer) -> tuple[Params, ...]:

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from coterie.messages.params import Params
 from coterie.messages.spec import ModelSpec
-from coterie.messages.verbs import Answer, Verb
+from coterie.messages.verbs import ANSWERS, Answer, Verb
 
 ClientId: TypeAlias = int
 A = TypeVar("A")
@@ -45,7 +45,14 @@ class Reply:
 
     def answer(self, kind: type[A], which: int = 0) -> A:
         """Return the answer of a kind (the first, or the one counted by `which`)."""
-        return [answer for answer in self.answers if isinstance(answer, kind)][which]
+        found = [answer for answer in self.answers if isinstance(answer, kind)]
+        if -len(found) <= which < len(found):
+            return found[which]
+        name = getattr(kind, "__name__", kind)
+        if kind in ANSWERS:
+            raise IndexError(f"{name} is what is asked; its answer is {ANSWERS[kind].__name__}")  # type: ignore[index]
+        what = f"{len(found)} of {name}, so that there is no [{which}]" if found else f"no {name}"
+        raise IndexError(f"this reply has {what}; it has {', '.join(type(a).__name__ for a in self.answers)}")
 
 
 @dataclass(frozen=True)
