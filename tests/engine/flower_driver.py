@@ -1,8 +1,8 @@
 """Runs of Flower's simulation, to be started in a network namespace of their own.
 
-flower_driver.py FOLDER METHOD...            run each method into FOLDER/METHOD
 flower_driver.py --killed FOLDER METHOD      run it, kill -9 the process in the middle, see that nothing is left, resume
-flower_driver.py --cluster FOLDER METHOD     run it on a Ray cluster that is there already
+flower_driver.py --cluster FOLDER METHOD...  start a Ray cluster and run each method on it, into FOLDER/METHOD
+flower_driver.py --small FOLDER METHOD...    the same with the small federations of coterie.testing
 """
 
 import os
@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import coterie
+from coterie.engine.flower.simulation import OWN_RAY
 from coterie.experiment.progress import Silent
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,
 }  # fmt: skip
+ADDRESS = "127.0.0.1:6399"
+PATIENCE = 300
+"""Seconds; on a machine without other work a few will do."""
 
 
 class Killed(Silent):
@@ -33,8 +37,10 @@ class Killed(Silent):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(folder: Path, method: str, **settings: Any) -> None:
-    coterie.run(algorithm=method, **SETTINGS, engine="flower", workers=2, out=str(folder / method), **settings)
+def run(folder: Path, method: str, settings: Mapping[str, Any] = SETTINGS, **more: Any) -> None:
+    began = time.monotonic()
+    coterie.run(algorithm=method, **settings, engine="flower", workers=2, out=str(folder / method), **more)
+    print(f"{method}: {time.monotonic() - began:.1f} s", flush=True)
 
 
 def of_ray() -> list[str]:
@@ -50,28 +56,47 @@ def of_ray() -> list[str]:
     return found
 
 
+def killed(folder: Path, method: str) -> None:
+    elsewhere = Path(os.environ["RAY_TMPDIR"]) / "ray" / "ray_current_cluster"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(ADDRESS)  # as if 'ray start' had been called: nobody listens there, and nobody should ask
+    again = subprocess.run([sys.executable, __file__, "--die", str(folder), method], check=False)
+    assert again.returncode == -signal.SIGKILL, again.returncode
+    end = time.monotonic() + PATIENCE
+    while of_ray():
+        assert time.monotonic() < end, of_ray()
+        time.sleep(0.2)
+    print(f"nothing of Ray is left after {time.monotonic() - end + PATIENCE:.1f} s", flush=True)
+    coterie.resume(folder / method)
+
+
+def settings_of(method: str) -> dict[str, Any]:
+    from coterie.testing import small_settings  # which takes a while
+
+    return small_settings(method)
+
+
+def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
+    """Run methods on one Ray cluster; the processes of Ray end with the namespace, also where something fails."""
+    ray = str(Path(sys.executable).parent / "ray")
+    began = time.monotonic()
+    options = ["--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats", f"--port={ADDRESS[-4:]}"]
+    environment = {**os.environ, **OWN_RAY}
+    subprocess.run([ray, "start", "--head", "--node-ip-address=127.0.0.1", *options], check=True, env=environment)
+    print(f"ray start: {time.monotonic() - began:.1f} s", flush=True)
+    for method in methods:
+        run(folder, method, settings_of(method) if small else SETTINGS, address=ADDRESS)
+    assert of_ray(), "the cluster is not ours to end"
+
+
 def main(mode: str, folder: Path, methods: list[str]) -> None:
     if mode == "--killed":
-        again = subprocess.run([sys.executable, __file__, "--die", str(folder), *methods], check=False)
-        assert again.returncode == -signal.SIGKILL, again.returncode
-        end = time.monotonic() + 60
-        while of_ray():
-            assert time.monotonic() < end, of_ray()
-            time.sleep(0.2)
-        coterie.resume(folder / methods[0])
+        killed(folder, *methods)
     elif mode == "--die":
-        run(folder, methods[0], progress=Killed())
-    elif mode == "--cluster":
-        ray = [str(Path(sys.executable).parent / "ray")]
-        start = ["start", "--head", "--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats"]
-        subprocess.run([*ray, *start, "--node-ip-address=127.0.0.1", "--port=6399"], check=True)
-        run(folder, methods[0], address="127.0.0.1:6399")
-        subprocess.run([*ray, "stop", "--force"], check=True)
+        run(folder, *methods, progress=Killed())
     else:
-        for method in methods:
-            run(folder, method)
+        on_a_cluster(folder, methods, small=mode == "--small")
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(given.pop(0) if given[0].startswith("--") else "", Path(given[0]), given[1:])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

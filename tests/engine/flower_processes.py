@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -62,6 +64,7 @@ class Network:
             "FLWR_HOME": str(folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "OMP_NUM_THREADS": "1",
         }
         home = folder / "home"
@@ -83,6 +86,7 @@ class Network:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         log.close()
 
@@ -98,14 +102,19 @@ class Network:
         )  # fmt: skip
         self.until(lambda: _listens(self.port), "the SuperLink listens")
 
+    def register(self, *names: str) -> None:
+        """Make keys for nodes, and enter them at the SuperLink, all at a time: what takes time is starting flwr."""
+        keys = [self.folder / "tls" / name for name in names]
+        for key in keys:
+            subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(key)], check=True)
+        with ThreadPoolExecutor(len(keys)) as pool:
+            list(pool.map(lambda key: self.flwr("supernode", "register", f"{key}.pub", "loop"), keys))
+
     def supernode(self, name: str, config: str) -> None:
+        """Start a SuperNode; with TLS, its key must have been registered."""
         secure = ["--insecure"]
         if self.tls:
             key = self.folder / "tls" / name
-            if not key.exists():
-                make = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(key)]
-                subprocess.run(make, check=True)
-                self.flwr("supernode", "register", f"{key}.pub", "loop")
             secure = ["--root-certificates", f"{self.folder}/tls/ca.crt", "--auth-supernode-private-key", str(key)]
         self.command(
             name, "flower-supernode", *secure, "--superlink", f"127.0.0.1:{self.port}",
@@ -141,12 +150,24 @@ class Network:
                 os.kill(pid, signal.SIGKILL)
 
     def sweep(self) -> None:
-        """End whatever is left of this network: all that was started for it knows its folder."""
+        """End whatever is left of this network, and wait until nothing is."""
+        end = time.monotonic() + 30
+        while left := self.left():
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert time.monotonic() < end, left
+            time.sleep(0.05)
+
+    def left(self) -> list[int]:
+        """Return the processes of this network: all that was started for it knows its folder."""
         mark = f"FLWR_HOME={self.folder}/home".encode()
+        found = []
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (place / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(place.name), signal.SIGKILL)
+                    found.append(int(place.name))
+        return found
 
     def until(self, what, told: str, seconds: float = 180) -> None:
         """Wait for something to be true."""
@@ -157,6 +178,11 @@ class Network:
 
     def logs(self) -> str:
         return "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self.folder.glob("*.log")))
+
+
+def end_with_parent() -> None:
+    """Let the process that is about to start be killed when this one is, however that happens (prctl, Linux)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:

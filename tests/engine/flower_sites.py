@@ -74,27 +74,33 @@ def silent(message: Message) -> None:
 
 
 def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
-    """Write an app for digits-rotated, divided among sites as a simulation would; return the data."""
+    """Write an app for digits-rotated, divided among sites as a simulation would; return the data.
+
+    The sites are beside it; those that are there already serve this app too.
+    """
     init(folder, "test")
     data = load("digits-rotated", clients=clients, seed=0)
     normalise = data.normalise
     algorithm = settings.pop("algorithm", "pacfl")
     engine = {"deadline": 60.0} | settings.pop("engine", {})
     training = {"rounds": 3, "fraction": 1.0, "epochs": 1} | settings.pop("training", {})
-    server = {"name": "test", "min_clients": clients} | settings.pop("server", {})
+    server = {"name": "test", "min_clients": clients, "data": str(folder / "server.npz")} | settings.pop("server", {})
+    np.savez(folder / "server.npz", x_train=data.server.x, y_train=data.server.y)
     samples = {
         "shape": list(data.shape), "dtype": "uint8", "classes": data.classes, "scale": normalise.scale,
         "mean": list(normalise.mean), "std": list(normalise.std),
     }  # fmt: skip
+    run = {"seed": 0, "out": str(folder.parent / "run")} | settings.pop("run", {})
     tables = {"samples": samples, "server": server, "algorithm": {"name": algorithm}, "training": training,
-              "engine": engine, "run": {"seed": 0, "out": str(folder.parent / "run")}, **settings}  # fmt: skip
+              "engine": engine, "run": run, **settings}  # fmt: skip
     lines = [
         line for name, table in tables.items()
         for line in (f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), "")
     ]  # fmt: skip
     (folder / "federation.toml").write_text("\n".join(lines))
     for client in range(clients):
-        write_site(folder.parent / f"site-{client}", f"site-{client}", data, client)
+        if not (folder.parent / f"site-{client}").exists():
+            write_site(folder.parent / f"site-{client}", f"site-{client}", data, client)
     return data
 
 

@@ -291,6 +291,16 @@ def test_a_site_tells_what_failed_by_its_kind_only(site: Any, caplog: pytest.Log
     assert "could not be answered" in caplog.text  # at the site, all of it
 
 
+def test_what_is_wrong_with_the_data_of_a_site_stays_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_app(tmp_path / "app", 1)
+    (tmp_path / "hook.py").write_text("def load(name):\n    raise ValueError('Jane Doe, born 1950')\n")
+    given = {"name": "a", "state": str(tmp_path / "state"), "hook": str(tmp_path / "hook.py:load")}
+    card = make_site(read_terms(tmp_path / "app"), read_site(None, given)).card()
+    assert "Jane" not in str(card)
+    assert "data can't be used" in str(card["problem"])
+    assert "Jane" in caplog.text
+
+
 def test_the_secret_stays_the_same_and_is_private(site: Any) -> None:
     first = site.card()
     assert first == site.card()

@@ -7,6 +7,7 @@ import signal
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 if find_spec("flwr") is None:
@@ -17,10 +18,10 @@ for tool in ("openssl", "ssh-keygen"):
 
 from flower_processes import Network, network
 from flower_sites import write_app, write_site
+from test_flower_simulation import METHODS, arrays
 
 import coterie
 from coterie.federation.checkpoint import load_checkpoint
-from coterie.messages import wire
 from coterie.testing import outcome
 
 SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
@@ -37,32 +38,40 @@ def finished(net: Network, folder: Path, seconds: float = 600) -> coterie.Result
     return coterie.Result.load(folder)
 
 
-def same_as_simulated(algorithm: str, tmp_path: Path, rounds: int) -> None:
-    """Two sites with TLS and node keys, against the embedded engine."""
-    write_app(tmp_path / "app", 2, algorithm=algorithm, training={"rounds": rounds}, engine=PATIENT)
+def same_as_simulated(methods: list[str], tmp_path: Path, rounds: int) -> None:
+    """Two sites with TLS and node keys, one federation after the other, each against the embedded engine."""
+    training = {"rounds": rounds, "fraction": 1.0, "epochs": 1}
     with network(tmp_path / "net", tls=True) as net:
+        net.register("node-0", "node-1")
+        for method in methods:
+            write_app(
+                tmp_path / method, 2, algorithm=method, training=training, engine=PATIENT,
+                run={"out": str(tmp_path / "deployed" / method)},
+            )  # fmt: skip
         for client in (1, 0):
             join(net, f"node-{client}", tmp_path / f"site-{client}" / "site.toml")
-        net.run(tmp_path / "app")
-        deployed = finished(net, tmp_path / "run")
-    simulated = coterie.run(
-        algorithm=algorithm, dataset="digits-rotated", clients=2, fraction=1.0, rounds=rounds, epochs=1,
-        out=str(tmp_path / "simulated"),
-    )  # fmt: skip
-    a, b = outcome(deployed), outcome(simulated)
-    assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}
-    states = [load_checkpoint(tmp_path / folder / "checkpoint.safetensors") for folder in ("run", "simulated")]
-    assert wire.digest(states[0]["algorithm"]) == wire.digest(states[1]["algorithm"])
+        for method in methods:
+            net.run(tmp_path / method)
+            finished(net, tmp_path / "deployed" / method)
+    assert net.left() == []
+    for method in methods:
+        folders = tmp_path / "deployed" / method, tmp_path / "simulated" / method
+        simulated = coterie.run(algorithm=method, dataset="digits-rotated", clients=2, out=str(folders[1]), **training)
+        a, b = outcome(coterie.Result.load(folders[0])), outcome(simulated)
+        assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}, method
+        models = [arrays(load_checkpoint(folder / "checkpoint.safetensors")) for folder in folders]
+        assert models[0].keys() == models[1].keys()
+        for name, array in models[0].items():
+            np.testing.assert_allclose(array, models[1][name], atol=1e-5, err_msg=f"{method} {name}")
 
 
 def test_two_sites_with_tls_come_to_the_numbers_of_a_simulation(tmp_path: Path) -> None:
-    same_as_simulated("pacfl", tmp_path, rounds=1)
+    same_as_simulated(["pacfl"], tmp_path, rounds=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["fedavg", "flag", "scaffold", "sub-fedavg-un"])
-def test_other_methods_with_tls(tmp_path: Path, algorithm: str) -> None:
-    same_as_simulated(algorithm, tmp_path, rounds=2)
+def test_all_methods_with_tls(tmp_path: Path) -> None:
+    same_as_simulated(METHODS, tmp_path, rounds=4)
 
 
 @pytest.mark.slow

@@ -84,13 +84,52 @@ def test_data_that_do_not_fit(app: Path) -> None:
         ("[server]", "[data]\nname = 'digits'\n[server]", r"\[data\] is for simulations"),
         ('name = "pacfl"', 'name = "pacfll"', "did you mean 'pacfl'"),
         ("deadline = 300.0", "deadline = -1.0", "deadline"),
-        ("min_clients = 2", "min_client = 2", "min_client"),
+        ("min_clients = 2", "min_client = 2", "no key 'min_client': did you mean 'min_clients'"),
+        ("[engine]", "[engine]\naddress = 'auto'", "name and address are for simulations"),
+        ("[engine]", "[engine]\nname = 'embedded'", "name and address are for simulations"),
     ],
 )
 def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
     changed(app / "federation.toml", old, new)
     with pytest.raises(CoterieError, match=message):
         read_terms(app)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('state = "state"', 'stat = "state"', "'state' is missing"),
+        ('state = "state"', 'state = "data.npz"', "there is a file in its place"),
+        ('state = "state"', 'state = ""', "state is empty"),
+        ("trainer =", "trainr =", "no key 'trainr': did you mean 'trainer'"),
+        ('"site-1"', '"ward 7"', "name 'ward 7': use at most 64 letters"),
+        ('"site-1"', '""', "name '': use at most 64 letters"),
+        ('"data.npz"', '"none.npz"', "there is no file or folder 'none.npz'"),
+        ('data = "data.npz"', 'hook = "mine.py:load"', "mine.py:load' failed: FileNotFoundError"),
+        ('data = "data.npz"', 'hook = "mine.py"', "should read file.py:function"),
+        ("test_share = 0.2", "test_share = 1", "test_share: should be less than 1"),
+    ],
+)
+def test_wrong_sites(app: Path, old: str, new: str, message: str) -> None:
+    changed(app / "site.toml", old, new)
+    with pytest.raises(CoterieError, match=message):
+        check(app)
+
+
+def test_places_where_no_app_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder, name, message in (
+        (tmp_path / "file", None, "is there already"),
+        (tmp_path / "file" / "app", None, "can't be written: Not a directory"),
+        (tmp_path / "two words", None, "can't be the name of an app"),
+        (tmp_path / "app", "two words", "can't be the name of an app"),
+    ):
+        with pytest.raises(CoterieError, match=message):
+            init(folder, name)
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+    odd = tmp_path / 'a "quoted" \\ folder' / "app"
+    init(odd)
+    assert read_terms(odd).config.run.out == str(odd.parent / "app-run")
 
 
 def test_a_hook_in_place_of_a_file(app: Path) -> None:
@@ -101,13 +140,26 @@ def test_a_hook_in_place_of_a_file(app: Path) -> None:
         "    return Dataset(name, Samples(x, np.arange(20) % 3), None, 3)\n"
         "def broken(name):\n    raise OSError('no such table')\n"
         "def odd(name):\n    return [1, 2]\n"
+        "def ends(name):\n    raise SystemExit(3)\n"
+        "def empty(name):\n    return Dataset(name, None, None, 3)\n"
+        "def lists(name):\n    return Dataset(name, Samples([[1]], [1]), None, 3)\n"
+        "def floats(name):\n    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.zeros(2)), None, 3)\n"
+        "def few(name):\n    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.arange(1)), None, 3)\n"
     )
     changed(app / "site.toml", 'data = "data.npz"', 'hook = "mine.py:load"')
     terms = read_terms(app)
     local = site_data(read_site(app / "site.toml"), terms)
     assert (len(local.train), len(local.test), local.classes) == (16, 4, 10)
     assert set(local.x.ravel()) == {6}
-    for function, message in (("broken", "failed: OSError: no such table"), ("odd", "returned a list")):
+    for function, message in (
+        ("broken", "failed: OSError: no such table"),
+        ("odd", "returned a list"),
+        ("ends", "failed: SystemExit: 3"),
+        ("empty", "must be coterie.data.Samples, not NoneType"),
+        ("lists", "must be NumPy arrays"),
+        ("floats", "labels must be integers in one row"),
+        ("few", "2 samples, but 1 labels"),
+    ):
         with pytest.raises(CoterieError, match=message):
             site_data(read_site(app / "site.toml", {"hook": str(app / f"mine.py:{function}")}), terms)
     with pytest.raises(CoterieError, match="one of them"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -85,7 +86,7 @@ max_strikes = 3              # after so many invalid replies a site is asked no 
 
 [run]
 seed = 0
-out = "{out}"   # the run folder, at the server; a run that is there goes on
+out = {out}   # the run folder, at the server; a run that is there goes on
 """
 
 SITE_FILE = """\
@@ -109,8 +110,7 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     name = name or folder.absolute().name
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
-    folder.mkdir(parents=True, exist_ok=True)
-    out = folder.absolute().parent / f"{name}-run"
+    out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
     files = {
         "pyproject.toml": PYPROJECT,
         "server_app.py": SERVER_APP,
@@ -118,8 +118,12 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
         FEDERATION: TERMS,
         SITE: SITE_FILE,
     }
-    for file, text in files.items():
-        (folder / file).write_text(text.replace("{name}", name).replace("{out}", str(out)), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (folder / file).write_text(text.replace("{name}", name).replace("{out}", out), encoding="utf-8")
+    except OSError as error:
+        raise CoterieError(f"'{folder}' can't be written: {error.strerror}") from None
     return [folder / file for file in files]
 
 

@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError, model_validator
 from coterie import data as sources
 from coterie.client import LocalData
 from coterie.data import Dataset, FederatedData, Normalisation, Samples
-from coterie.errors import CoterieError
+from coterie.engine.flower.roll import NAME
+from coterie.errors import CoterieError, suggestion
 from coterie.experiment.config import Config, Section, make_config, read_toml
 from coterie.experiment.plugins import import_plugins
 from coterie.experiment.progress import Silent
@@ -66,7 +67,7 @@ class SamplesSection(Section):
 class ServerSection(Section):
     """What only the server needs."""
 
-    name: str = "federation"
+    name: str = Field("federation", min_length=1)
     min_clients: int = Field(2, ge=1)
     data: str | None = None
 
@@ -82,7 +83,13 @@ class SiteSection(Section):
     trainer: Literal["auto", "native", "torch"] = "auto"
 
     @model_validator(mode="after")
-    def _one_source(self) -> SiteSection:
+    def _agree(self) -> SiteSection:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name '{self.name}': use at most 64 letters, digits, dots, - and _, the first a letter or digit"
+            )
+        if not self.state:
+            raise ValueError("state is empty: name a folder")
         if (self.data is None) == (self.hook is None):
             raise ValueError("give the data as 'data' (a file or folder) or as 'hook' (file.py:function): one of them")
         return self
@@ -114,6 +121,8 @@ def read_terms(folder: Path) -> Terms:
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
     tables.setdefault("engine", {}).setdefault("name", "flower")
     config = make_config(tables, str(path))
+    if config.engine.name != "flower" or config.engine.address is not None:
+        raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
     if config.model.name is None:
         name = default_model(tuple(samples.shape))
         chosen = config.model_dump()
@@ -131,7 +140,10 @@ def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> Site
     tables |= {key: value for key, value in (given or {}).items() if key in known}
     source = "the node's configuration" if path is None else str(path)
     site: SiteSection = _section(SiteSection, tables, source)
-    site.state = str(place / Path(site.state).expanduser())
+    state = place / Path(site.state).expanduser()
+    if any(folder.exists() and not folder.is_dir() for folder in (state, *state.parents)):
+        raise CoterieError(f"the state folder '{state}' can't be made: there is a file in its place (in {source})")
+    site.state = str(state)
     if site.data is not None and (place / Path(site.data).expanduser()).exists():
         site.data = str(place / Path(site.data).expanduser())
     if site.hook is not None and site.hook.rpartition(":")[0].endswith(".py"):
@@ -145,6 +157,10 @@ def _section(kind: type[Any], table: Any, place: str) -> Any:
     except ValidationError as error:
         wrong = error.errors()[0]
         key = ".".join(map(str, wrong["loc"]))
+        if wrong["type"] == "extra_forbidden":
+            raise CoterieError(f"there is no key '{key}': {suggestion(key, kind.model_fields)} (in {place})") from None
+        if wrong["type"] == "missing":
+            raise CoterieError(f"'{key}' is missing (in {place})") from None
         message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
         raise CoterieError(f"{key + ': ' if key else ''}{message} (in {place})") from None
 
@@ -158,6 +174,8 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
     if not isinstance(dataset, Dataset):
         raise CoterieError(f"the hook '{site.hook}' returned a {type(dataset).__name__}: return a coterie.data.Dataset")
     for part in (dataset.train, dataset.test or dataset.train):
+        if wrong := _unlike_samples(part):
+            raise CoterieError(f"{whose}: {wrong}")
         if list(part.x.shape[1:]) != wanted.shape or str(part.x.dtype) != wanted.dtype:
             found = f"{part.x.dtype} samples of shape {list(part.x.shape[1:])}"
             raise CoterieError(f"{whose} are {found}, the federation has {wanted.dtype} ones of {wanted.shape}")
@@ -168,6 +186,17 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
             raise CoterieError(f"{whose} hold a NaN or an infinity")
     sized = Dataset(dataset.name, dataset.train, dataset.test, wanted.classes)
     return local_data(sized, wanted.normalisation, site.test_share, site.name)
+
+
+def _unlike_samples(part: Any) -> str | None:
+    """Say what keeps something, which may come from anybody's function, from being samples."""
+    if not isinstance(part, Samples):
+        return f"train and test must be coterie.data.Samples, not {type(part).__name__}"
+    if not isinstance(part.x, np.ndarray) or not isinstance(part.y, np.ndarray):
+        return "samples and labels must be NumPy arrays"
+    if part.y.dtype.kind not in "iu" or part.y.ndim != 1:
+        return f"labels must be integers in one row, not {part.y.dtype} of shape {list(part.y.shape)}"
+    return None if len(part.x) == len(part.y) else f"{len(part.x)} samples, but {len(part.y)} labels"
 
 
 def _hooked(hook: str, name: str) -> Any:
@@ -187,7 +216,7 @@ def _hooked(hook: str, name: str) -> Any:
         return getattr(module, function)(name)
     except CoterieError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CoterieError(f"hook '{hook}' failed: {type(error).__name__}: {error}") from error
 
 

@@ -94,7 +94,7 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
     states = store.folder.absolute()
     place = states.with_name(SHARED.format(states.name))
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)  # of which a network file system may keep a while what is in use
     try:
         yield Path(tempfile.mkdtemp(dir=place))
     finally:

@@ -12,11 +12,8 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_raylet_start_wait_time_s": "120",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
 }
-"""Neither Flower nor Ray calls home, Ray has time to start on a busy machine, and what a killed run
-leaves ends soon; the user may set these otherwise."""
+"""Neither Flower nor Ray calls home; the user may set these otherwise."""
 
 
 def require() -> None:

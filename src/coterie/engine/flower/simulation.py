@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -28,8 +29,21 @@ if TYPE_CHECKING:
 
 PAUSE = 0.02
 """Seconds between looks for replies."""
-START = 120.0
-"""Seconds that Ray may take to start."""
+ATTEMPTS = 3
+"""How often Ray is started. On a busy machine it may give up: its raylet ends when a helper of it, a Python process,
+has not come up within 15 s, which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
+START = 600.0
+"""Seconds that Flower may take to start; Ray, which it starts, has limits of its own."""
+OWN_RAY = {
+    "RAY_raylet_start_wait_time_s": "60",
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+}
+"""How a Ray that is started here differs from others, unless the user has said so: it has more time to start, starts
+no processes that Flower does not use, lets clients run at the priority of this process (Ray: 15 lower), and ends soon
+after a kill."""
 
 
 @dataclass(frozen=True)
@@ -88,20 +102,27 @@ class FlowerSimulation:
             "logging_level": "error",
             **({"address": address} if address else here),
         }
+        if address is None:
+            for name, value in OWN_RAY.items():
+                os.environ.setdefault(name, value)
         self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
+        self._attempts = 1 if address else ATTEMPTS
         self._faults, self._seed = faults or Faults(), seed
-        self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
-        self._why: BaseException | None = None
-        self._over, self._broken = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._simulate, name="flower", daemon=True)
 
     def __enter__(self) -> FlowerSimulation:
-        self._thread.start()
-        try:
-            self._begin()
-        except BaseException:
-            self.__exit__()
-            raise
+        for left in reversed(range(self._attempts)):
+            self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
+            self._why: BaseException | None = None
+            self._over, self._broken = threading.Event(), threading.Event()
+            self._thread = threading.Thread(target=self._simulate, name="flower", daemon=True)
+            self._thread.start()
+            try:
+                self._begin()
+                break
+            except BaseException as error:
+                self.__exit__()  # with the thread end the processes that it started
+                if not (left and isinstance(error, CoterieError)):
+                    raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,7 +153,10 @@ class FlowerSimulation:
 
     def _begin(self) -> None:
         """Wait until all nodes are there; each gets a client, whichever, since all have the data of all."""
-        grid = self._arrived.get(timeout=START)
+        try:
+            grid = self._arrived.get(timeout=START)
+        except queue.Empty:
+            raise CoterieError(f"Flower's simulation has not started within {START:g} s") from None
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
         self._carrier = Carrier(grid, PAUSE, check=self._check)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -37,11 +38,15 @@ class DeployedSite:
     trainer: Callable[[], Trainer]
 
     def card(self) -> Card:
-        """Introduce yourself: a name, the secret that only this site has, and the number of training samples."""
+        """Introduce yourself: a name, the secret that only this site has, and the number of training samples.
+
+        Why data can't be used is said in the log of the site only: a text may quote them.
+        """
         try:
             samples, problem = len(self.data().train), ""
         except CoterieError as error:
-            samples, problem = 0, str(error)
+            logging.getLogger("coterie").error("%s", error)
+            samples, problem = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
         return {"name": self.name, "secret": self.secret(), "samples": samples, "problem": problem}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
