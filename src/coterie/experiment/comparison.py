@@ -6,15 +6,12 @@ tuning (`tuning/<cell>/<try>/seed-<k>`), and at the end `comparison.json` and th
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import math
 import os
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -23,14 +20,13 @@ from coterie.errors import CoterieError
 from coterie.experiment.api import settings_to_tables
 from coterie.experiment.config import Config, differences, toml_value
 from coterie.experiment.design import Design, Protocol, comparing, slug, sweeping
+from coterie.experiment.folder import PATIENCE, locked
 from coterie.experiment.result import Result
 from coterie.experiment.trials import Trial, Unwatched, Watcher, ended, run_trials
 from coterie.federation.checkpoint import write_whole
 from coterie.report.comparison import FORMATS, PROTOCOLS, SUFFIXES, Cell, Table, make_table
 
 FILE, DATA = "comparison.toml", "comparison.json"
-PATIENCE = 10.0
-"""Seconds to wait for workers of a process that was killed, which end by themselves."""
 APART = {
     "data": "data",
     "partition": "partitions",
@@ -233,7 +229,7 @@ def run_design(
     except OSError as error:
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     try:
-        with _locked(path) as lock, ended(watcher or Unwatched()) as watching:
+        with locked(path, PATIENCE) as lock, ended(watcher or Unwatched()) as watching:
             write_whole(path / FILE, asked.to_toml().encode())
             comparison = _Runner(asked, path, jobs, watching, lock).run()
             comparison.save()
@@ -479,22 +475,6 @@ def _check_place(path: Path) -> None:
         raise CoterieError(f"'{path}' holds a single run, not a comparison: choose another --out")
     if any(item.name not in ("lock", f"{FILE}.part") for item in path.iterdir()):
         raise CoterieError(f"'{path}' exists and is not a comparison: choose another --out")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
-    """Keep other processes out; workers hold the lock too, so that it is free only when all have ended."""
-    with (path / "lock").open("w") as file:
-        began = time.monotonic()
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() - began > PATIENCE:
-                    raise CoterieError(f"another process is working on '{path}'") from None
-                time.sleep(0.05)
-        yield file
 
 
 def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:

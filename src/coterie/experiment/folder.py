@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config, make_config, read_toml, to_toml
@@ -19,6 +20,28 @@ PARTS = (
     *("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "views.safetensors"),
     *("expert.safetensors", "accuracy.png"),
 )
+PATIENCE = 10.0
+"""Seconds to wait for workers of a process that was killed, which end by themselves."""
+
+
+@contextmanager
+def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
+    """Keep other processes out of a folder, after waiting so many seconds for one that ends.
+
+    The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
+    free only when all have ended.
+    """
+    with (path / "lock").open("w") as file:
+        began = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() - began >= patience:
+                    raise CoterieError(f"another process is working on '{path}'") from None
+                time.sleep(0.05)
+        yield file
 
 
 class RunFolder:
@@ -83,11 +106,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second process out; the lock ends with this one, however that happens."""
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CoterieError(f"another process is working on '{self.path}'") from None
+        with locked(self.path):
             yield
 
     def write_config(self, config: Config) -> None:

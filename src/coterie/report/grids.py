@@ -1,4 +1,4 @@
-"""Tables of texts, the first line of each the head: for the terminal, as Markdown, as LaTeX."""
+"""Texts, and tables of texts, the first line of each the head: for the terminal, as Markdown, as LaTeX."""
 
 from __future__ import annotations
 
@@ -52,3 +52,12 @@ def latex(grid: Grid) -> str:
 def tex(text: str) -> str:
     r"""Write a text for LaTeX; what stands between the marks \0 and \1 is bold."""
     return re.sub(r"(?<!\w)-(?=\d)", "$-$", "".join(_TEX.get(letter, letter) for letter in text))
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its beginning and a full stop at its end.
+
+    >>> sentence("as printed")
+    'As printed.'
+    """
+    return text[:1].upper() + text[1:] + "."

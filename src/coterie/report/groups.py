@@ -5,22 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
+from coterie.report.charts import HeatMap, leaf_order, tree_of, values
 from coterie.report.figures import COLOURS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg")
-GREY = "#8a8a8a"
-LEAVES = 200
-"""More clients than this are drawn as so many branches."""
 
 
 def groups_table(
@@ -80,22 +77,22 @@ def profile(counts: npt.NDArray[np.int64], most: int = 5) -> str:
 
 def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
     """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
-    from matplotlib.figure import Figure
+    from coterie.report.static import paint
 
+    if len(grouping.tree) == 0:
+        return []
     folder.mkdir(parents=True, exist_ok=True)
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
+    labels, unit = grouping.labels.tolist(), describe_unit(grouping.unit)
+    figures = {}
+    if grouping.proximity is not None:
+        figures["proximity"] = paint(
+            proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
+        )
+    figures["dendrogram"] = paint(tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold))
+    figures["thresholds"] = _thresholds(grouping, title)
     written = []
-    for name, painter, size in (
-        ("proximity", _heat_map, (6.4, 5.4)),
-        ("dendrogram", _dendrogram, (8.4, 4.2)),
-        ("thresholds", _thresholds, (6.4, 4.0)),
-    ):
-        if len(grouping.tree) == 0 or (name == "proximity" and grouping.proximity is None):
-            continue
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.add_subplot()
-        painter(grouping, names, axes, figure)
-        axes.set_title(title, fontsize=10)
+    for name, figure in figures.items():
         for kind in FORMATS:
             path = folder / f"{name}.{kind}"
             figure.savefig(path, dpi=130)
@@ -103,79 +100,40 @@ def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | 
     return written
 
 
-def order_of_tree(grouping: Grouping) -> npt.NDArray[np.int64]:
-    """Return the clients in the order of the tree's leaves, in which groups stand together."""
-    from scipy.cluster.hierarchy import leaves_list
-
-    return np.asarray(leaves_list(grouping.tree), np.int64)
-
-
-def _heat_map(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
-    """Proximities in the order of the tree, with a frame around each group."""
-    from matplotlib.patches import Rectangle
-
-    proximity = grouping.proximity
-    assert proximity is not None
-    order = order_of_tree(grouping)
-    picture = axes.imshow(proximity[np.ix_(order, order)], cmap="viridis", interpolation="nearest")
-    figure.colorbar(picture, ax=axes, label=describe_unit(grouping.unit))
-    labels = grouping.labels[order]
-    starts = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1]])
-    for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
-        axes.add_patch(
-            Rectangle(
-                (start - 0.5, start - 0.5), end - start, end - start, fill=False, edgecolor="white", linewidth=1.6
-            )
-        )
-    if len(order) <= 40:
-        axes.set_xticks(range(len(order)), [names[i] for i in order], fontsize=7, rotation=90)
-        axes.set_yticks(range(len(order)), [names[i] for i in order], fontsize=7)
-    else:
-        axes.set_xticks([])
-        axes.set_yticks([])
-    axes.set(xlabel="clients, in the order of the tree", ylabel="clients")
-
-
-def _dendrogram(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
-    """The merges, those inside a group in its colour, and the cut."""
-    from scipy.cluster.hierarchy import dendrogram
-
-    n = len(grouping.tree) + 1
-    owner = _owners(grouping)
-    many: dict[str, Any] = {"truncate_mode": "lastp", "p": LEAVES, "show_leaf_counts": False} if n > LEAVES else {}
-    dendrogram(
-        grouping.tree,
-        ax=axes,
-        link_color_func=lambda k: GREY if owner[k] < 0 else COLOURS[owner[k] % len(COLOURS)],
-        no_labels=n > 60,
-        labels=list(names[:n]) if n <= LEAVES else None,
-        leaf_font_size=8,
-        **many,
+def proximity_map(
+    proximity: npt.ArrayLike,
+    tree: npt.ArrayLike,
+    labels: Sequence[int],
+    names: Sequence[str],
+    *,
+    title: str,
+    unit: str,
+    note: str = "",
+) -> HeatMap:
+    """Return the proximities of clients in the order of their tree, or where there is none of their groups."""
+    linkage, distances = np.asarray(tree, np.float64).reshape(-1, 4), np.asarray(proximity, np.float64)
+    order = leaf_order(linkage) if len(linkage) else sorted(range(len(distances)), key=lambda i: labels[i])
+    who = tuple(str(names[i]) for i in order)
+    return HeatMap(
+        title=title,
+        rows=who,
+        columns=who,
+        values=tuple(values(distances[i][order]) for i in order),
+        unit=unit,
+        row_label="client",
+        column_label="client",
+        groups=tuple(labels[i] for i in order),
+        note=note,
     )
-    axes.axhline(grouping.threshold, color="black", linestyle="--", linewidth=1)
-    axes.annotate(
-        f"cut: {grouping.threshold:.3g}",
-        (1, grouping.threshold),
-        xycoords=("axes fraction", "data"),
-        xytext=(3, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-    )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set(xlabel="clients" if n <= LEAVES else f"branches of {n} clients", ylabel=describe_unit(grouping.unit))
 
 
-def _owners(grouping: Grouping) -> list[int]:
-    """Return the group that each merge lies in, or −1 for those between groups; clients first."""
-    owner = [int(label) for label in grouping.labels[: len(grouping.tree) + 1]]
-    for a, b in grouping.tree[:, :2].astype(int):
-        owner.append(owner[a] if owner[a] == owner[b] else -1)
-    return owner
+def _thresholds(grouping: Grouping, title: str) -> Figure:
+    """Draw how many groups other cuts would give."""
+    from matplotlib.figure import Figure
 
-
-def _thresholds(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Figure) -> None:
-    """How many groups other cuts would give."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.add_subplot(title=title)
+    axes.title.set_fontsize(10)
     heights = grouping.heights
     highest = max(float(heights[-1]), grouping.threshold) * 1.08 or 1.0
     at = np.unique(np.r_[0.0, heights, grouping.threshold, highest])
@@ -189,6 +147,7 @@ def _thresholds(grouping: Grouping, names: Sequence[str], axes: Axes, figure: Fi
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
+    return figure
 
 
 def describe_unit(unit: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coterie.report.charts import Block, Chart, Page, Section, plain
-from coterie.report.grids import aligned, latex, markdown
+from coterie.report.grids import aligned, latex, markdown, sentence
 from coterie.report.protocols import brief
 from coterie.report.statistics import Spread
 
@@ -259,8 +259,3 @@ def number_text(found: Spread | None, digits: int) -> str:
 def signed_text(value: float | None, digits: int) -> str:
     """Write a difference."""
     return "–" if value is None else f"{value:+.{digits}f}"
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital at its beginning and a full stop at its end."""
-    return text[:1].upper() + text[1:] + "."

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.experiment.comparison import _locked
 from coterie.experiment.config import Config, make_config
 from coterie.experiment.design import slug
+from coterie.experiment.folder import PATIENCE, locked
 from coterie.experiment.result import Result
 from coterie.experiment.trials import Trial, Watcher, ended, run_trials
 from coterie.report.charts import Bars, Chart, Lines, Series, values
@@ -84,7 +84,7 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
         jobs = max(1, min(setting.jobs or cores, len(waiting)))
         for trial in waiting:
             trial.config.engine.workers = max(1, cores // jobs)
-        with _locked(setting.place) as lock, ended(setting.watcher) as watcher:
+        with locked(setting.place, PATIENCE) as lock, ended(setting.watcher) as watcher:
             watcher.begin(one.name, len(trials), len(trials) - len(waiting))
             for trial, why in run_trials(waiting, jobs, watcher, lock).items():
                 failed |= dict.fromkeys(owners[trial.folder.path], f"seed {trial.seed}: {why}")

@@ -16,11 +16,10 @@ from coterie.report.charts import (
     Switch,
     Table,
     classical_mds,
-    leaf_order,
     tree_of,
     values,
 )
-from coterie.report.groups import describe_unit, profile, shares, shortened
+from coterie.report.groups import describe_unit, profile, proximity_map, shares, shortened
 from coterie.report.runs import Run
 
 Ints = npt.NDArray[np.int64]
@@ -106,21 +105,14 @@ def _proximities(run: Run) -> list[Block]:
     grouping = (run.result or {}).get("grouping") or {}
     unit = describe_unit(grouping.get("unit") or "distance")
     tree = run.views["tree"]
-    order = leaf_order(tree) if len(tree) == len(who) - 1 else sorted(range(len(who)), key=lambda i: labels[i])
+    whole = len(tree) == len(who) - 1
+    note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
     blocks: list[Block] = [
-        HeatMap(
-            title="Proximity of clients",
-            rows=tuple(names[i] for i in order),
-            columns=tuple(names[i] for i in order),
-            values=tuple(values(proximity[i][order]) for i in order),
-            unit=unit,
-            row_label="client",
-            column_label="client",
-            groups=tuple(labels[i] for i in order),
-            note="In the order of the tree: neighbours are alike. Frames are groups; dark is near.",
+        proximity_map(
+            proximity, tree if whole else [], labels, names, title="Proximity of clients", unit=unit, note=note
         )
     ]
-    if len(tree) and len(tree) == len(who) - 1:
+    if len(tree) and whole:
         blocks.append(
             tree_of(
                 tree,

@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.report.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
+from coterie.report.grids import sentence
 from coterie.report.protocols import brief
 from coterie.report.reproduction import (
     GRADES,
@@ -19,7 +20,6 @@ from coterie.report.reproduction import (
     both_text,
     number_text,
     ours_text,
-    sentence,
     signed_text,
 )
 from coterie.report.statistics import Spread
