@@ -244,6 +244,14 @@ def test_an_unfinished_run_with_holes_in_its_metrics_fails(compared: Path) -> No
         (["compare", "--algorithms", "fedavg,solo", "--seeds", "0,x"], "whole numbers"),
         (["compare", "--algorithms", "fedavg,solo", "--seeds", "1,1"], "seed 1 is named twice"),
         (["compare", "--algorithms", "fedavg,solo", "--tune", "lr"], "--tune key=value,value"),
+        (
+            ["compare", "--algorithms", "fedavg,solo", "--tune", "lr=1,2", "--tune-seeds", "-3"],
+            "tune-seed -3 is not valid",
+        ),
+        (
+            ["compare", "--algorithms", "fedavg,solo", "--tune", "lr=1,2", "--tune-seeds", "0,0"],
+            "tune-seed 0 is named twice",
+        ),
         (["compare", "--algorithms", "fedavg,solo", "--target", "1.5"], "like L=0.8"),
         (["compare", "--algorithms", "fedavg,solo", "--dataset", "nothing.npz"], "nothing.npz"),
         (["compare", "nothing.toml", "--algorithms", "fedavg,solo"], "there is no configuration file"),
@@ -252,6 +260,7 @@ def test_an_unfinished_run_with_holes_in_its_metrics_fails(compared: Path) -> No
         (["sweep", "--vary", "lr=0.1,0.2", "--vary", "lr=0.3"], "names lr twice"),
         (["sweep", "--vary", "lr=0.1"], "two values or more"),
         (["sweep", "--vary", "grouping.threshold=1,2"], "takes no wishes for groups"),
+        (["sweep", "--algorithm", "pacfl", "--vary", "threshold=-1,2"], "greater than or equal to 0"),
     ],
 )
 def test_wrong_questions_leave_nothing_behind(place: Path, arguments: list[str], message: str) -> None:
@@ -285,6 +294,15 @@ def test_a_comparison_is_a_file_to_run_again(compared: Path, place: Path) -> Non
     assert (answer.code, answer.err) == (0, "")
     assert table(place / "again") == table(compared)
     assert "leave out --algorithms" in refusal(cli("compare", "c/comparison.toml", "--algorithms", "fedavg,solo"))
+    assert "leave out --tune-share" in refusal(cli("compare", "c/comparison.toml", "--tune-share", "0.5"))
+    changed = cli("compare", "c/comparison.toml", "--protocol", "C", "--target", "0.3", "--print-config")
+    assert 'protocol = "C"' in changed.out
+    assert '"C=0.3"' in changed.out
+
+
+def test_help_has_no_marks_of_an_escape() -> None:
+    assert "[x>=1]" in cli("compare", "--help").out
+    assert "\\" not in cli("compare", "--help").out
 
 
 def test_settings_of_methods_in_a_file(place: Path) -> None:

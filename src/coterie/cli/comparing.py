@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,8 +61,9 @@ def compare(
         str | None, typer.Option("--tune-seeds", help="Seeds to choose on; by default the first.", metavar="0")
     ] = None,
     tune_share: Annotated[
-        float, typer.Option("--tune-share", help="Share of the training samples to choose on.", metavar="X")
-    ] = 0.2,
+        float | None,
+        typer.Option("--tune-share", help="Share of the training samples to choose on [0.2].", metavar="X"),
+    ] = None,
     jobs: Jobs = None,
     format: As = "text",
     set: Set = None,
@@ -79,7 +79,8 @@ def compare(
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
     if config is not None and "comparison" in read_toml(config):
-        design = _stored(config, algorithms, seeds, baseline, tune, set or [], flags)
+        settled = {"algorithms": algorithms, "tune": tune, "tune_seeds": tune_seeds, "tune_share": tune_share}
+        design = _stored(config, seeds, baseline, protocol, set or [], flags, **settled)
     else:
         tables = {} if config is None else read_toml(config)
         methods = tables.pop("methods", {})
@@ -97,7 +98,7 @@ def compare(
             protocol=protocol or "L",
             tune=_variations(tune or [], "--tune"),
             tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
-            tune_share=tune_share,
+            tune_share=0.2 if tune_share is None else tune_share,
         )
     _go(design, flags, jobs, format, print_config, dry_run, quiet)
 
@@ -128,7 +129,7 @@ def sweep(
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
     if config is not None and "comparison" in read_toml(config):
-        design = _stored(config, vary, seeds, baseline, None, set or [], flags)
+        design = _stored(config, seeds, baseline, protocol, set or [], flags, vary=vary)
     else:
         tables = {} if config is None else read_toml(config)
         lay_over(tables, set or [], flags)
@@ -188,19 +189,21 @@ def _failures(comparison: Comparison) -> str:
 
 
 def _stored(
-    file: Path, other: object, seeds: str | None, baseline: str | None, tune: object, settings: list[str], flags: Any
+    file: Path,
+    seeds: str | None,
+    baseline: str | None,
+    protocol: Protocol | None,
+    settings: list[str],
+    flags: Any,
+    **settled: object,
 ) -> Design:
-    """Take a design from a file; flags change its base."""
-    if other or tune:
-        raise CoterieError(f"'{file}' says already what to compare: leave out --algorithms, --vary and --tune")
+    """Take a design from a file; flags change its base, but not what it has settled."""
+    if given := [f"--{name.replace('_', '-')}" for name, value in settled.items() if value not in (None, [])]:
+        raise CoterieError(f"'{file}' says already what to compare: leave out {' and '.join(given)}")
     design = Design.read(file)
     base = {section: dict(table) for section, table in design.base.items()}
     lay_over(base, settings, flags)
-    base.get("run", {}).pop("out", None)
-    chosen = tuple(parse_seeds(seeds)) if seeds else design.seeds
-    design = replace(design, base=base, seeds=chosen, baseline=baseline or design.baseline)
-    design.check()
-    return design
+    return design.changed(base, parse_seeds(seeds) if seeds else None, baseline, protocol)
 
 
 def _seeds(text: str | None) -> list[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 import typer
+import typer.core
 
 from coterie.cli.bench import bench_app
 from coterie.cli.coreset import coreset
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """What shells say of a program that Ctrl-C ended."""
 
+typer.core.HAS_RICH = False  # no markup here; with it, help shows "\\[default: 2]"
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

@@ -109,7 +109,7 @@ class GroupingSection(Section):
         "auto: from the clients' noise; degrees: a threshold; count: a number; gap, silhouette, demo, trial: see the "
         "docs",
     )
-    threshold: float | None = setting(None, "rule degrees: merge groups up to this distance")
+    threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
     groups: int | None = setting(None, "rule count: how many groups", ge=1)
     granularity: float | None = setting(
         None,

@@ -105,10 +105,11 @@ class Design:
         """Refuse what can't be run: seeds, labels, and the configuration of every cell and every try."""
         if not self.seeds:
             raise CoterieError("name at least one seed, for instance --seeds 0,1,2")
-        for seed in self.seeds:
-            if seed < 0:
-                raise CoterieError(f"seed {seed} is not valid: seeds are 0 or more")
-        _refuse_duplicates("seed", self.seeds)
+        for name, seeds in (("seed", self.seeds), ("tune-seed", self.tuning.seeds)):
+            for seed in seeds:
+                if seed < 0:
+                    raise CoterieError(f"{name} {seed} is not valid: seeds are 0 or more")
+            _refuse_duplicates(name, seeds)
         if self.baseline is not None and self.baseline not in self.cells:
             raise CoterieError(
                 f"the baseline '{self.baseline}' is not compared: {suggestion(self.baseline, self.cells)}"
@@ -121,6 +122,25 @@ class Design:
             for other in list(made)[:-1]:
                 if not differences(made[label], made[other]):
                     raise CoterieError(f"'{other}' and '{label}' are the same: leave one out")
+
+    def changed(
+        self,
+        base: Mapping[str, Mapping[str, Any]],
+        seeds: Iterable[int] | None = None,
+        baseline: str | None = None,
+        protocol: Protocol | None = None,
+    ) -> Design:
+        """Return the design with another base, and with what else is given; checked."""
+        protocol = protocol or self.protocol
+        design = replace(
+            self,
+            base=_base(base, protocol),
+            seeds=self.seeds if seeds is None else tuple(seeds),
+            baseline=baseline or self.baseline,
+            protocol=protocol,
+        )
+        design.check()
+        return design
 
     def extended(self, new: Design, where: Path) -> Design:
         """Add what a new design asks for; refuse one with other settings."""
@@ -260,13 +280,9 @@ def _made(
     tune_share: float = 0.2,
 ) -> Design:
     """Put a design together, and check it."""
-    tables = copy.deepcopy({section: dict(table) for section, table in base.items()})
-    if targets := tables.get("evaluation", {}).get("targets"):
-        tables["evaluation"]["targets"] = [_target(one, protocol) for one in targets]
-    tables.get("run", {}).pop("seed", None)
-    tables.get("run", {}).pop("out", None)
     if protocol not in ("L", "C", "G", "plus"):
         raise CoterieError(f"there is no protocol '{protocol}': use L, C, G or plus")
+    tables = _base(base, protocol)
     if not 0 < tune_share < 1:
         raise CoterieError(f"tune_share = {tune_share} is not valid: it is a share between 0 and 1")
     grid = {path_of(key): list(values) for key, values in (tune or {}).items()}
@@ -280,6 +296,16 @@ def _made(
     design = Design(tables, cells, seeds, kind, baseline, protocol, tuning)
     design.check()
     return _absolute(design)
+
+
+def _base(tables: Mapping[str, Mapping[str, Any]], protocol: Protocol) -> dict[str, dict[str, Any]]:
+    """Return tables without what each run has for itself; a target that names no protocol means this one."""
+    base = copy.deepcopy({section: dict(table) for section, table in tables.items()})
+    if targets := base.get("evaluation", {}).get("targets"):
+        base["evaluation"]["targets"] = [_target(one, protocol) for one in targets]
+    base.get("run", {}).pop("seed", None)
+    base.get("run", {}).pop("out", None)
+    return base
 
 
 def _absolute(design: Design) -> Design:
