@@ -94,7 +94,7 @@ def test_the_limit_is_divided_by_the_number_of_others() -> None:
 def test_who_misses_a_seed_does_not_lead_but_is_a_rival() -> None:
     found = leader({"whole": by_seed(0.5, 0.6, 0.7), "part": {0: 0.99}, "none": {}}, range(3))
     assert found is not None
-    assert (found.label, found.rivals) == ("whole", ("part",))
+    assert (found.label, found.rivals, found.among) == ("whole", ("part",), " of those with every seed")
     assert leader({"one": by_seed(0.5, 0.6), "none": {}}, range(2)) is None
     assert leader({"a": {0: 0.5}, "b": {1: 0.5}}, range(2)) is None
 

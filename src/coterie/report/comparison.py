@@ -31,7 +31,7 @@ TARGET = (
     "of them, where not all)."
 )
 RULE = (
-    "{mark}: the highest mean of its column, and distinguishable from each of the others: paired t test over seeds, "
+    "{mark}: the highest mean of those with every seed, and distinguishable from each of the others: paired t test, "
     "p < 0.05 divided by the number of others (Bonferroni)."
 )
 DIFFERENCE = (
@@ -296,8 +296,8 @@ def _notes(
 def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
     """Say under which protocols the highest mean may be chance."""
     return [
-        f"{PROTOCOLS[protocol]}: {found.label} has the highest mean, but {len(seeds)} seeds can't tell it from "
-        f"{_listed(found.rivals)}."
+        f"{PROTOCOLS[protocol]}: {found.label} has the highest mean{found.among}, but {len(seeds)} seeds can't tell it "
+        f"from {_listed(found.rivals)}."
         for protocol, found in leaders.items()
         if found is not None and not found.clear and len(seeds) > 1
     ]

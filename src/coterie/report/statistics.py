@@ -38,6 +38,8 @@ class Leader:
 
     label: str
     rivals: tuple[str, ...]
+    among: str = ""
+    """Of whom it is the highest, where some miss a seed and so can't lead."""
 
     @property
     def clear(self) -> bool:
@@ -97,4 +99,4 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
         found = paired(known[first], values) if label != first else None
         if label != first and (found is None or found.p is None or found.p >= limit or found.mean <= 0):
             rivals.append(label)
-    return Leader(first, tuple(rivals))
+    return Leader(first, tuple(rivals), " of those with every seed" if len(whole) < len(known) else "")
