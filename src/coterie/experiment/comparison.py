@@ -18,8 +18,9 @@ from typing import IO, Any
 
 from coterie.errors import CoterieError
 from coterie.experiment.api import settings_to_tables
-from coterie.experiment.config import Config, differences, toml_value
+from coterie.experiment.config import Config, toml_value
 from coterie.experiment.design import Design, Protocol, comparing, slug, sweeping
+from coterie.experiment.finished import finished_runs
 from coterie.experiment.folder import PATIENCE, locked
 from coterie.experiment.result import Result
 from coterie.experiment.trials import Trial, Unwatched, Watcher, ended, run_trials
@@ -222,7 +223,7 @@ def run_design(
     _check_place(path)
     asked = Design.read(path / FILE).extended(design, path) if (path / FILE).exists() else design
     if path.exists():
-        _finished(_trials(asked, path, _all_chosen(asked, path)))  # what is there fits, before anything is written
+        finished_runs(_trials(asked, path, _all_chosen(asked, path)))  # what is there fits, before anything is written
     new = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -260,7 +261,7 @@ class _Runner:
         design, path = self.design, self.path
         first = [trial for tries in self.tried.values() for _, trials in tries for trial in trials]
         last = [trial for label in design.cells if not self.tried[label] for trial in _final(design, label, path, {})]
-        results = _finished(last)
+        results = finished_runs(last)
         known = sum(trial.folder.finished for trial in first) + len(results)
         later = len(design.seeds) * sum(map(bool, self.tried.values()))
         self.watcher.begin(f"{len(design.cells)} {_cells(design)}", len(first) + len(last) + later, known)
@@ -278,7 +279,7 @@ class _Runner:
             self.watcher.note(found.text(label, design))
             tuned[label] = found
         last = _trials(design, path, tuned)
-        _finished(last)  # those of tuned cells too fit what is asked
+        finished_runs(last)  # those of tuned cells too fit what is asked
         failed |= {(trial.label, trial.seed): why for trial, why in self._make(last).items()}
         done = [trial for trial in last if (trial.label, trial.seed) not in failed]
         order = [(label, seed) for label in design.cells for seed in design.seeds]
@@ -315,7 +316,7 @@ def _all_chosen(design: Design, path: Path) -> dict[str, Tuned]:
     found = {}
     for label in design.cells:
         tries = _tries(design, label, path)
-        done = [_finished(trials) for _, trials in tries]
+        done = [finished_runs(trials) for _, trials in tries]
         whole = bool(tries) and all(len(results) == len(design.tuning.seeds) for results in done)
         chosen = _chosen(design, tries) if whole else None
         if chosen is not None:
@@ -356,7 +357,7 @@ def _chosen(design: Design, tries: Sequence[tuple[Mapping[str, Any], Sequence[Tr
     """Choose the values with the highest mean accuracy; of equals the first; None if no try has a score."""
     scores: list[tuple[Mapping[str, Any], float | None]] = []
     for tried, trials in tries:
-        results = _finished(trials)
+        results = finished_runs(trials)
         values = [results[trial].accuracy[design.protocol] for trial in trials if trial in results]
         known = [value for value in values if value is not None and math.isfinite(value)]
         scores.append((tried, math.fsum(known) / len(known) if len(known) == len(trials) else None))
@@ -366,54 +367,12 @@ def _chosen(design: Design, tries: Sequence[tuple[Mapping[str, Any], Sequence[Tr
     return Tuned(next(tried for tried, score in scores if score == best), scores)
 
 
-def _finished(trials: Iterable[Trial]) -> dict[Trial, Result]:
-    """Read the runs that are finished; refuse folders that hold other runs, or damaged ones."""
-    found = {}
-    for trial in trials:
-        folder = trial.folder
-        if not folder.config_file.exists():
-            if folder.path.exists() and not folder.path.is_dir():
-                raise CoterieError(f"'{folder.path}' is a file, where a run folder should be: remove it")
-            left = {"lock", "config.toml.part"}  # of a run that was killed before it began
-            odd = [item.name for item in folder.path.iterdir() if item.name not in left] if folder.path.exists() else []
-            if odd:
-                raise CoterieError(
-                    f"'{folder.path}' is not a run, but holds {', '.join(sorted(odd)[:3])}: remove it to run it again"
-                )
-            continue
-        changed = _changed(trial.config, folder.read_config())
-        if changed:
-            more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
-            raise CoterieError(
-                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed[:3])}{more}): remove it "
-                "to run it again, or choose another --out"
-            )
-        if not folder.finished:
-            continue
-        try:
-            result = Result.load(folder.path)
-        except CoterieError as error:
-            raise CoterieError(f"{error}: remove '{folder.path}' to run it again") from None
-        folder.check_metrics(result.history, result.rounds, trial.config.evaluation.every, result.rounds)
-        found[trial] = result
-    return found
-
-
-def _changed(asked: Config, stored: Config) -> list[str]:
-    """Say what differs, but for what the data decided and the targets, which change no numbers."""
-    asked = asked.model_copy(deep=True)
-    asked.data.clients, asked.evaluation.targets = stored.data.clients, stored.evaluation.targets
-    if asked.model.name is None:
-        asked.model = stored.model
-    return differences(stored, asked)
-
-
 def _results(design: Design, trials: Iterable[Trial]) -> dict[str, dict[int, Result]]:
     """Return the finished runs by label and seed, with the targets of the design."""
     from coterie.experiment.summary import reached
 
     found: dict[str, dict[int, Result]] = {label: {} for label in design.cells}
-    for trial, result in _finished(trials).items():
+    for trial, result in finished_runs(trials).items():
         targets = [reached(target, result.history) for target in design.targets]
         found[trial.label][trial.seed] = replace(result, targets=targets)
     return found
