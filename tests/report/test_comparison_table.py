@@ -177,3 +177,9 @@ def test_markdown_takes_a_bar_in_a_label() -> None:
     lines = table(cell("a|b", *[result(0.9)] * 3), BAD).markdown().splitlines()
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:6]}
     assert len(widths) == 1
+
+
+def test_a_table_of_held_out_training_samples_says_so() -> None:
+    held = cell("held", *(result(L, validation=0.25) for L in (0.8, 0.81, 0.82)))
+    assert "Test samples are here 25 % of each client's training samples" in " ".join(table(GOOD, held).text().split())
+    assert "held out" not in table(GOOD, BAD).text()

@@ -1,5 +1,6 @@
 """Pages in a real browser: Chromium, headless, driven by Playwright (`pip install coterie[browser]`)."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ import pytest
 from sample_page import EVIL, sample_page
 
 import coterie
+from coterie.experiment.config import make_config
+from coterie.experiment.inspection import inspect
 from coterie.experiment.pages import make_page
 from coterie.report.page import render
 from coterie.reproduce import reproduce
@@ -44,9 +47,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "solo": {"algorithm": "solo", "newcomers": 0.25},
         "pruned": {"algorithm": "sub-fedavg-un", "curriculum": "", "hostile": 0.3},
         "unfinished": {"algorithm": "fedavg", "client_curriculum": ""},
+        "curriculum": {"algorithm": "fedavg", "curriculum": "", "client_curriculum": ""},
+        "hostile": {"algorithm": "fedavg", "hostile": 0.5, "drop": 0.2, "straggle": 0.1, "max_strikes": 2, "rounds": 6},
     }
     for name, settings in runs.items():
-        coterie.run(out=str(place / name), **SMALL, **settings)
+        coterie.run(out=str(place / name), **SMALL | settings)
     (place / "unfinished" / "result.json").unlink()
     (place / "unfinished" / "metrics.jsonl").write_bytes(b'{"round": 1, "L": NaN, "C": 0.5, "G": 0.4}\n{"round": 2, "L')
     few = SMALL | {"seeds": [0, 1], "jobs": 1, "target": "L=0.3"}
@@ -57,6 +62,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         vary={"lr": [0.1, 0.01], "epochs": [1, 2, 3]}, out=place / "both", **few | {"seeds": [0], "rounds": 1}
     )
     reproduce("digits-table", book=BOOK, out=place / "reproduced", rounds_scale=0.5, jobs=1)
+    look = make_config({"algorithm": {"name": "pacfl"}, "data": {"name": "digits", "clients": 6}})
+    inspect(look, against="iid", super_clusters=3).save(place / "inspected")
     pages = {
         "comparison": make_page([place / "compared"]),
         "sweep": make_page([place / "swept"]),
@@ -66,10 +73,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "runs": make_page([place / "pacfl", place / "solo"]),
         "pruned": make_page([place / "pruned"]),
         "unfinished": make_page([place / "unfinished"]),
+        "curriculum": make_page([place / "curriculum"]),
+        "hostile": make_page([place / "hostile"]),
     }
     for name, page in pages.items():
         (place / f"{name}.html").write_text(render(page), encoding="utf-8")
-    return {name: place / f"{name}.html" for name in pages}
+    return {name: place / f"{name}.html" for name in pages} | {"inspection": place / "inspected" / "inspection.html"}
 
 
 class Opened:
@@ -90,7 +99,21 @@ class Opened:
         self.context.close()
 
 
-NAMES = ("sample", "runs", "pruned", "unfinished", "comparison", "sweep", "sweep of two", "reproduction")
+NAMES = (
+    *("sample", "runs", "pruned", "unfinished", "curriculum", "hostile"),
+    *("comparison", "sweep", "sweep of two", "reproduction", "inspection"),
+)
+
+
+def each_variant(page: Any, at_most: int | None = None) -> Iterator[None]:
+    """Show the first variant of all switches, then the second, and so on, as often as the longest needs."""
+    switches = [switch.locator("input").all() for switch in page.tab.locator(".switch").all()]
+    longest = max(map(len, switches), default=1)
+    for variant in range(min(longest, at_most or longest)):
+        for radios in switches:
+            radios[min(variant, len(radios) - 1)].check()
+        page.tab.wait_for_timeout(60)
+        yield
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -125,11 +148,7 @@ def test_names_never_become_code(browser: Any, files: dict[str, Path]) -> None:
 def test_nothing_is_wider_than_the_window(browser: Any, files: dict[str, Path], name: str, width: int) -> None:
     with Opened(browser, files[name], width) as page:
         page.tab.eval_on_selector_all("details", "all => all.forEach(d => { d.open = true; })")
-        for variant in range(3):
-            for switch in page.tab.locator(".switch").all():
-                radios = switch.locator("input").all()
-                radios[min(variant, len(radios) - 1)].check()
-            page.tab.wait_for_timeout(60)
+        for _ in each_variant(page, at_most=3):
             assert page.tab.evaluate("document.documentElement.scrollWidth") == width
             cut = page.tab.evaluate(
                 """() => [...document.querySelectorAll('.plot svg')].filter(s => s.clientWidth > 0).flatMap(svg => {
@@ -160,6 +179,7 @@ CONTRAST = """() => {
   for (const node of document.querySelectorAll('body *')) {
     const own = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
     if (!own || !node.getClientRects().length || ['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(node.tagName)) continue;
+    if (node instanceof SVGElement && node.style.fill) continue;  // in a cell of a map: CELLS looks at these
     const style = getComputedStyle(node), svg = node instanceof SVGElement;
     const [a, b] = [light(parse(svg ? style.fill : style.color)), light(behind(svg ? node.closest('.plot') : node))];
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05), size = parseFloat(style.fontSize);
@@ -171,22 +191,66 @@ CONTRAST = """() => {
 }"""
 
 
+def unreadable(page: Any, fewest: int) -> list[str]:
+    """What has less contrast than WCAG asks for at level AA: 4.5 to 1, large letters 3 to 1."""
+    measured = page.tab.evaluate(CONTRAST)
+    assert len(measured) > fewest
+    return [what for ratio, needed, what in measured if ratio < needed]
+
+
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("by_control", [False, True], ids=["by the system", "by the control"])
-def test_contrast(browser: Any, files: dict[str, Path], theme: str, by_control: bool) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_contrast(browser: Any, files: dict[str, Path], name: str, theme: str) -> None:
+    with Opened(browser, files[name], theme=theme) as page:
+        page.tab.eval_on_selector_all("details", "all => all.forEach(d => { d.open = true; })")
+        for _ in each_variant(page):
+            assert unreadable(page, 60) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_contrast_by_the_control_of_struck_out_names_and_of_tips(
+    browser: Any, files: dict[str, Path], theme: str
+) -> None:
     other = {"light": "dark", "dark": "light"}[theme]
-    with Opened(browser, files["sample"], theme=other if by_control else theme) as page:
-        if by_control:
-            page.tab.check(f"input[name=theme][value={theme}]")
+    with Opened(browser, files["sample"], theme=other) as page:
+        page.tab.check(f"input[name=theme][value={theme}]")
         dark = page.tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         assert dark == (theme == "dark")
-        page.tab.eval_on_selector_all("details", "all => all.forEach(d => { d.open = true; })")
-        page.tab.locator(".legend button").first.click()  # a name that is struck out must be readable too
+        page.tab.locator(".legend button").first.click()
         page.tab.locator(".plot svg").first.focus()
         page.tab.keyboard.press("ArrowRight")
-        measured = page.tab.evaluate(CONTRAST)
-        assert len(measured) > 300
-        assert [what for ratio, needed, what in measured if ratio < needed] == []
+        assert unreadable(page, 300) == []
+
+
+@pytest.mark.parametrize("name", ["inspection", "hostile", "curriculum", "comparison", "sweep", "reproduction"])
+def test_every_switch_by_mouse_and_by_keyboard(browser: Any, files: dict[str, Path], name: str) -> None:
+    with Opened(browser, files[name]) as page:
+        for switch in page.tab.locator(".switch").all():
+            radios, shown = switch.locator("input").all(), switch.locator(".variant:visible h3")
+            names = [heading.text_content() for heading in switch.locator(".variant h3").all()]
+            assert len(names) == len(radios)
+            for radio, wanted in zip(radios, names, strict=True):  # a name may stand more than once
+                radio.click()
+                assert shown.all_inner_texts() == [wanted]
+            radios[0].focus()
+            page.tab.keyboard.press("Space")
+            for wanted in [*names[1:], names[0]]:  # after the last comes the first again
+                page.tab.keyboard.press("ArrowRight")
+                assert shown.all_inner_texts() == [wanted]
+
+
+def test_events_say_who_sent_nonsense_and_who_is_out(browser: Any, files: dict[str, Path]) -> None:
+    result = json.loads((files["hostile"].parent / "hostile" / "result.json").read_text())
+    events = {event["kind"]: event for event in result["events"]}
+    out = events["left out"]["clients"]
+    assert all(events["invalid"]["clients"][client] == 2 for client in out)
+    with Opened(browser, files["hostile"]) as page:
+        told = page.tab.locator("section", has_text="What went wrong without stopping").inner_text()
+        befell = ", ".join(sorted(out, key=int))
+        assert f"after 2 such replies a client is asked no more: that befell {befell}." in told
+        chart = page.tab.locator(".chart", has_text="Events of each client")
+        named = {text for text in chart.locator(".plot text").all_inner_texts() if text.endswith("*")}
+        assert named == {f"{client}*" for client in out}
 
 
 def test_switches_by_mouse_and_keyboard(browser: Any, files: dict[str, Path]) -> None:

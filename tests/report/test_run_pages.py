@@ -12,6 +12,8 @@ import coterie
 from coterie.cli.main import app
 from coterie.errors import CoterieError
 from coterie.experiment.pages import make_page
+from coterie.federation.events import Events
+from coterie.messages import Failure
 from coterie.report.charts import Bars, Chart, Dendrogram, Distribution, HeatMap, Lines, Page, Scatter, Table, charts_of
 from coterie.report.page import render
 from coterie.report.runs import read_run
@@ -71,7 +73,7 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path]) -> None:
     cells = dict(zip(table.columns, table.rows[0], strict=True))
     assert cells["L (%)"] == pytest.approx(100 * result["accuracy"]["L"])
     assert cells["+ (%)"] == pytest.approx(100 * result["accuracy"]["plus"])
-    assert cells["G (%)"] is None
+    assert "G (%)" not in cells  # which no run on the page has
     assert cells["groups"] == 4
     goals = found["Targets"]
     assert isinstance(goals, Table)
@@ -133,6 +135,56 @@ def test_newcomers_and_events(runs: dict[str, Path]) -> None:
     curve = found["Accuracy L over rounds"]
     assert isinstance(curve, Lines)
     assert [(mark.at, mark.text) for mark in curve.marks] == [(2, "newcomers")]
+
+
+def test_events_name_clients_strikes_and_who_is_left_out(copy: Path) -> None:
+    file = copy / "result.json"
+    result = json.loads(file.read_text())
+    events = Events()
+    nan, wide = "train: 'w' holds a NaN or an infinity", "train: 'w' is float32 (4,), expected float32 (2,)"
+    for client, when, kind, detail in (
+        *(
+            (5, 1, "invalid", nan),
+            (5, 2, "invalid", wide),
+            (5, 2, "left out", "2 invalid replies: it is asked no more"),
+        ),
+        *((6, 3, "invalid", nan), (1, 2, "late", ""), (-1, 3, "turned away", "a node calls itself 'a'")),
+        *((3, 3, "odd", "of a kind that has no words"),),
+    ):
+        events.note(Failure(client, when, kind, detail))
+    file.write_text(json.dumps(result | {"events": events.save()}))
+    config = (copy / "config.toml").read_text().replace("# max_strikes = ", "max_strikes = 2")
+    (copy / "config.toml").write_text(config)
+    (copy / "sites.json").write_text(json.dumps({"federation": "f", "sites": {"oslo": {"client": 5}}}))
+    page = make_page([copy])
+    table, chart = titles(page)["Events"], titles(page)["Events of each client (pacfl)"]
+    assert isinstance(table, Table)
+    assert isinstance(chart, Bars)
+    assert [row[1:7] for row in table.rows] == [
+        ("nonsense (invalid)", 3, 1, 3, "5 (oslo) × 2, 6", f"{nan} (× 2); {wide}"),
+        ("left out", 1, 2, 2, "5 (oslo)", "2 invalid replies: it is asked no more"),
+        ("late", 1, 2, 2, "1", "–"),
+        ("turned away", 1, 3, 3, "–", "a node calls itself 'a'"),
+        ("odd", 1, 3, 3, "3", "of a kind that has no words"),
+    ]
+    assert "2 clients sent nonsense; after 2 such replies a client is asked no more" in words(page)
+    assert "that befell 5 (oslo)." in words(page)
+    assert "2 clients sent nonsense, 1 of them so often that it is asked no more." in page.summary[1]
+    assert chart.categories == ("1", "3", "5 (oslo)*", "6")
+    assert {series.name: series.y for series in chart.series} == {
+        "nonsense": (None, None, 2.0, 1.0),
+        "late": (1.0, None, None, None),
+        "odd": (None, 1.0, None, None),
+    }
+
+
+def test_events_of_older_results_have_an_example_only(copy: Path) -> None:
+    file = copy / "result.json"
+    old = {"kind": "late", "count": 2, "first_round": 1, "last_round": 2, "example": "client 4, round 1"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"events": [old]}))
+    table = titles(make_page([copy]))["Events"]
+    assert isinstance(table, Table)
+    assert table.rows[0][1:7] == ("late", 2, 1, 2, "–", "client 4, round 1")
 
 
 def test_pruning_and_curricula(runs: dict[str, Path]) -> None:

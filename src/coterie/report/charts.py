@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -208,6 +208,17 @@ class Table(Chart):
     """Behind the point of numbers that are no integers."""
     bold: tuple[tuple[int, int], ...] = ()
     """Cells that stand out, (row, column)."""
+
+    def without_empty(self) -> Table:
+        """Return it without columns in which nothing was measured; the first stays."""
+        kept = [c for c in range(len(self.columns)) if c == 0 or any(row[c] is not None for row in self.rows)]
+        place = {c: new for new, c in enumerate(kept)}
+        return replace(
+            self,
+            columns=tuple(self.columns[c] for c in kept),
+            rows=tuple(tuple(row[c] for c in kept) for row in self.rows),
+            bold=tuple((r, place[c]) for r, c in self.bold if c in place),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from coterie.report.grids import aligned, latex, markdown
 from coterie.report.protocols import PROTOCOLS as ALL
-from coterie.report.protocols import brief
+from coterie.report.protocols import brief, held_out
 from coterie.report.statistics import Difference, Leader, Spread, leader, paired, spread
 
 Format = Literal["text", "markdown", "csv", "latex"]
@@ -272,7 +272,8 @@ def _notes(
     leaders: Mapping[str, Leader | None],
 ) -> list[str]:
     """Say what a reader of the numbers must know."""
-    notes = []
+    shares = {run.get("validation", 0.0) for cell in cells for run in cell.runs.values()}
+    notes = [text for share in sorted(shares) if (text := held_out(share))]
     if len(seeds) == 1:
         notes.append(
             f"One seed only ({seeds[0]}): there is neither spread nor interval, and nothing is marked as the best."

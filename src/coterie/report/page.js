@@ -115,8 +115,8 @@
     return to;
   }
 
-  function xAxis(svg, box, low, high, name, log = false) {
-    const all = log ? logTicks(low, high) : ticks(low, high, box.width / 70), to = scale(low, high, box.left, box.right, log);
+  function xAxis(svg, box, low, high, name, log = false, whole = false) {
+    const all = (log ? logTicks(low, high) : ticks(low, high, box.width / 70)).filter(number => !whole || Number.isInteger(number)), to = scale(low, high, box.left, box.right, log);
     let last = -Infinity;
     for (const number of all) {
       const x = to(number), half = width(label(number)) / 2;
@@ -161,12 +161,13 @@
     lines(chart, svg, size, hidden) {
       const shown = chart.series.map((series, place) => ({ ...series, slot: series.slot ?? place })).filter((_, place) => !hidden.has(place));
       const usable = x => known(x) && (!chart.log_x || x > 0);
+      const whole = chart.x_label === "round" || chart.series.every(series => series.x.every(x => !known(x) || Number.isInteger(x)));  // no round 1.5
       const xs = span(chart.series.flatMap(series => series.x.filter(usable)).concat(chart.marks.filter(mark => mark.axis === "x").map(mark => mark.at).filter(usable)));
       const ys = span(shown.flatMap(series => [...series.y, ...series.low, ...series.high]).concat(chart.marks.filter(mark => mark.axis === "y").map(mark => mark.at)));
       const [low, high] = chart.limits ?? padded(ys), full = Math.min(380, Math.max(280, size * .6));
       const box = area(full, room(low, high, full - 70), 14, 26, 44, size);
       const [from, to] = xs === null ? (chart.log_x ? [1, 10] : [0, 1]) : xs[0] === xs[1] ? (chart.log_x ? [xs[0] / 2, xs[0] * 2] : [xs[0] - 1, xs[0] + 1]) : xs;
-      const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), X = xAxis(svg, box, from, to, chart.x_label, chart.log_x), spots = [];
+      const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), X = xAxis(svg, box, from, to, chart.x_label, chart.log_x, whole), spots = [];
       if (ys === null) nothing(svg, box);
       for (const mark of chart.marks) {
         if (mark.axis === "x" && !usable(mark.at)) continue;

@@ -15,6 +15,8 @@ from coterie.report.charts import Block, Chart, Code, Fact, Page, Section, Switc
 from coterie.report.figures import COLOURS
 
 NOT_MEASURED = "not measured"
+LONG = 24
+"""Cells with more letters than this are not squeezed to a word per line."""
 FOLDED = 12
 """Code of more lines than this is shown when it is asked for."""
 
@@ -162,7 +164,8 @@ def _cell(table: Table, row: int, column: int, is_number: bool) -> str:
     inner = f"<strong>{escape(text)}</strong>" if bold else escape(text)
     if content is None:
         inner = f'<span class="none">{inner}</span>'
-    return f"<td{_number(is_number)}{sort}>{inner}</td>"
+    kind = _number(is_number) or (' class="long"' if len(text) > LONG else "")
+    return f"<td{kind}{sort}>{inner}</td>"
 
 
 def cell_text(content: str | float | None, digits: int) -> str:

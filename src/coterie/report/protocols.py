@@ -35,6 +35,16 @@ WORST = 0.1
 """Which share of the clients is looked at as the worst."""
 
 
+def held_out(share: float) -> str:
+    """Say what was tested on where it was no test sample; empty where it was.
+
+    >>> held_out(0.2)
+    "Test samples are here 20 % of each client's training samples, held out; those of the data set were not looked at."
+    """
+    who = f"{100 * share:g} % of each client's training samples, held out"
+    return f"Test samples are here {who}; those of the data set were not looked at." if share else ""
+
+
 def brief(names: set[str]) -> list[str]:
     """Return what protocols mean, like ``G: the server's model on the whole test set``.
 

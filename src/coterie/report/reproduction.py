@@ -47,6 +47,8 @@ class Line:
     reached: int | None = None
     """Of a target: so many of the seeds that were tried reached it."""
     tried: int = 0
+    asked: int = 0
+    """Seeds that were asked for; a number of fewer says so."""
     digits: int = 2
 
     @property
@@ -138,7 +140,7 @@ class Reproduction:
         """Return a line per number, nothing where there is none; notes stand in the last column."""
         beside = list(dict.fromkeys(key for line in self.lines for key in line.beside))
         head = ["name", "column", "row", "quantity", "published", "paper", "paper_std", "ours", "ours_std", "seeds"]
-        head += ["difference", *beside, "grade", "shortened", "notes"]
+        head += ["seeds_asked", "difference", *beside, "grade", "shortened", "notes"]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(head)
@@ -146,7 +148,7 @@ class Reproduction:
             ours = line.ours
             writer.writerow(
                 [self.name, line.column, line.row, line.quantity, line.published, line.paper, line.paper_spread]
-                + [ours and ours.mean, ours and ours.std, ours.n if ours else 0, line.difference]
+                + [ours and ours.mean, ours and ours.std, ours.n if ours else 0, line.asked, line.difference]
                 + [found.mean if (found := line.beside.get(key)) else None for key in beside]
                 + [line.grade, "; ".join(self.shortened), "; ".join((*line.notes, *filter(None, [line.why])))]
             )
@@ -206,7 +208,7 @@ class Reproduction:
             grid.append(
                 [line.row, line.quantity, line.published or "–", ours_text(line)]
                 + [signed_text(line.difference, line.digits)]
-                + [number_text(line.beside.get(key), 1 if key == "groups" else line.digits) for key in beside]
+                + [number_text(line.beside.get(k), 1 if k == "groups" else line.digits, line.asked) for k in beside]
                 + [line.grade if line.published else "–", ", ".join(str(notes[note]) for note in line.notes)]
             )
         return _filled(grid)
@@ -245,15 +247,19 @@ def ours_text(line: Line) -> str:
         return line.why if len(line.why) < 16 else "failed"
     if line.ours is None:
         return "--" if line.reached == 0 else "–"
-    some = "" if line.reached is None else f" ({line.reached} of {line.tried} seeds)" * (line.reached < line.tried)
-    return number_text(line.ours, line.digits) + some
+    return number_text(line.ours, line.digits, max(line.asked, line.tried))
 
 
-def number_text(found: Spread | None, digits: int) -> str:
-    """Write a mean with its spread."""
+def number_text(found: Spread | None, digits: int, asked: int = 0) -> str:
+    """Write a mean with its spread, and of how many seeds, if more were asked for.
+
+    >>> number_text(Spread(2, 1.5, 0.25), 2, asked=3)
+    '1.50 ± 0.25 (2 of 3)'
+    """
     if found is None:
         return "–"
-    return f"{found.mean:.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
+    spread = "" if found.std is None else f" ± {found.std:.{digits}f}"
+    return f"{found.mean:.{digits}f}{spread}" + f" ({found.n} of {asked})" * (found.n < asked)
 
 
 def signed_text(value: float | None, digits: int) -> str:

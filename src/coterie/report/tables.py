@@ -6,6 +6,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coterie.report.protocols import held_out
+
 LEGEND = (
     "Accuracy in %, mean over clients. L: each client's own model after its last training; C: the model it would "
     "receive now; G: the server's model on the whole test set; +: the final model fine-tuned once by every client; "
@@ -53,6 +55,9 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
         if result["newcomers"]:
             console.print(_newcomers(result))
     console.print(LEGEND)
+    for told in dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results):
+        if told:
+            console.print(told)
     return text.getvalue()
 
 

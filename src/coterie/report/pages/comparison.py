@@ -12,6 +12,7 @@ from coterie.report.pages.compared import Compared
 from coterie.report.pages.origin import origin_of_comparison
 from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
 from coterie.report.pages.tables import all_runs, choices, differences_section, main_table
+from coterie.report.protocols import brief
 
 RANKED = 6
 """Names that a sentence of the summary lists."""
@@ -53,7 +54,9 @@ def _summary(compared: Compared) -> tuple[str, ...]:
     if done < len(compared.attempts):
         texts.append(_missing(compared))
     verdicts = [text for protocol in PROTOCOLS if (text := verdict(table, protocol))]
-    texts += verdicts or ["No accuracy was measured."]
+    measured = {PROTOCOLS[p] for p in PROTOCOLS if any(row.accuracy[p] is not None for row in table.rows)}
+    texts += [f"Accuracy is measured in several ways. {'; '.join(brief(measured))}.", *verdicts] if verdicts else []
+    texts += [] if verdicts else ["No accuracy was measured."]
     said = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
     said |= {f"{a.label}, seed {a.seed}, {a.state}" for a in compared.attempts}
     notes = [note for note in table.notes if note not in said]
@@ -91,7 +94,7 @@ def verdict(table: Table, protocol: str) -> str:
         return f"{text}. {best.label} is distinguishable from each of the others as the best."
     others = "any other" if len(best.rivals) == len(known) - 1 else ", ".join(best.rivals[:RANKED])
     more = f" and {len(best.rivals) - RANKED} more" if others != "any other" and len(best.rivals) > RANKED else ""
-    return f"{text}. {len(table.seeds)} seeds can't tell {best.label}, the highest, from {others}{more}."
+    return f"{text}. {len(table.seeds)} seeds can't tell {best.label}, the highest{best.among}, from {others}{more}."
 
 
 def _facts(table: Table) -> tuple[Fact, ...]:
@@ -101,5 +104,6 @@ def _facts(table: Table) -> tuple[Fact, ...]:
         mean = None if found is None else table[found.label].accuracy[protocol]
         if found is not None and mean is not None:
             sure = "distinguishable" if found.clear else "not distinguishable" if len(table.seeds) > 1 else "one seed"
-            facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=f"{found.label}; {sure}"))
+            note = f"{found.label}; {sure}{found.among and f'; the highest{found.among}'}"
+            facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
     return tuple(facts)

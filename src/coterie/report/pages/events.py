@@ -44,9 +44,9 @@ def events_in_words(run: Run) -> str:
     """Say in a sentence or two what went wrong; empty if nothing did, or nothing is known."""
     if not run.events:
         return ""
-    told = ", ".join(f"{meaning(event['kind'])[0]} {event['count']}" for event in run.events)
+    told = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
     found = {event["kind"]: event for event in run.events}
-    text = f"What went wrong, and how often: {told}; each round went on with the other replies."
+    text = f"What went wrong: {told}; each round went on with the other replies."
     if NONSENSE in found and (who := _counts(found[NONSENSE])):
         out = _counts(found.get(EXCLUDED, {}))
         many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} asked no more"
@@ -114,7 +114,7 @@ def _who(run: Run, event: Mapping[str, Any]) -> str:
 def _what(event: Mapping[str, Any]) -> str:
     details: dict[str, int] = event.get("details", {})
     if not details:
-        return str(event.get("example", "")) or "–"
+        return "–" if "details" in event else str(event.get("example", "")) or "–"  # of an older result
     found = sorted(details.items(), key=lambda pair: -pair[1])
     told = "; ".join(f"{detail}{f' (× {n})' if n > 1 else ''}" for detail, n in found[:3])
     more = len(found) - 3

@@ -197,6 +197,7 @@ def labels_section(runs: Sequence[Run]) -> Section | None:
     blocks = []
     for run, counts in shown:
         groups = run.groups or run.true_groups
+        sorted_by = ", in order of groups" if run.groups else ", in order of the true groups" if groups else ""
         order = sorted(
             range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c) if groups else (False, 0, c)
         )
@@ -208,7 +209,7 @@ def labels_section(runs: Sequence[Run]) -> Section | None:
                 values=tuple(values(counts[order, label]) for label in range(counts.shape[1])),
                 unit="training samples",
                 row_label="label",
-                column_label="client" + (", in order of groups" if groups else ""),
+                column_label=f"client{sorted_by}",
                 digits=0,
                 note="Known in a simulation only.",
             )

@@ -208,15 +208,15 @@ def _listed(
                 Told(signed_text(line.difference, line.digits), line.difference),
                 line.grade if line.published else "–",
                 *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
-                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits) for key in keys),
+                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits, line.asked) for key in keys),
             )
         )
     columns = (*head, "grade", *(["notes"] if noted else []), *(f"ours, {key}" for key in keys))
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 
-def _other(found: Spread | None, digits: int) -> Told:
-    return Told(number_text(found, digits), None if found is None else found.mean)
+def _other(found: Spread | None, digits: int, asked: int) -> Told:
+    return Told(number_text(found, digits, asked), None if found is None else found.mean)
 
 
 def _as_printed(made: Reproduction, columns: Sequence[str], numbered: dict[str, int]) -> Table:

@@ -70,13 +70,13 @@ def _results(runs: Sequence[Run]) -> Section:
             *("MB to clients", "MB from clients", "events", "seconds"),
         ),
         rows=tuple(rows),
-        note="Not measured: the protocol is not defined for the method, or the run is not finished. "
+        note="Not measured, or no column: it is not defined for the method, or the run is not finished. "
         "MB: in training, evaluation not counted.",
     )
     meaning = Table(
         title="What the protocols measure", columns=("protocol", "accuracy of"), rows=(*PROTOCOLS.values(),)
     )
-    return Section(heading="Result", blocks=(main, *_targets(runs), meaning))
+    return Section(heading="Result", blocks=(main.without_empty(), *_targets(runs), meaning))
 
 
 def _targets(runs: Sequence[Run]) -> list[Block]:

@@ -53,7 +53,7 @@ def run_facts(run: Run) -> tuple[Fact, ...]:
         total = (traffic["up_bytes"] + traffic["down_bytes"]) / 1e6
         facts.append(Fact(name="traffic", value=f"{total:,.2f} MB", note="both ways, in training"))
     if run.event_count:
-        facts.append(Fact(name="events", value=str(run.event_count), note="replies missed or not used, and the like"))
+        facts.append(Fact(name="events", value=str(run.event_count), note="what went wrong"))
     return tuple(facts)
 
 

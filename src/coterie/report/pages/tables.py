@@ -189,7 +189,7 @@ def all_runs(compared: Compared) -> Section:
                 title="All runs",
                 columns=(compared.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
                 rows=tuple(rows),
-                note="Not measured: the protocol is not defined for the method, or the run is not finished.",
-            ),
+                note="Not measured, or no column: it is not defined for the method, or the run is not finished.",
+            ).without_empty(),
         ),
     )
