@@ -1,0 +1,57 @@
+"""Events: counted by kind and client, with a few of the descriptions."""
+
+import json
+
+from coterie.federation.events import DETAILS, Events
+from coterie.messages import Failure
+
+
+def noted(*failures: Failure) -> Events:
+    events = Events()
+    for failure in failures:
+        events.note(failure)
+    return events
+
+
+def test_whose_and_what() -> None:
+    nan, late = [Failure(c, t, "invalid", "a NaN") for c, t in ((5, 1), (2, 3), (5, 4))], Failure(1, 2, "late")
+    [invalid, missed] = noted(nan[0], late, *nan[1:]).save()
+    assert invalid == {
+        "kind": "invalid",
+        "count": 3,
+        "first_round": 1,
+        "last_round": 4,
+        "example": "client 5, round 1: a NaN",
+        "clients": {"5": 2, "2": 1},
+        "details": {"a NaN": 3},
+    }
+    assert (missed["clients"], missed["details"]) == ({"1": 1}, {})
+
+
+def test_of_many_descriptions_the_first_are_kept_and_counted() -> None:
+    many = [Failure(-1, t, "turned away", f"a node calls itself {t}") for t in range(DETAILS + 3)]
+    [entry] = noted(*many, many[0], many[-1]).save()
+    assert entry["count"] == DETAILS + 5
+    assert entry["clients"] == {}
+    assert entry["details"] == {failure.detail: 1 + (failure is many[0]) for failure in many[:DETAILS]}
+
+
+def test_saved_and_loaded_they_go_on_and_leave_what_was_saved_alone() -> None:
+    first, then = Failure(0, 1, "late", "a"), Failure(0, 2, "late", "b")
+    saved = noted(first).save()
+    again = Events()
+    again.load(json.loads(json.dumps(saved)))
+    again.note(then)
+    assert again.save() == noted(first, then).save()
+    kept = Events()
+    kept.load(saved)
+    kept.note(then)
+    assert saved == noted(first).save()
+
+
+def test_checkpoints_of_older_versions_lack_clients_and_details() -> None:
+    events = Events()
+    events.load([{"kind": "late", "count": 1, "first_round": 1, "last_round": 1, "example": "client 0, round 1"}])
+    events.note(Failure(3, 2, "late", "b"))
+    [entry] = events.save()
+    assert (entry["count"], entry["clients"], entry["details"]) == (2, {"3": 1}, {"b": 1})
