@@ -22,7 +22,7 @@ from coterie.testing import SMALL, outcome, small_run
 CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
     "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
-    "engine", "versions",
+    "engine", "versions", "validation",
 ]  # fmt: skip
 
 

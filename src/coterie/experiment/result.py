@@ -37,6 +37,8 @@ class Result:
     trainer: str
     engine: str
     versions: dict[str, str]
+    validation: float = 0.0
+    """The share of the training samples that took the place of the test samples; 0: tested on test samples."""
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """The rows of ``metrics.jsonl``."""
     folder: Path | None = None

@@ -61,6 +61,7 @@ def summarise(
         seconds=seconds,
         events=fed.events.save(),
         trainer=fed.trainer.name,
+        validation=config.evaluation.validation,
         engine=fed.engine.name,
         versions=_versions(),
         history=history,
