@@ -29,7 +29,9 @@ def test_list(tmp_path: Path) -> None:
     assert line.split()[1] == "accuracy"
     assert "fashion_mnist (-), cifar10 (-), cifar100 (-), svhn (-)" in line
     assert any("pacfl-figure7" in line and "cannot be reproduced" in line for line in lines)
-    assert any("flag-table1" in line and "the same as flag-table2" in line for line in lines)
+    assert lines[lines.index(next(line for line in lines if "pacfl-figure7" in line)) + 1].strip().startswith("how ")
+    nothing = next(line for line in lines if line.startswith("  dissertation-figure2.6 "))
+    assert nothing.split()[2] == "–"  # no time where no data are here
     assert "dissertation-table3.8" in shown.stdout
 
 
@@ -40,6 +42,9 @@ def test_list(tmp_path: Path) -> None:
         (["pacfl-table2"], "none of the data of pacfl-table2 are here: 'fashion_mnist' is not here: 'coterie data get"),
         (["pacfl-table1"], "pacfl-table1 needs data: 'cifar10' is not here"),
         (["pacfl-table2", "--algorithms", "pacl"], "has no method 'pacl': did you mean 'pacfl'?"),
+        (["pacfl-table2", "--datasets", ""], "no data set is named"),
+        (["pacfl-table2", "--datasets", "", "--dry-run"], "no data set is named"),
+        (["pacfl-table2", "--algorithms", ","], "no method is named: name some of the table's"),
         (["pacfl-costs", "--rounds-scale", "0"], "rounds scale 0 is not valid: use a number above 0, up to 1"),
         (["x", "--catalogue", "none.toml"], "there is no catalogue 'none.toml'"),
     ],
@@ -75,7 +80,25 @@ def test_a_table_by_workers_and_again(tmp_path: Path) -> None:
 def test_what_would_run(tmp_path: Path) -> None:
     shown = coterie("digits-table", "--catalogue", BOOK, "--dry-run", data=tmp_path)
     assert "3 numbers of 6 runs, of 6 numbers in all" in shown.stdout
+    assert "left out: STL-10: 'stl10' is not here: 'coterie data get stl10' downloads it" in shown.stdout
+    assert "SHORTENED" not in shown.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_a_part_of_what_would_run(tmp_path: Path) -> None:
+    shown = coterie(
+        "digits-table", "--catalogue", BOOK, "--dry-run", "--datasets", "digits", "--seeds", "0", "--rounds-scale", 0.5,
+        data=tmp_path,
+    )  # fmt: skip
+    assert "SHORTENED: 0.5 of the published rounds (--rounds-scale); 1 seed instead of 2 (--seeds)" in shown.stdout
+    assert "data: digits\n" in shown.stdout
+    assert "stl10" not in shown.stdout
+
+
+def test_nothing_would_run_without_data(tmp_path: Path) -> None:
+    shown = coterie("pacfl-table1", "--dry-run", data=tmp_path)
+    assert "nothing can be made without the data" in shown.stdout
+    assert "'coterie data get cifar10' downloads it" in shown.stdout
 
 
 def test_a_failing_run_ends_with_code_2_after_the_table(tmp_path: Path) -> None:

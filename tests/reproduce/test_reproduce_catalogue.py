@@ -15,6 +15,7 @@ from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import minutes
 from coterie.reproduce.quantities import KEYS, is_target
 from coterie.reproduce.trained import KINDS as TRAINED
+from coterie.reproduce.trained import run_path
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"
 NOT_MADE = ("cannot", "same", "example")
@@ -59,7 +60,7 @@ def test_every_configuration_is_valid(name: str) -> None:
             assert config.training.rounds >= 20
             assert config.algorithm.name == cell.settings["algorithm"]["name"]
         assert cell.quantity in KEYS or is_target(cell.quantity) or cell.quantity.split()[0] in (
-            "newcomers", "client", "discrepancy", "W",
+            "newcomers", "client", "discrepancy", "W", "pruned",
         )  # fmt: skip
     if catalogue()[name].entry.kind in TRAINED:
         assert seen
@@ -115,6 +116,35 @@ def test_grades_and_notes() -> None:
     assert cells["SVHN", "pacfl"].grade == "A"
     assert "leak" in cells["SVHN", "ifca"].notes[0]
     assert {cell.grade for cell in catalogue()["flag-table2"].cells()} == {"B"}
+    for cell in catalogue()["dissertation-table5.4"].cells():
+        assert cell.grade == ("A" if ", SC-" in cell.column else "B"), cell.column
+
+
+def test_flag_table1_has_its_own_cells_only(reference: str) -> None:
+    one = catalogue().resolved("flag-table1")
+    assert one.name == "flag-table1"
+    heading = section(reference, "FLAG-T1").splitlines()[0]
+    cells = list(one.cells())
+    assert len(cells) == 8
+    for method in ("PACFL", "CFL", "IFCA", "FLAG"):
+        printed = re.search(rf"\b{method} (\d[\d.]*) / (\d[\d.]*)", heading)
+        assert printed is not None
+        assert [c.published.text for c in cells if c.label == method and c.published] == list(printed.groups())
+    shared = {run_path(Path(), c.settings, 0) for c in catalogue()["flag-table2"].cells()}
+    assert {run_path(Path(), c.settings, 0) for c in cells} < shared
+
+
+def test_costs_of_lg_are_those_of_its_last_two_layers() -> None:
+    from coterie.messages import ModelSpec
+    from coterie.models import initial
+
+    columns = {column.label: column.options["lg"] for column in catalogue()["sub-fedavg-costs"].columns()}
+    for label, spec in {
+        "CIFAR-10, GB": ModelSpec("lenet5", (3, 32, 32), 10),
+        "MNIST, MB": ModelSpec("cnn", (1, 28, 28), 10),
+        "CIFAR-100, GB": ModelSpec("lenet5", (3, 32, 32), 100),
+    }.items():
+        assert columns[label] == sum(array.size for array in list(initial(spec, 0).values())[-4:]), label
 
 
 # ---------------------------------------------------------------------------------- against PAPER_TABLES, if there
@@ -211,9 +241,16 @@ def test_numbers_of_the_tables_that_are_turned(reference: str) -> None:
             check(find(f"dissertation-table{number}", order, f"Dir({beta})"), text)
     pruned = {"50": "50", "73": "70", "71": "70", "70": "70", "92": "90", "90": "90", "88": "90"}
     keys = {"Standalone": "solo", "FedAvg": "fedavg", "MTL": "mtl", "FedProx": "fedprox", "LG-FedAvg": "lg-fedavg"}
-    for data, method, accuracy, channels, share, _ in next(tables(section(reference, "Ch. 4")))[1:]:
+    for data, method, accuracy, channels, share, cost in next(tables(section(reference, "Ch. 4")))[1:]:
         key = keys.get(method) or (f"un{share}" if method == "Un" else f"hy{pruned[channels]}")
         check(find("dissertation-table4.1", key, data), accuracy)
+        if method in ("Un", "Hy"):
+            check(find("sub-fedavg-pruned", key, data), share)
+        row = f"{method}, {key[2:]} %" if method in ("Un", "Hy") else method
+        if method != "Standalone":
+            unit = "GB" if data.startswith("CIFAR") else "MB"
+            assert cost.endswith(unit)
+            check(find("sub-fedavg-costs", row, f"{data}, {unit}"), cost)
     of_chapter_5 = {table[0][0] + table[0][1]: table for table in tables(section(reference, "Ch. 5"))}
     head, *body = of_chapter_5["datasetalgorithm"]
     rows = {"SOLO": "solo", "LG": "lg", "Per-FedAvg": "per-fedavg", "IFCA": "ifca"}
@@ -296,7 +333,15 @@ def test_costs_are_the_published_ones(tmp_path: Path) -> None:
 
 
 def test_costs_of_pruned_networks_are_the_published_ones(tmp_path: Path) -> None:
-    for line in reproduce("sub-fedavg-costs", out=tmp_path).lines:
+    lines = reproduce("sub-fedavg-costs", out=tmp_path).lines
+    assert {line.row for line in lines if line.grade == "A"} == {"FedAvg", "Un, 30 %", "Un, 50 %", "Un, 70 %"}
+    hybrid = {line.column: line.ours.mean for line in lines if line.row == "Hy, 50 %" and line.ours}
+    assert hybrid["CIFAR-10, GB"] == pytest.approx(500 * 10 * 62000 * 4 * (2 - 0.4726 * 31 / 32) / 1e9)
+    assert hybrid["EMNIST, MB"] == pytest.approx(300 * 10 * 21840 * 4 * (2 - 0.42 * 31 / 32) / 1e6)
+    for line in lines:
+        if line.grade == "C":
+            assert line.notes
+            continue
         assert line.ours is not None
         assert line.paper is not None
         assert line.ours.mean == pytest.approx(line.paper, abs=0.011), line  # the papers round or cut

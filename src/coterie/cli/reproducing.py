@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +14,7 @@ from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.reproduce.catalogue import Catalogue, Reproducible
+    from coterie.reproduce.wish import Wish
 
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 
@@ -78,6 +82,7 @@ def reproduce(
 def listing(known: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
     from coterie.reproduce.estimate import minutes, told
+    from coterie.reproduce.wish import Wish
 
     width = max(map(len, known))
     lines: list[str] = []
@@ -88,29 +93,36 @@ def listing(known: Catalogue) -> str:
             lines += ["", source] if lines else [source]
         entry = one.entry
         if entry.kind == "cannot":
-            lines.append(f"  {name:<{width}}  cannot be reproduced: {entry.title}: {entry.reason}")
-            continue
-        if entry.kind == "example":
-            lines.append(f"  {name:<{width}}  '{entry.reason}' makes it: {entry.title}")
+            lines += [f"  {name:<{width}}  cannot be reproduced: {entry.title}", f"  {'':<{width}}  {entry.reason}"]
             continue
         if entry.same_as:
             lines.append(f"  {name:<{width}}  the same as {entry.same_as}: {entry.title}")
             continue
         also = f" [also {', '.join(entry.also)}]" if entry.also else ""
-        lines.append(
-            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  {_data(one)}\n"
-            f"  {'':<{width}}  {entry.title}{also}"
-        )
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Times are rough, at full length on this machine's cores, with the data that are here; (-) marks others: "
-            "'coterie data get NAME'.",
-            "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets "
-            "and --algorithms shorten it.",
+        lines += [
+            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  {_data(one, Wish())}",
+            f"  {'':<{width}}  {entry.title}{also}",
         ]
-    )
+    lines += [
+        "",
+        "Times are rough, at full length on this machine's cores, with the data that are here; (-) marks others, which "
+        "'coterie data get NAME' or --dry-run helps to get.",
+        "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets "
+        "and --algorithms shorten it.",
+    ]
+    return "\n".join(_wrapped(line, width + 4) for line in lines)
+
+
+def _wrapped(line: str, indent: int) -> str:
+    """Fold a line of the list at a terminal's width; elsewhere lines stay whole, so that they can be searched."""
+    columns = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or len(line) <= columns or columns < 2 * indent:
+        return line
+    start = len(line) - len(line.lstrip())
+    return textwrap.fill(
+        line.strip(), columns, initial_indent=" " * start, subsequent_indent=" " * (indent if start else 0),
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def plan(
@@ -123,7 +135,7 @@ def plan(
     """Say what would run."""
     from coterie.reproduce.estimate import TRAINS, minutes, told
     from coterie.reproduce.trained import run_path
-    from coterie.reproduce.wish import Wish
+    from coterie.reproduce.wish import Wish, how_to_get, not_here, skipped
 
     wish = Wish.of(rounds_scale, seeds, datasets, algorithms)
     wish.check(one)
@@ -131,19 +143,27 @@ def plan(
     runs = {run_path(Path(), wish.scaled(cell.settings), 0) for cell in cells} if one.entry.kind in TRAINS else set()
     many = len(runs) * len(wish.seeds_of(one))
     numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
-    return (
-        f"{one.name}: {one.entry.title}\n  {numbers}, of {len(list(one.cells()))} numbers in all\n"
-        f"  time: about {told(minutes(one, wish, here=True))} on this machine's cores\n  data: {_data(one)}"
-    )
+    lost, takes = not_here(one.entry.needs), minutes(one, wish, here=True)
+    said = [
+        f"{one.name}: {one.entry.title}",
+        f"  SHORTENED: {'; '.join(wish.shortened(one))}" if wish.shortened(one) else "",
+        f"  a part of it: {'; '.join(wish.narrowed())}" if wish.narrowed() else "",
+        f"  {numbers}, of {len(list(one.cells()))} numbers in all",
+        "  time: nothing can be made without the data" if takes is None or lost
+        else f"  time: about {told(takes)} on this machine's cores, if they are free",
+        f"  data: {_data(one, wish)}",
+        *(f"  left out: {text}" for text in skipped(one, wish)),
+        f"  needed: {how_to_get(lost)}" if lost else "",
+        *(f"  {text}" for text in wish.without_effect(one)),
+    ]  # fmt: skip
+    return "\n".join(line for line in said if line)
 
 
-def _data(one: Reproducible) -> str:
+def _data(one: Reproducible, wish: Wish) -> str:
     """Name the data sets; those that are not here are marked."""
-    from coterie.reproduce.wish import not_here
+    from coterie.reproduce.wish import data_of, not_here
 
-    named = dict.fromkeys(
-        [*one.all_needs(), *(str(c.options["dataset"]) for c in one.columns() if "dataset" in c.options)]
-    )
+    named = data_of(one, wish)
     absent = not_here(named)
     return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"
 

@@ -25,7 +25,11 @@ def finished_runs(trials: Iterable[Trial]) -> dict[Trial, Result]:
                     f"'{folder.path}' is not a run, but holds {', '.join(sorted(odd)[:3])}: remove it to run it again"
                 )
             continue
-        changed = _changed(trial.config, folder.read_config())
+        try:
+            stored = folder.read_config()
+        except CoterieError as error:
+            raise CoterieError(f"{error}: remove '{folder.path}' to run it again") from None
+        changed = _changed(trial.config, stored)
         if changed:
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(

@@ -87,6 +87,8 @@ class Reproduction:
     rows_are: str = "method"
     runs: tuple[str, ...] = ()
     """The folders of the runs behind it."""
+    validation: float = 0.0
+    """The share of the training samples on which accuracies were measured; 0: on test samples."""
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -172,7 +174,7 @@ class Reproduction:
         """What stands below the table."""
         notes = self.notes()
         grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade for line in self.lines)]
-        protocols = brief(self.measured())
+        protocols = self.legend()
         lines = [f"[{number}] {note}." for note, number in notes.items()]
         lines += [*self.remarks]
         lines += [sentence(self.note)] * bool(self.note)
@@ -180,6 +182,14 @@ class Reproduction:
         lines += [f"{'; '.join(grades)}."] * (bool(grades) and any(line.published for line in self.lines))
         lines += [f"Skipped: {text}." for text in self.skipped]
         return lines + [f"Failed: {text}" for text in self.failed]
+
+    def legend(self) -> list[str]:
+        """Say what its protocols mean, and on which samples they were measured."""
+        told = brief(self.measured())
+        if not told or not self.validation:
+            return told
+        told = [text.replace("the whole test set", "all held-out samples") for text in told]
+        return [*told, f"all on {self.validation:.0%} of the training samples, held out, not on test samples"]
 
     def measured(self) -> set[str]:
         """Return what stands in its columns: protocols, and other quantities."""

@@ -78,6 +78,8 @@ class Column(Strict):
     """The accuracy to be reached, a fraction."""
     quantity: str | None = None
     """What is measured, if the columns differ in that."""
+    grade: Grade | None = None
+    """Of its cells, but for rows and methods that have one of their own."""
     options: dict[str, Any] = {}
 
 
@@ -279,7 +281,7 @@ class Reproducible:
         external = entry.external is not None and (
             key in entry.external.methods and (column.data or "") in entry.external.data
         )
-        grade = row.grade or entry.grades.get(key) or (method and method.grade) or entry.grade
+        grade = row.grade or entry.grades.get(key) or (method and method.grade) or column.grade or entry.grade
         protocol = row.protocol or (method.protocol if method else "L")
         notes = [
             EXTERNAL if external else "",

@@ -22,7 +22,7 @@ from coterie.report.costs import paper_megabits, sub_fedavg_bytes
 from coterie.report.reproduction import Line
 from coterie.report.statistics import Spread, spread
 from coterie.reproduce.catalogue import Cell, Reproducible
-from coterie.reproduce.trained import Findings, Setting, key_of, make_runs
+from coterie.reproduce.trained import Findings, Setting, key_of, make_runs, told_failures
 from coterie.similarity import bhattacharyya, edc, kl_divergence, madc, mmd, pairwise, principal_angles, signature
 from coterie.streams import stream
 
@@ -182,8 +182,12 @@ def _between(measure: str, samples: Sequence[Any]) -> Floats:
 
 def costs(one: Reproducible, setting: Setting) -> Findings:
     """Costs by the papers' formulas; what is known of methods does not matter for them."""
-    found = [line(cell, _cost(cell), quantity=one.entry.unit) for cell in setting.wish.cells(one)]
-    return Findings([replace(one_line, notes=(), grade=one.entry.grade) for one_line in found])
+    rows, lines = dict(one.rows()), []
+    for cell in setting.wish.cells(one):
+        row = rows[cell.row]
+        found = line(cell, _cost(cell), quantity=one.entry.unit)
+        lines.append(replace(found, notes=(row.note,) if row.note else (), grade=row.grade or one.entry.grade))
+    return Findings(lines)
 
 
 def _cost(cell: Cell) -> float | None:
@@ -192,7 +196,8 @@ def _cost(cell: Cell) -> float | None:
     if cell.published is None or cell.published.value is None:
         return None
     if options.get("formula") == "sub-fedavg":
-        whole = sub_fedavg_bytes(options["rounds"], 10, options["parameters"], options["pruned"])
+        sent, pruned = (options.get(given, given) for given in (options["parameters"], options["pruned"]))
+        whole = sub_fedavg_bytes(options["rounds"], 10, sent, pruned)
         return whole / float(options["per"])
     rounds = cell.published.implied_rounds
     if rounds is None:
@@ -339,14 +344,17 @@ def layers(one: Reproducible, setting: Setting) -> Findings:
         runs = [run.folder for run in results[key_of(cell)] if run.folder is not None]
         found = study(runs).runs if runs else []
         means = [float(np.mean(run.means("cka"))) for run in found]
-        lines.append(line(cell, spread(means), 3, "CKA"))
+        few = failed.get(key_of(cell), {})
+        made = replace(line(cell, spread(means), 3, "CKA"), asked=len(setting.wish.seeds_of(one)))
+        lines.append(replace(made, why="failed" if few and not means else ""))
         if found:
             first = found[0]
             series.append(
                 Series(name=cell.column, x=values(range(1, len(first.layers) + 1)), y=values(first.means("cka")))
             )
     chart = Lines(title=one.entry.title, x_label="layer", y_label="CKA, mean over pairs", series=tuple(series))
-    return Findings(lines, [chart] if series else [], failed=[f"{key}: {why}" for key, why in failed.items()])
+    folders = dict.fromkeys(str(run.folder) for runs in results.values() for run in runs)
+    return Findings(lines, [chart] if series else [], failed=told_failures(cells, failed), runs=list(folders))
 
 
 # ------------------------------------------------------------------------------------------------------- coresets

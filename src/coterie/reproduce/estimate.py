@@ -10,7 +10,7 @@ from typing import Any
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
-from coterie.reproduce.wish import Wish, methods_of, missing
+from coterie.reproduce.wish import Wish
 
 MILLISECONDS: dict[str, float] = {
     "lenet5": 0.65,
@@ -33,7 +33,7 @@ TRAINS = (*TRAINED, "layers")
 def minutes(
     one: Reproducible, wish: Wish | None = None, cores: int | None = None, *, here: bool = False
 ) -> float | None:
-    """Return about how many minutes a table takes on this machine's cores; None for one that can't be made.
+    """Return about how many minutes a table takes on this machine's cores; None if nothing of it can be made.
 
     With `here`, only what needs no other data than those that are here counts.
     """
@@ -44,14 +44,11 @@ def minutes(
         return (entry.minutes or 0.0) / min(cores, 2)
     wish = wish or Wish()
     runs: dict[Path, float] = {}
-    wanted = {column.label for column in one.columns() if wish.wants(one, column)}
-    if here:
-        wanted -= {column.label for column in one.columns() if missing(one, column)}
-    methods = None if wish.algorithms is None else set(wish.algorithms)
-    for cell in one.cells():
-        if cell.column in wanted and (methods is None or methods & set(methods_of(cell))):
-            settings = wish.scaled(cell.settings)
-            runs[run_path(Path(), settings, 0)] = _seconds(one, cell, settings)
+    for cell in wish.cells(one) if here else wish.asked(one):
+        settings = wish.scaled(cell.settings)
+        runs[run_path(Path(), settings, 0)] = _seconds(one, cell, settings)
+    if not runs:
+        return None
     return len(wish.seeds_of(one)) * sum(runs.values()) / 60 / (1 + 0.9 * (cores - 1))
 
 

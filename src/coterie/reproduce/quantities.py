@@ -70,6 +70,21 @@ def over_seeds(results: Sequence[Result], quantity: str, options: Mapping[str, A
     return spread([value for value in values if value is not None and math.isfinite(value)])
 
 
+def no_numbers(results: Sequence[Result], quantity: str, options: Mapping[str, Any]) -> list[int]:
+    """Return the seeds in which a quantity was measured, but is not a finite number."""
+    return sorted(result.seed for result in results if not _finite(result, quantity, options))
+
+
+def _finite(result: Result, quantity: str, options: Mapping[str, Any]) -> bool:
+    """Whether a quantity is a number or None; of a target, whether the accuracies that it is read from are."""
+    if found := _TARGET.fullmatch(quantity):
+        key = "W" if found[2] == "W" else KEYS[found[2]]
+        values = [row.get(key) for row in result.history]
+    else:
+        values = [measure(result, quantity, options)]
+    return all(value is None or math.isfinite(value) for value in values)
+
+
 def beside(results: Sequence[Result]) -> dict[str, Spread | None]:
     """Return what is shown beside every accuracy: all protocols, and the number of groups."""
     return {name: over_seeds(results, name, {}) for name in ("L", "C", "G", "+", "groups")}
@@ -86,6 +101,8 @@ def _megabits(result: Result, rounds: float, options: Mapping[str, Any]) -> floa
 def _statistic(name: str, values: Sequence[float]) -> float | None:
     if not values:
         return None
+    if not all(map(math.isfinite, values)):
+        return math.nan
     if name == "mean":
         return statistics.fmean(values)
     return float(statistics.pvariance(values) if name == "variance" else statistics.median(values))

@@ -16,7 +16,7 @@ from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import WIDE
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import Setting, train
-from coterie.reproduce.wish import Wish, how_to_get, missing, not_here
+from coterie.reproduce.wish import Wish, how_to_get, missing, not_here, skipped
 
 PLACE = Path("runs/reproduce")
 FILE = "reproduction.json"
@@ -48,7 +48,7 @@ def reproduce(
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     one = the_one(name, book)
     wish.check(one)
-    skipped = _missing(one, wish)
+    check_data(one, wish)
     place = checked_place(Path(out or PLACE))
     setting = Setting(wish, place, watcher or Unwatched(), jobs)
     try:
@@ -63,20 +63,21 @@ def reproduce(
         version=one.version,
         kind=entry.kind,
         unit=entry.unit,
-        seeds=wish.seeds_of(one) if entry.kind not in ("costs", "sizes", "flops", "pacing", "proximity") else (),
+        seeds=wish.seeds_of(one),
         lines=tuple(found.lines),
-        shortened=tuple(wish.shortened(one)) if entry.kind in (*TRAINED, "layers") else (),
+        shortened=tuple(wish.shortened(one)),
         part=tuple(wish.narrowed()),
-        skipped=tuple(skipped),
+        skipped=tuple(skipped(one, wish)),
         headline=entry.headline,
         note=entry.note,
-        remarks=tuple(found.remarks),
+        remarks=(*found.remarks, *wish.without_effect(one)),
         failed=tuple(found.failed),
         charts=tuple(found.charts),
         command=command(one.name, wish, out, book),
         wide=entry.kind in WIDE or entry.kind == "statistics",
         rows_are="row" if entry.kind in COMPUTED else "setting" if entry.kind == "sweep" else "method",
         runs=tuple(found.runs),
+        validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
     save(made, place / one.name)
     return made
@@ -101,8 +102,8 @@ def the_catalogue(book: str | Path | None = None) -> Catalogue:
     return catalogue() if book is None else read_own(Path(book))
 
 
-def _missing(one: Reproducible, wish: Wish) -> list[str]:
-    """Say what is left out for want of data; refuse if nothing would be left."""
+def check_data(one: Reproducible, wish: Wish) -> None:
+    """Refuse if nothing would be left, for want of data."""
     wanted = [column for column in one.columns() if wish.wants(one, column)]
     absent = {column.label: missing(one, column) for column in wanted}
     lost = dict.fromkeys(name for names in absent.values() for name in names)
@@ -111,10 +112,8 @@ def _missing(one: Reproducible, wish: Wish) -> list[str]:
         lost |= dict.fromkeys(not_here(one.entry.needs))
         if lost:
             raise CoterieError(f"{one.name} needs data: {how_to_get(list(lost))}")
-        return []
-    if wanted and all(absent.values()):
+    elif all(absent.values()):
         raise CoterieError(f"none of the data of {one.name} are here: {how_to_get(list(lost))}")
-    return [f"{label}: {how_to_get(names)}" for label, names in absent.items() if names]
 
 
 def checked_place(path: Path) -> Path:

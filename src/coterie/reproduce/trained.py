@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coterie.experiment.config import Config, make_config
 from coterie.experiment.design import slug
+from coterie.experiment.finished import finished_runs
 from coterie.experiment.folder import PATIENCE, locked
 from coterie.experiment.result import Result
 from coterie.experiment.trials import Trial, Watcher, ended, run_trials
@@ -18,10 +19,10 @@ from coterie.report.charts import Bars, Chart, Lines, Series, values
 from coterie.report.reproduction import Line
 from coterie.report.statistics import Spread, spread
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
-from coterie.reproduce.quantities import KEYS, beside, is_target, over_seeds
+from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
 from coterie.reproduce.wish import Wish
 
-DIGITS = {"rounds": 0, "megabits": 2, "%": 2}
+DIGITS = {"rounds": 0, "megabits": 2, "%": 2, "% pruned": 1}
 ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean training loss"}
 
 
@@ -48,17 +49,29 @@ class Setting:
 
 Results = Mapping[str, list[Result]]
 """By cell, over seeds; see `key_of`."""
+Failures = Mapping[str, Mapping[int, str]]
+"""Why there is no result, by cell and seed."""
 
 
 def train(one: Reproducible, setting: Setting) -> Findings:
     """Make the runs of a table, and read its numbers from them."""
     cells = setting.wish.cells(one)
     results, failed = make_runs(one, cells, setting)
-    lines = [_line(one, cell, results[key_of(cell)], failed.get(key_of(cell), "")) for cell in cells]
+    asked = len(setting.wish.seeds_of(one))
+    lines = [_line(one, cell, results[key_of(cell)], failed.get(key_of(cell), {}), asked) for cell in cells]
     charts = CHARTS.get(one.entry.kind, _compared)(one, cells, lines, results)
-    told = [f"{cell.column}, {cell.label}: {failed[key_of(cell)]}" for cell in cells if key_of(cell) in failed]
     folders = [str(run.folder) for runs in results.values() for run in runs]
-    return Findings(lines, list(charts), failed=list(dict.fromkeys(told)), runs=list(dict.fromkeys(folders)))
+    return Findings(lines, list(charts), failed=told_failures(cells, failed), runs=list(dict.fromkeys(folders)))
+
+
+def told_failures(cells: Sequence[Cell], failed: Failures) -> list[str]:
+    """Say which runs failed."""
+    told = [
+        f"{cell.column}, {cell.label}: seed {seed}: {why}"
+        for cell in cells
+        for seed, why in failed.get(key_of(cell), {}).items()
+    ]
+    return list(dict.fromkeys(told))
 
 
 def key_of(cell: Cell) -> str:
@@ -66,8 +79,11 @@ def key_of(cell: Cell) -> str:
     return f"{cell.column}/{cell.row}"
 
 
-def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tuple[Results, dict[str, str]]:
-    """Make the runs of cells that were not made before, and return results and failures by cell."""
+def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tuple[Results, Failures]:
+    """Make the runs of cells that were not made before, and return results and failures by cell.
+
+    Runs that are there must be whole, and those of the catalogue.
+    """
     seeds, owners = setting.wish.seeds_of(one), dict[Path, list[str]]()
     trials: dict[Path, Trial] = {}
     for cell in cells:
@@ -77,8 +93,9 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
             owners.setdefault(path, []).append(key_of(cell))
             if path not in trials:
                 trials[path] = Trial(f"{cell.column}, {cell.label}", _config(tables, seed, path))
-    waiting = [trial for trial in trials.values() if not trial.folder.finished]
-    failed: dict[str, str] = {}
+    done = finished_runs(trials.values())
+    waiting = [trial for trial in trials.values() if trial not in done]
+    failed: dict[str, dict[int, str]] = {}
     if waiting:
         cores = os.cpu_count() or 1
         jobs = max(1, min(setting.jobs or cores, len(waiting)))
@@ -87,13 +104,14 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
         with locked(setting.place, PATIENCE) as lock, ended(setting.watcher) as watcher:
             watcher.begin(one.name, len(trials), len(trials) - len(waiting))
             for trial, why in run_trials(waiting, jobs, watcher, lock).items():
-                failed |= dict.fromkeys(owners[trial.folder.path], f"seed {trial.seed}: {why}")
+                for owner in owners[trial.folder.path]:
+                    failed.setdefault(owner, {})[trial.seed] = why
+        done |= finished_runs(waiting)
     results: dict[str, list[Result]] = {key_of(cell): [] for cell in cells}
     for path, trial in trials.items():
-        if trial.folder.finished:
-            result = Result.load(path)
+        if trial in done:
             for owner in dict.fromkeys(owners[path]):
-                results[owner].append(result)
+                results[owner].append(done[trial])
     return results, failed
 
 
@@ -111,10 +129,17 @@ def _config(tables: Tables, seed: int, path: Path) -> Config:
     return config
 
 
-def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: str) -> Line:
+def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int) -> Line:
     published = cell.published
     ours = over_seeds(results, cell.quantity, cell.options)
     aims = is_target(cell.quantity)
+    odd = no_numbers(results, cell.quantity, cell.options)
+    beside = _beside(one, results)
+    notes = [f"{cell.quantity}: no number in {_seeds(odd)}"] * bool(odd)
+    for name in beside:
+        more = no_numbers(results, name, {}) if name != cell.quantity else ()
+        notes += [f"{name}: no number in {_seeds(more)}"] * bool(more)
+    notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
     return Line(
         column=cell.column,
         row=cell.label,
@@ -123,14 +148,19 @@ def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: str)
         paper=None if published is None else published.value,
         paper_spread=None if published is None else published.spread,
         ours=ours,
-        beside=_beside(one, results),
+        beside=beside,
         grade=cell.grade,
-        notes=cell.notes,
-        why="failed" if failed and not results else "",
+        notes=(*cell.notes, *notes),
+        why="failed" if failed and not results else "NaN" if odd and ours is None else "",
         reached=(ours.n if ours else 0) if aims and results else None,
         tried=len(results),
+        asked=asked,
         digits=DIGITS.get(one.entry.unit, 3),
     )
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _beside(one: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:

@@ -10,6 +10,19 @@ from coterie.data.catalogue import CATALOGUE, advice, is_here
 from coterie.errors import CoterieError, suggestion
 from coterie.reproduce.catalogue import Cell, Column, Reproducible, Tables
 
+LENGTHS = {
+    **dict.fromkeys(
+        ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning", "layers"), "published rounds"
+    ),
+    "graph-labels": "graph network's epochs",
+    "graph-distances": "numbers of nodes",
+}
+"""What --rounds-scale shortens, by kind."""
+SEEDLESS = ("proximity", "super-clusters", "costs", "sizes", "flops", "pacing")
+"""Kinds without anything random."""
+ONE_SEED = ("client-distances", "clustering-error", "agreement", "update-measures", "coreset")
+"""Kinds that are made for one seed."""
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -27,6 +40,9 @@ class Wish:
             raise CoterieError(
                 f"seeds {','.join(map(str, self.seeds))} are not valid: use different whole numbers from 0, like 0,1,2"
             )
+        for what, names in (("data set", self.datasets), ("method", self.algorithms)):
+            if names is not None and not any(names):
+                raise CoterieError(f"no {what} is named: name some of the table's, or leave the option out for all")
 
     @classmethod
     def of(
@@ -54,14 +70,13 @@ class Wish:
         for name in self.algorithms or ():
             if name not in methods:
                 raise CoterieError(f"{one.name} has no method '{name}': {_hint(name, methods)}")
+        narrow = self.datasets is not None or self.algorithms is not None
+        if narrow and not self.asked(one):
+            raise CoterieError(f"nothing of {one.name} is left by --datasets and --algorithms: name others")
 
-    def wants(self, one: Reproducible, column: Column) -> bool:
-        """Whether a column is asked for."""
-        return self.datasets is None or bool(set(self.datasets) & set(names_of(one, column)))
-
-    def cells(self, one: Reproducible) -> list[Cell]:
-        """Return the cells that are asked for and whose data are here."""
-        columns = {column.label for column in one.columns() if self.wants(one, column) and not missing(one, column)}
+    def asked(self, one: Reproducible) -> list[Cell]:
+        """Return the cells that are asked for, whether or not their data are here."""
+        columns = {column.label for column in one.columns() if self.wants(one, column)}
         methods = None if self.algorithms is None else set(self.algorithms)
         return [
             cell
@@ -69,18 +84,40 @@ class Wish:
             if cell.column in columns and (methods is None or methods & set(methods_of(cell)))
         ]
 
+    def wants(self, one: Reproducible, column: Column) -> bool:
+        """Whether a column is asked for."""
+        return self.datasets is None or bool(set(self.datasets) & set(names_of(one, column)))
+
+    def cells(self, one: Reproducible) -> list[Cell]:
+        """Return the cells that are asked for and whose data are here."""
+        absent = {column.label for column in one.columns() if missing(one, column)}
+        return [cell for cell in self.asked(one) if cell.column not in absent]
+
     def seeds_of(self, one: Reproducible) -> tuple[int, ...]:
-        """Return the seeds that are asked for, or the table's."""
-        return one.entry.seeds if self.seeds is None else self.seeds
+        """Return the seeds that are used: those that are asked for, or the table's; some kinds use one, or none."""
+        seeds = one.entry.seeds if self.seeds is None else self.seeds
+        return () if one.entry.kind in SEEDLESS else seeds[:1] if one.entry.kind in ONE_SEED else seeds
 
     def shortened(self, one: Reproducible) -> list[str]:
         """Say how what is asked for is less than what was published."""
-        said = []
-        if self.rounds_scale < 1:
-            said.append(f"{self.rounds_scale:g} of the published rounds (--rounds-scale)")
-        if self.seeds is not None and len(self.seeds) < len(one.entry.seeds):
-            plural = "s" if len(self.seeds) > 1 else ""
-            said.append(f"{len(self.seeds)} seed{plural} instead of {len(one.entry.seeds)} (--seeds)")
+        said, used = [], self.seeds_of(one)
+        what = LENGTHS.get(one.entry.kind)
+        if self.rounds_scale < 1 and what:
+            said.append(f"{self.rounds_scale:g} of the {what} (--rounds-scale)")
+        if len(used) < len(Wish().seeds_of(one)):
+            plural = "s" if len(used) > 1 else ""
+            said.append(f"{len(used)} seed{plural} instead of {len(one.entry.seeds)} (--seeds)")
+        return said
+
+    def without_effect(self, one: Reproducible) -> list[str]:
+        """Say which options were given that change nothing here."""
+        kind, said = one.entry.kind, []
+        if self.rounds_scale < 1 and kind not in LENGTHS:
+            said.append("--rounds-scale has no effect here: there are no rounds to shorten.")
+        if self.seeds is not None and kind in SEEDLESS:
+            said.append("--seeds has no effect here: nothing is random.")
+        if self.seeds is not None and kind in ONE_SEED and len(self.seeds) > 1:
+            said.append(f"Of --seeds only the first, {self.seeds[0]}, is used here.")
         return said
 
     def narrowed(self) -> list[str]:
@@ -109,6 +146,22 @@ def methods_of(cell: Cell) -> list[str]:
     """Return the names by which a user may ask for a row: its key, the book's name, and the method's."""
     own = str(cell.settings.get("algorithm", {}).get("name", "")) if cell.method else ""
     return list(dict.fromkeys(name for name in (cell.row, cell.method or "", own) if name))
+
+
+def skipped(one: Reproducible, wish: Wish) -> list[str]:
+    """Say what is left out of what is asked for, for want of data, and how to get them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for column in one.columns():
+        if wish.wants(one, column) and (names := missing(one, column)):
+            found.setdefault(tuple(names), []).append(column.label)
+    return [f"{', '.join(labels)}: {how_to_get(names)}" for names, labels in found.items()]
+
+
+def data_of(one: Reproducible, wish: Wish) -> list[str]:
+    """Return the names of the data sets that are asked for."""
+    wanted = [column for column in one.columns() if wish.wants(one, column)]
+    own = [name for column in wanted for name in one.needs(column)]
+    return list(dict.fromkeys([*own, *(str(c.options["dataset"]) for c in wanted if "dataset" in c.options)]))
 
 
 def missing(one: Reproducible, column: Column) -> list[str]:

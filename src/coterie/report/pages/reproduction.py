@@ -12,7 +12,6 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.report.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
 from coterie.report.grids import sentence
-from coterie.report.protocols import brief
 from coterie.report.reproduction import (
     GRADES,
     Line,
@@ -158,7 +157,7 @@ def _sections(made: Reproduction, prefix: str) -> list[Section]:
 
 def _reading(made: Reproduction) -> tuple[str, ...]:
     """Say what columns mean, and what is to be noted."""
-    protocols = brief(made.measured())
+    protocols = made.legend()
     grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade and line.published for line in made.lines)]
     texts = [
         f"Difference: ours minus the paper's{f', in {made.unit}' if made.unit else ''}." if made.lines else "",
