@@ -1,6 +1,7 @@
 """Flower's simulation on Ray comes to the numbers of the embedded engine."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from flower_processes import NAMESPACE, end_with_parent, namespace_refused
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.engine.flower.app import Carrier
-from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation
+from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
 from coterie.errors import CoterieError
 from coterie.experiment.folder import RunFolder
 from coterie.federation.checkpoint import load_checkpoint
@@ -138,6 +139,21 @@ def test_ray_is_started_again_where_it_gave_up(
         with pytest.raises(CoterieError, match="has ended: The current node timed out"), simulation:
             pass
     assert len(ended) == starts
+
+
+def test_addresses_where_there_is_no_cluster() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        port = taken.getsockname()[1]
+        with pytest.raises(CoterieError, match=rf"no Ray cluster at 127.0.0.1:{port} .*refused.*ray start --head"):
+            check_address(f"127.0.0.1:{port}")
+        taken.listen()
+        check_address(f"127.0.0.1:{port}")
+    for wrong in ("10.0.0.5", "10.0.0.5:ray", ":6379", ""):
+        with pytest.raises(CoterieError, match="write host:port"):
+            check_address(wrong)
+    with pytest.raises(CoterieError, match=r"no Ray cluster at .*:99999"):
+        check_address("127.0.0.1:99999")
 
 
 def test_settings_that_do_not_go_together() -> None:

@@ -33,8 +33,11 @@ def check_engine(config: Config) -> None:
         )
     if config.engine.name == "flower":
         from coterie.engine.flower import require
+        from coterie.engine.flower.simulation import check_address
 
         require()
+        if config.engine.address is not None:
+            check_address(config.engine.address)
 
 
 def workers(config: Config) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import socket
 import threading
 import time
 import warnings
@@ -44,6 +45,19 @@ OWN_RAY = {
 """How a Ray that is started here differs from others, unless the user has said so: it has more time to start, starts
 no processes that Flower does not use, lets clients run at the priority of this process (Ray: 15 lower), and ends soon
 after a kill."""
+
+
+def check_address(address: str) -> None:
+    """Refuse the address of a Ray cluster where nobody listens, for which Ray itself would wait several minutes."""
+    if address == "auto" or address.startswith("ray://"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise CoterieError(f"engine.address = '{address}' is not valid: write host:port or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=30).close()
+    except (OSError, OverflowError) as error:
+        raise CoterieError(f"there is no Ray cluster at {address} ({error}): see 'ray start --head'") from None
 
 
 @dataclass(frozen=True)
