@@ -153,7 +153,7 @@ def test_a_failing_run_is_named_and_the_others_go_on(place: Path, plugin: list[s
     assert answer.code == 2
     assert answer.lines[-1] == (
         "coterie: 1 of 4 runs failed (raising, seed 1: ValueError: that was too much): tracebacks are in "
-        "c/*/*.error.txt; the same command tries them again"
+        "files named *.error.txt under c; the same command tries them again"
     )
     assert "raising, seed 1, failed: ValueError: that was too much" in answer.lines
     assert len(list(place.glob("c/*/*/result.json"))) == 3

@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     settings: dict[str, dict[str, Any]] = {
         "pacfl": {"algorithm": "pacfl", "target": ["L=0.01", "C=1.0"]},
         "solo": {"algorithm": "solo"},
-        "other": {"algorithm": "solo", "seed": 1},
+        "other": {"algorithm": "solo", "seed": 1, "validation": 0.25, "target": ["C=0.5"]},
         "late": {"algorithm": "pacfl", "newcomers": 0.25, "join_at": 2, "drop": 0.3},
         "pruned": {"algorithm": "sub-fedavg-un", "curriculum": "", "client_curriculum": ""},
     }
@@ -77,7 +77,7 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path]) -> None:
     assert cells["groups"] == 4
     goals = found["Targets"]
     assert isinstance(goals, Table)
-    assert [row[3] for row in goals.rows] == [1, None]
+    assert [row[3] for row in goals.rows] == [1, "never"]
 
 
 def test_groups_in_the_order_of_the_tree(runs: dict[str, Path]) -> None:
@@ -350,3 +350,17 @@ def test_several_runs_are_ranked_by_protocol(runs: dict[str, Path]) -> None:
     best = sorted([("pacfl", accuracy["pacfl"]["C"]), ("sub-fedavg-un", accuracy["pruned"]["C"])], key=lambda p: -p[1])
     told = ", ".join(f"{name} {100 * number:.1f} %" for name, number in best)
     assert f"Under C: {told}." in words(page)  # SOLO has no C
+    assert "Under +: " in words(page)
+
+
+def test_what_was_not_tested_on_test_samples_says_so(runs: dict[str, Path]) -> None:
+    told = "Test samples are here 25 % of each client's training samples"
+    assert told in words(make_page([runs["other"]]))
+    assert told in words(make_page([runs["solo"], runs["other"]]))
+    assert told not in words(make_page([runs["solo"]]))
+
+
+def test_a_target_is_reached_or_not_or_not_defined(runs: dict[str, Path]) -> None:
+    rows = {name: titles(make_page([runs[name]]))["Targets"].rows for name in ("pacfl", "other")}  # type: ignore[attr-defined]
+    assert [row[3] for row in rows["pacfl"]] == [1, "never"]
+    assert [row[3] for row in rows["other"]] == ["not defined for the method"]

@@ -184,7 +184,7 @@ def _failures(comparison: Comparison) -> str:
     more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
     return (
         f"{len(failed)} of {len(design.cells) * len(design.seeds)} runs failed ({named}{more}): tracebacks are in "
-        f"{comparison.folder}/*/*.error.txt; the same command tries them again"
+        f"files named *.error.txt under {comparison.folder}; the same command tries them again"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from coterie.report.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
 from coterie.report.pages.clients import clients_of_runs, worst_tenth
@@ -79,6 +80,13 @@ def _results(runs: Sequence[Run]) -> Section:
     return Section(heading="Result", blocks=(main.without_empty(), *_targets(runs), meaning))
 
 
+def _when(run: Run, target: Mapping[str, Any]) -> int | str:
+    """Return the round in which a target was reached, or say why there is none."""
+    if target["round"] is not None:
+        return int(target["round"])
+    return "never" if run.accuracy(target["protocol"]) is not None else "not defined for the method"
+
+
 def _targets(runs: Sequence[Run]) -> list[Block]:
     targets = [(run, target) for run in runs for target in (run.result or {}).get("targets", [])]
     if not targets:
@@ -87,10 +95,9 @@ def _targets(runs: Sequence[Run]) -> list[Block]:
         title="Targets",
         columns=("run", "protocol", "accuracy (%)", "reached in round", "MB until then"),
         rows=tuple(
-            (run.name, t["protocol"], percent(t["value"]), t["round"], values([t["bytes"]], 1e-6)[0])
+            (run.name, t["protocol"], percent(t["value"]), _when(run, t), values([t["bytes"]], 1e-6)[0])
             for run, t in targets
         ),
-        note="Not measured: it was not reached.",
     )
     return [table]
 

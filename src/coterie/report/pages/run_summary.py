@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coterie.report.charts import Fact
 from coterie.report.pages.clients import differences, worst_tenth
 from coterie.report.pages.events import events_in_words
-from coterie.report.protocols import CARDS, CURVES, PROTOCOLS
+from coterie.report.protocols import CARDS, PROTOCOLS, held_out
 from coterie.report.runs import Run
 
 WORDS = {
@@ -28,14 +28,18 @@ def run_summary(runs: Sequence[Run]) -> tuple[str, ...]:
     """Say in plain words what it comes to."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
-        told = (_reached(runs[0]), _found(runs[0]), _spent(runs[0]))
+        told = (_reached(runs[0]), _tested(runs), _found(runs[0]), _spent(runs[0]))
         return (*texts, " ".join(text for text in told if text), *runs[0].problems)
     if len({_setting(run) for run in runs}) == 1:
         texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
     apart = differences(runs)
     if apart:
         texts.append(f"These runs differ in more than the method: in {', '.join(apart)}. Compare them with care.")
-    return (*texts, _ranked(runs), *(f"{run.name}: {problem}" for run in runs for problem in run.problems))
+    return (
+        *texts,
+        f"{_ranked(runs)} {_tested(runs)}".strip(),
+        *(f"{run.name}: {problem}" for run in runs for problem in run.problems),
+    )
 
 
 def run_facts(run: Run) -> tuple[Fact, ...]:
@@ -60,7 +64,7 @@ def run_facts(run: Run) -> tuple[Fact, ...]:
 def _ranked(runs: Sequence[Run]) -> str:
     """Say who is how good, by protocol."""
     texts = []
-    for protocol, (name, _) in CURVES.items():
+    for protocol, (name, _) in PROTOCOLS.items():
         known = [(number, run.name) for run in runs if (number := run.accuracy(protocol)) is not None]
         if known:
             known.sort(key=lambda pair: -pair[0])
@@ -95,6 +99,12 @@ def _reached(run: Run) -> str:
         who = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
         text += f" Under L {who} {mean:.1f} %{'' if many == 1 else ' on average'}."
     return text
+
+
+def _tested(runs: Sequence[Run]) -> str:
+    """Say where it was not test samples that were tested on."""
+    told = dict.fromkeys(held_out(float(run.setting("evaluation", "validation") or 0.0)) for run in runs)
+    return " ".join(text for text in told if text)
 
 
 def _found(run: Run) -> str:
