@@ -82,7 +82,13 @@ def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
     began = time.monotonic()
     options = ["--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats", f"--port={ADDRESS[-4:]}"]
     environment = {**os.environ, **OWN_RAY}
-    subprocess.run([ray, "start", "--head", "--node-ip-address=127.0.0.1", *options], check=True, env=environment)
+    for _ in range(5):  # on a busy machine it may give up: see ATTEMPTS
+        started = subprocess.run(
+            [ray, "start", "--head", "--node-ip-address=127.0.0.1", *options], check=False, env=environment
+        )
+        if started.returncode == 0:
+            break
+        subprocess.run([ray, "stop", "--force"], check=False)
     print(f"ray start: {time.monotonic() - began:.1f} s", flush=True)
     for method in methods:
         run(folder, method, settings_of(method) if small else SETTINGS, address=ADDRESS)
