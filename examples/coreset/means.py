@@ -13,9 +13,10 @@ import sys
 from typing import Any
 
 import numpy as np
-from tools import block_model, figure, gaussians, lines, other, save, scgiga, table
+from tools import figure, gaussians, lines, other, save, scgiga, table
 
 from coterie.coreset import Selection, neighbour_graph, walk_on
+from coterie.reproduce.graphs import block_model
 from coterie.streams import stream
 
 GAUSSIAN_SIZES, BLOCK_SIZES = [3, 5, 8, 11, 14], [3, 5, 10, 20, 28]

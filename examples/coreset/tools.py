@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,22 +56,6 @@ def gaussians(n: int, shares: Sequence[float], rng: np.random.Generator) -> tupl
     return MEANS[component] + rng.normal(size=(len(component), 2)), component
 
 
-def block_model(sizes: Sequence[int], within: float, between: float, rng: np.random.Generator) -> tuple[Any, Any]:
-    """A stochastic block model, and the block of each node."""
-    from scipy.sparse import csr_array
-
-    block = np.repeat(np.arange(len(sizes)), sizes)
-    chance = np.where(block[:, None] == block, within, between)
-    upper = np.triu(rng.random(chance.shape) < chance, 1)
-    return csr_array((upper | upper.T).astype(float)), block
-
-
-def data_file(name: str) -> Path | None:
-    """Find a data set in the folder COTERIE_DATA."""
-    path = Path(os.environ.get("COTERIE_DATA", ".")) / name
-    return path if path.exists() else None
-
-
 def table(title: str, columns: Sequence[object], rows: Mapping[str, Sequence[str]]) -> None:
     """Print a table in Markdown."""
     print(f"\n{title}\n\n| method | {' | '.join(map(str, columns))} |\n|---|{'---:|' * len(columns)}")
@@ -91,16 +74,6 @@ def lines(axes: Any, x: Sequence[float], curves: Mapping[str, Any], title: str, 
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def log_scale(axis: Any) -> None:
-    """Make an axis logarithmic, with ticks at 1, 2 and 5 times powers of ten."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    axis.axes.set_yscale("log")
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter("{x:g}")
 
 
 def figure(columns: int, width: float = 4.2) -> tuple[Any, Any]:

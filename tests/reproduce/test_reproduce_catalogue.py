@@ -18,7 +18,7 @@ from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"
-NOT_MADE = ("cannot", "same", "example")
+NOT_MADE = ("cannot", "same")
 
 
 def made() -> list[str]:
@@ -38,7 +38,7 @@ def test_names_are_unique_and_copies_exist() -> None:
 def test_kinds() -> None:
     for name, one in catalogue().items():
         assert one.entry.kind in (*TRAINED, *COMPUTED, *NOT_MADE), name
-        assert bool(one.entry.reason) == (one.entry.kind in ("cannot", "example")), name
+        assert bool(one.entry.reason) == (one.entry.kind == "cannot"), name
         assert one.book.version >= 1
 
 

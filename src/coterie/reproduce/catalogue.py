@@ -66,6 +66,8 @@ class MethodNote(Strict):
     """Settings for some data sets."""
     effort: float = 1.0
     """Times the training of FedAvg, for estimates."""
+    passes: float = 4.0
+    """Over the test samples at an evaluation, for estimates: L of the cohort, C, and G."""
 
 
 class Column(Strict):

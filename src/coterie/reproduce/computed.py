@@ -22,6 +22,8 @@ from coterie.report.costs import paper_megabits, sub_fedavg_bytes
 from coterie.report.reproduction import Line
 from coterie.report.statistics import Spread, spread
 from coterie.reproduce.catalogue import Cell, Reproducible
+from coterie.reproduce.coresets import coreset, graph_distances, graph_labels
+from coterie.reproduce.lines import line
 from coterie.reproduce.trained import Findings, Setting, key_of, make_runs, told_failures
 from coterie.similarity import bhattacharyya, edc, kl_divergence, madc, mmd, pairwise, principal_angles, signature
 from coterie.streams import stream
@@ -37,23 +39,6 @@ COHORT = 10
 """Clients of a round, among which FLIS counts wrong pairs."""
 PAIRS_SHOWN = 600
 """Points of a scatter; more would hide each other."""
-
-
-def line(cell: Cell, ours: float | Spread | None, digits: int = 2, quantity: str | None = None) -> Line:
-    """Put a number of ours beside the published one."""
-    published = cell.published
-    return Line(
-        column=cell.column,
-        row=cell.label,
-        quantity=cell.quantity if quantity is None else quantity,
-        published="" if published is None else published.text,
-        paper=None if published is None else published.value,
-        paper_spread=None if published is None else published.spread,
-        ours=Spread(1, float(ours), None) if isinstance(ours, float | int) else ours,
-        grade=cell.grade,
-        notes=cell.notes,
-        digits=digits,
-    )
 
 
 # --------------------------------------------------------------------------------------------------------- angles
@@ -357,79 +342,6 @@ def layers(one: Reproducible, setting: Setting) -> Findings:
     return Findings(lines, [chart] if series else [], failed=told_failures(cells, failed), runs=list(folders))
 
 
-# ------------------------------------------------------------------------------------------------------- coresets
-
-
-def coreset(one: Reproducible, setting: Setting) -> Findings:
-    """Coresets of graphs beside their baselines: error against the number of nodes, cost, or whose nodes they are."""
-    from coterie.coreset import BASELINES, Coreset, walk_on
-
-    options, seed = one.entry.options, setting.wish.seeds_of(one)[0]
-    adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
-    most, truth, lines, series = options["most"], float(function.mean()), [], []
-    numbers = range(1, most + 1)
-    for cell in setting.wish.cells(one):
-        fitted = Coreset(1, cell.options["kappa"], cell.options["steps"]).fit(adjacency, cost)
-        errors = []
-        for k in numbers:
-            fitted.extend(k)
-            errors.append((fitted.estimate(function) - truth) ** 2)
-        series.append(Series(name=f"SCGIGA, {cell.label}", x=values(numbers), y=values(errors)))
-        told = {
-            "cost": float(fitted.total_cost_),
-            "error": errors[-1],
-            "share": float(np.mean(function[fitted.indices_] > 0)),
-        }[options.get("measure", "cost")]
-        lines.append(line(cell, told, 5 if options.get("measure") == "error" else 3, options.get("measure", "cost")))
-    few = sorted({1, 2, *range(4, most, 4), most})
-    known = None if options.get("measure") else walk_on(adjacency, options["steps"])
-    for name in ("frank-wolfe", "k-means", "random") if known is not None else ():
-        own = {"seed": seed} if name != "frank-wolfe" else {}
-        found = [(float(BASELINES[name](known, k, cost, **own).estimate(function)) - truth) ** 2 for k in few]
-        series.append(Series(name=name, x=values(few), y=values(found)))
-    title = one.entry.title
-    chart = Lines(title=title, x_label="nodes", y_label="squared error of the mean", series=tuple(series), digits=5)
-    return Findings(lines, [chart])
-
-
-def gaussian_cloud(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
-    """Return three Gaussians of 20, 30 and 50 % of the points, who is of the smallest, and costs from U[0, 1]."""
-    points, which = _cloud(n, (0.2, 0.3, 0.5), rng)
-    return _neighbours(points), (which == 0).astype(np.float64), rng.uniform(size=n)
-
-
-def components(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
-    """Return three Gaussians of 50, 20 and 30 %, with a cost each; the function tells who is of the first."""
-    points, which = _cloud(n, (0.5, 0.2, 0.3), rng)
-    return _neighbours(points), (which == 0).astype(np.float64), np.array([3.25, 0.51, 2.04])[which]
-
-
-def blocks(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
-    """Return a stochastic block model of 10, 50 and 40 %, who is of the smallest block, and costs from U[0, 1]."""
-    which = np.repeat([0, 1, 2], [n // 10, n // 2, n - n // 10 - n // 2])
-    chance = np.where(which[:, None] == which, 0.1, 0.01)
-    upper = np.triu(rng.uniform(size=(n, n)) < chance, 1)
-    return (upper | upper.T).astype(np.float64), (which == 0).astype(np.float64), rng.uniform(size=n)
-
-
-def _cloud(n: int, shares: Sequence[float], rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.int64]]:
-    which = np.repeat([0, 1, 2], [round(n * shares[0]), round(n * shares[1]), n - round(n * (shares[0] + shares[1]))])
-    return np.array([[1, -3], [-3, 2], [3, 0]])[which] + rng.normal(size=(n, 2)), which
-
-
-def _neighbours(points: Floats) -> Any:
-    from coterie.coreset import neighbour_graph
-
-    return neighbour_graph(points)
-
-
-GRAPHS: dict[str, Callable[[int, np.random.Generator], tuple[Any, Floats, Floats]]] = {
-    "gaussians": gaussian_cloud,
-    "components": components,
-    "blocks": blocks,
-}
-
-
 # -------------------------------------------------------------------------------------------------------- helpers
 
 
@@ -512,6 +424,8 @@ KINDS: dict[str, Callable[[Reproducible, Setting], Findings]] = {
     "update-measures": update_measures,
     "layers": layers,
     "coreset": coreset,
+    "graph-labels": graph_labels,
+    "graph-distances": graph_distances,
 }
 WIDE = ("proximity", "gaussians", "client-distances", "costs", "sizes", "flops")
 """Kinds that are shown as printed."""

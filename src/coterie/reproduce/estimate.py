@@ -1,4 +1,4 @@
-"""How long a table takes here, roughly: local steps, counted from the catalogue, times what a step takes."""
+"""How long a table takes here, roughly: local steps and evaluated samples, counted from the catalogue."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.reproduce.catalogue import Cell, Reproducible
+from coterie.experiment.config import EvaluationSection
+from coterie.reproduce.catalogue import Cell, MethodNote, Reproducible
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
 from coterie.reproduce.wish import Wish
 
 MILLISECONDS: dict[str, float] = {
-    "lenet5": 0.65,
+    "lenet5": 0.72,
     "lenet5-bn": 3.5,
     "cnn": 0.3,
     "cnn-bn": 3.0,
@@ -23,10 +24,15 @@ MILLISECONDS: dict[str, float] = {
     "lstm": 15.0,
 }
 """Of a step of 10 samples on one core of the 2-core reference machine ('coterie bench train' measures them here)."""
-SMALL = 0.55
+SMALL = 0.5
 """LeNet-5 on 1 x 28 x 28 takes so much of the time that it takes on 3 x 32 x 32."""
-BESIDE = 1.4
-"""Evaluation, and all else beside training."""
+FORWARD = 0.065
+"""Steps that take as long as the evaluation of one sample."""
+TESTED = 0.2
+"""Test samples, as a share of the training samples."""
+BESIDE = 1.05
+"""All else: reading, grouping, writing."""
+EVERY = EvaluationSection().every
 TRAINS = (*TRAINED, "layers")
 
 
@@ -38,7 +44,7 @@ def minutes(
     With `here`, only what needs no other data than those that are here counts.
     """
     entry, cores = one.entry, cores or os.cpu_count() or 1
-    if entry.kind in ("cannot", "same", "example"):
+    if entry.kind in ("cannot", "same"):
         return None
     if entry.kind not in TRAINS:
         return (entry.minutes or 0.0) / min(cores, 2)
@@ -57,13 +63,17 @@ def _seconds(one: Reproducible, cell: Cell, settings: Mapping[str, Any]) -> floa
     training, algorithm = settings["training"], settings.get("algorithm", {})
     data = one.book.data[cell.data or ""]
     model = settings.get("model", {}).get("name", "lenet5")
-    epochs = training.get("rounds", 50) * training.get("fraction", 0.1) * training.get("epochs", 10)
-    if algorithm.get("name") == "solo" and algorithm.get("epochs"):
-        epochs = algorithm["epochs"]
-    steps = epochs * data.samples / training.get("batch_size", 10)
+    rounds, once = training.get("rounds", 50), training.get("epochs", 10)
+    epochs = rounds * training.get("fraction", 0.1) * once + once  # the last for protocol +, by all clients
+    if algorithm.get("name") == "solo":
+        epochs = algorithm.get("epochs") or epochs - once
+    every = settings.get("evaluation", {}).get("every", EVERY)
+    passes = one.book.methods[cell.method].passes if cell.method else MethodNote(label="").passes
+    evaluated = passes * TESTED * data.samples * (rounds / every if every else 1)
     small = SMALL if model == "lenet5" and settings["data"]["name"] in ("fashion_mnist", "mnist") else 1.0
     effort = one.book.methods[cell.method].effort if cell.method else 1.0
-    return float(steps * MILLISECONDS.get(model, 1.0) * small * effort * BESIDE / 1000)
+    steps = effort * epochs * data.samples / training.get("batch_size", 10) + FORWARD * evaluated
+    return float(steps * MILLISECONDS.get(model, 1.0) * small * BESIDE / 1000)
 
 
 def told(found: float | None) -> str:

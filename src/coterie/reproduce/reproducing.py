@@ -75,12 +75,19 @@ def reproduce(
         charts=tuple(found.charts),
         command=command(one.name, wish, out, book),
         wide=entry.kind in WIDE or entry.kind == "statistics",
-        rows_are="row" if entry.kind in COMPUTED else "setting" if entry.kind == "sweep" else "method",
+        rows_are=_rows(entry.kind),
         runs=tuple(found.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
     save(made, place / one.name)
     return made
+
+
+def _rows(kind: str) -> str:
+    """Say what stands in rows."""
+    if kind in ("graph-labels", "graph-distances"):
+        return "method"
+    return "row" if kind in COMPUTED else "setting" if kind == "sweep" else "method"
 
 
 def the_one(name: str, book: str | Path | None = None) -> Reproducible:
@@ -89,8 +96,6 @@ def the_one(name: str, book: str | Path | None = None) -> Reproducible:
     one = known.resolved(name)
     if one.entry.kind == "cannot":
         raise CoterieError(f"{one.name} cannot be reproduced: {one.entry.reason}")
-    if one.entry.kind == "example":
-        raise CoterieError(f"{one.name} is made by an example, not by this command: {one.entry.reason}")
     if one.entry.kind not in (*TRAINED, *COMPUTED):
         kinds = ", ".join((*TRAINED, *COMPUTED))
         raise CoterieError(f"{one.name} is of unknown kind '{one.entry.kind}': there are {kinds}")

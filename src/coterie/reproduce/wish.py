@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from coterie.data.catalogue import CATALOGUE, advice, is_here
 from coterie.errors import CoterieError, suggestion
 from coterie.reproduce.catalogue import Cell, Column, Reproducible, Tables
+from coterie.reproduce.graphs import STORED, how_to_store, stored
 
 LENGTHS = {
     **dict.fromkeys(
@@ -176,12 +177,14 @@ def not_here(names: Iterable[str]) -> list[str]:
     >>> not_here(["digits", "synthetic"])
     []
     """
-    return [name for name in names if name in CATALOGUE and not is_here(name)]
+    return [
+        name for name in names if (name in CATALOGUE and not is_here(name)) or (name in STORED and stored(name) is None)
+    ]
 
 
 def how_to_get(names: Sequence[str]) -> str:
     """Say how to get data sets."""
-    return "; ".join(f"'{name}' is not here: {advice(name)}" for name in names)
+    return "; ".join(f"'{name}' is not here: {(how_to_store if name in STORED else advice)(name)}" for name in names)
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
