@@ -31,7 +31,8 @@ def tensor(x: Any) -> Any:
 
     coo = x.tocoo()
     values = torch.tensor(coo.data, dtype=torch.float32)
-    return torch.sparse_coo_tensor(np.stack(coo.coords), values, coo.shape, check_invariants=True).coalesce()
+    places = torch.from_numpy(np.stack(coo.coords).astype(np.int64))
+    return torch.sparse_coo_tensor(places, values, coo.shape, check_invariants=True).coalesce()
 
 
 def accuracy(
@@ -56,7 +57,10 @@ def accuracy(
     second = torch.nn.Linear(HIDDEN, int(labels.max()) + 1, bias=False)
     for layer in (first, second):
         torch.nn.init.xavier_uniform_(layer.weight)
-    groups = [{"params": first.parameters(), "weight_decay": DECAY}, {"params": second.parameters()}]
+    groups: list[dict[str, Any]] = [
+        {"params": first.parameters(), "weight_decay": DECAY},
+        {"params": second.parameters()},
+    ]
     optimiser = torch.optim.Adam(groups, lr=RATE)
     share = torch.tensor(weights / weights.sum(), dtype=torch.float32)
 
@@ -67,7 +71,8 @@ def accuracy(
     past: list[float] = []
     for _ in range(epochs):
         optimiser.zero_grad()
-        (functional.cross_entropy(logits(True)[chosen], labels[chosen], reduction="none") @ share).backward()
+        loss = functional.cross_entropy(logits(True)[chosen], labels[chosen], reduction="none") @ share
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         with torch.no_grad():
             past.append(float(functional.cross_entropy(logits(False)[checked], labels[checked])))
