@@ -246,11 +246,11 @@ def test_numbers_of_the_tables_that_are_turned(reference: str) -> None:
         check(find("dissertation-table4.1", key, data), accuracy)
         if method in ("Un", "Hy"):
             check(find("sub-fedavg-pruned", key, data), share)
-        row = f"{method}, {key[2:]} %" if method in ("Un", "Hy") else method
+        named = f"{method}, {key[2:]} %" if method in ("Un", "Hy") else method
         if method != "Standalone":
             unit = "GB" if data.startswith("CIFAR") else "MB"
             assert cost.endswith(unit)
-            check(find("sub-fedavg-costs", row, f"{data}, {unit}"), cost)
+            check(find("sub-fedavg-costs", named, f"{data}, {unit}"), cost)
     of_chapter_5 = {table[0][0] + table[0][1]: table for table in tables(section(reference, "Ch. 5"))}
     head, *body = of_chapter_5["datasetalgorithm"]
     rows = {"SOLO": "solo", "LG": "lg", "Per-FedAvg": "per-fedavg", "IFCA": "ifca"}
@@ -260,8 +260,8 @@ def test_numbers_of_the_tables_that_are_turned(reference: str) -> None:
                 find("dissertation-table5.4", rows.get(method, method.lower().rstrip("+")), f"{data}, {column}"), text
             )
     for label, *row in of_chapter_5["class0"][1:]:
-        for column, text in enumerate(row):
-            check(find("cifar10-class-angles", label, str(column)), text)
+        for place, text in enumerate(row):
+            check(find("cifar10-class-angles", label, str(place)), text)
     for measure, *row in of_chapter_5["measureIID"][1:]:
         for column, text in zip(("IID", "C-NIID(2)", "SC-NIID(2)"), row, strict=True):
             check(find("dissertation-table5.3", measure, column), text)
