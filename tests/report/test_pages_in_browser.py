@@ -252,7 +252,7 @@ def test_events_say_who_sent_nonsense_and_who_is_out(browser: Any, files: dict[s
         befell = ", ".join(sorted(out, key=int))
         assert f"after 2 such replies a client is asked no more: that befell {befell}." in told
         chart = page.tab.locator(".chart", has_text="Events of each client")
-        named = {text for text in chart.locator(".plot text").all_inner_texts() if text.endswith("*")}
+        named = {text for text in chart.locator(".plot text").all_text_contents() if text.endswith("*")}
         assert named == {f"{client}*" for client in out}
 
 
