@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from coterie.experiment.pages import make_page
 from coterie.report.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
 from coterie.report.page import render
 from coterie.report.pages.reproduction import read_reproduction, reproduction_page
-from coterie.report.reproduction import Line, Reproduction
+from coterie.report.reproduction import Line, Reproduction, digits_of, number_text
 from coterie.report.statistics import Spread
 
 CHART = Bars(
@@ -163,3 +164,12 @@ def test_by_the_command_with_figures(place: Callable[..., Path], tmp_path: Path)
     assert told.exit_code == 0, told.output
     assert [path.name for path in figures.iterdir()] == ["01-accuracy-digits.svg"]
     assert "61.50 ± 0.25" in out.read_text(encoding="utf-8")
+
+
+def test_groups_of_one_seed_are_a_whole_number() -> None:
+    one = {"L": Spread(1, 97.5, None), "groups": Spread(1, 4.0, None)}
+    line = Line("FMNIST", "PACFL", "L", "", None, None, None, beside=one)
+    assert number_text(line.beside["groups"], digits_of(line, "groups")) == "4"
+    assert number_text(line.beside["L"], digits_of(line, "L")) == "97.50"
+    several = replace(line, beside={"groups": Spread(3, 4.5, 0.5)})
+    assert number_text(several.beside["groups"], digits_of(several, "groups")) == "4.5 ± 0.5"

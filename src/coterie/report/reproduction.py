@@ -218,7 +218,7 @@ class Reproduction:
             grid.append(
                 [line.row, line.quantity, line.published or "–", ours_text(line)]
                 + [signed_text(line.difference, line.digits)]
-                + [number_text(line.beside.get(k), 1 if k == "groups" else line.digits, line.asked) for k in beside]
+                + [number_text(line.beside.get(k), digits_of(line, k), line.asked) for k in beside]
                 + [line.grade if line.published else "–", ", ".join(str(notes[note]) for note in line.notes)]
             )
         return _filled(grid)
@@ -258,6 +258,12 @@ def ours_text(line: Line) -> str:
     if line.ours is None:
         return "--" if line.reached == 0 else "–"
     return number_text(line.ours, line.digits, max(line.asked, line.tried))
+
+
+def digits_of(line: Line, name: str) -> int:
+    """Return the digits of a number beside ours; groups of one seed are a whole number."""
+    found = line.beside.get(name)
+    return line.digits if name != "groups" else 0 if found is not None and found.std is None else 1
 
 
 def number_text(found: Spread | None, digits: int, asked: int = 0) -> str:

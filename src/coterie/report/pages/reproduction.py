@@ -17,6 +17,7 @@ from coterie.report.reproduction import (
     Line,
     Reproduction,
     both_text,
+    digits_of,
     number_text,
     ours_text,
     signed_text,
@@ -207,7 +208,7 @@ def _listed(
                 Told(signed_text(line.difference, line.digits), line.difference),
                 line.grade if line.published else "–",
                 *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
-                *(_other(line.beside.get(key), 1 if key == "groups" else line.digits, line.asked) for key in keys),
+                *(_other(line.beside.get(key), digits_of(line, key), line.asked) for key in keys),
             )
         )
     columns = (*head, "grade", *(["notes"] if noted else []), *(f"ours, {key}" for key in keys))
