@@ -30,7 +30,7 @@ def test_with_everything_merged_it_is_fedavg_bit_for_bit() -> None:
 
 
 def test_with_nothing_merged_every_client_goes_on_from_its_own_model() -> None:
-    result = small_run("pacfl", threshold=-1.0, rounds=6)
+    result = small_run("pacfl", threshold=0.0, rounds=6)
     assert result.groups == list(range(6))
     assert result.per_client["L"] == result.per_client["C"]  # a group's model is its only client's
     assert result.history[-1]["discrepancy"] == 0

@@ -59,6 +59,11 @@ VALUES: dict[str, tuple[str, Any]] = {
     "engine.trainer": ("torch", "torch"),
     "engine.workers": ("3", 3),
     "engine.state": ("disk", "disk"),
+    "engine.address": ("127.0.0.1:6379", "127.0.0.1:6379"),
+    "engine.deadline": ("30", 30.0),
+    "engine.min_replies": ("2", 2),
+    "engine.oversample": ("0.5", 0.5),
+    "engine.max_strikes": ("3", 3),
     "faults.drop": ("0.25", 0.25),
     "faults.straggle": ("0.5", 0.5),
     "faults.hostile": ("0.75", 0.75),
@@ -88,6 +93,7 @@ def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -
     written, value = VALUES[key.path]
     method = ["--algorithm", "pacfl"] if key.section == "grouping" else []
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
+    method += ["--engine", "flower"] if key.name == "address" else []
     (place / "expert.safetensors").touch()
     by_flag = printed(key.flag, written, *method)
     assert by_flag[key.section][key.name] == value
