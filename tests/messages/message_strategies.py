@@ -35,7 +35,7 @@ from coterie.messages import (
 DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "?"]
 
 texts = st.text(max_size=8)  # any Unicode, quotes and control characters included
-integers = st.integers(-(2**70), 2**70)
+integers = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats()  # NaN and infinities included
 arrays = npst.arrays(
     st.sampled_from(DTYPES), npst.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3), fill=st.nothing()

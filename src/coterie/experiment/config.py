@@ -262,7 +262,7 @@ class FaultsSection(Section):
 class RunSection(Section):
     """The run itself."""
 
-    seed: int = setting(0, "root of all randomness", ge=0)
+    seed: int = setting(0, "root of all randomness", ge=0, lt=2**63)
     out: str | None = setting(None, "run folder; by default a new one under runs/")
     plugins: list[str] = setting(
         [], "Python files or modules to import first, with methods, models, data sets or partitions", "--plugin"

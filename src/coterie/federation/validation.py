@@ -28,6 +28,10 @@ from coterie.messages import (
 )
 from coterie.models import initial
 
+LARGEST = 1e12
+"""Beyond this no number of a model or a loss is believed: sums of squares of such numbers would not stay finite."""
+MOST_SAMPLES = 10**12
+"""Beyond this no number of samples or steps is believed."""
 ENVELOPE = 1 << 16
 """Bytes of a reply that are not those of its arrays, at most, besides the tensors' names and shapes."""
 
@@ -76,7 +80,7 @@ def _most_vectors(verb: Signature, request: Request) -> int:
 def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> str | None:
     match verb, answer:
         case Train(), Trained():
-            if answer.samples < 0 or answer.steps < 0 or not math.isfinite(answer.loss):
+            if not _counted(answer.samples, answer.steps) or not _bounded(answer.loss):
                 return "impossible numbers"
             if verb.send and answer.samples == 0:
                 return "a model trained on no samples"
@@ -84,21 +88,23 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
             controls = list(request.models[verb.plan.correction]) if verb.plan.correction and answer.steps else []
             return _unlike(answer.params, names, template) or _unlike(answer.control, controls, template)
         case _, Evaluated():
-            if not 0 <= answer.correct <= answer.samples or not math.isfinite(answer.loss):
+            if not _counted(answer.samples, answer.correct) or answer.correct > answer.samples:
+                return "impossible numbers"
+            if not _bounded(answer.loss):
                 return "impossible numbers"
         case Losses(), Compared():
             if not len(answer.losses) == len(answer.wins) == len(answer.correct) == len(verb.models):
                 return f"{len(answer.losses)} losses for {len(verb.models)} models"
-            if not all(math.isfinite(loss) for loss in answer.losses) or sum(answer.wins) != answer.samples:
+            if not _bounded(*answer.losses) or sum(answer.wins) != answer.samples:
                 return "impossible numbers"
-            if not all(0 <= number <= answer.samples for number in (*answer.wins, *answer.correct)):
+            if not _counted(answer.samples, *answer.wins, *answer.correct) or max(answer.correct) > answer.samples:
                 return "impossible numbers"
         case Signature(), Signed():
             features, most = math.prod(request.spec.shape), _most_vectors(verb, request)
             if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
-            if not np.isfinite(answer.vectors).all():
-                return "a number is not finite"
+            if not (np.linalg.norm(answer.vectors.astype(np.float64), axis=0) < 1.001).all():
+                return "vectors that are longer than 1, or not finite"
             if answer.labels.shape != answer.vectors.shape[1:] or not _labels(answer.labels, verb, request):
                 return "labels that do not belong to the vectors"
             if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
@@ -134,7 +140,15 @@ def _labels(labels: Array, verb: Signature, request: Request) -> bool:
 
 
 def _counts(counts: Array) -> bool:
-    return bool(np.issubdtype(counts.dtype, np.integer) and (counts >= 0).all())
+    return bool(np.issubdtype(counts.dtype, np.integer) and ((counts >= 0) & (counts <= MOST_SAMPLES)).all())
+
+
+def _counted(*numbers: int) -> bool:
+    return all(0 <= number <= MOST_SAMPLES for number in numbers)
+
+
+def _bounded(*numbers: float) -> bool:
+    return all(abs(number) <= LARGEST for number in numbers)  # not so NaN
 
 
 def _expected(send: bool | tuple[str, ...], template: Params) -> Sequence[str]:
@@ -152,4 +166,6 @@ def _unlike(params: Params, names: Sequence[str], template: Params) -> str | Non
             return f"'{name}' is {value.dtype} {value.shape}, expected {template[name].dtype} {template[name].shape}"
         if not np.isfinite(value).all():
             return f"'{name}' holds a NaN or an infinity"
+        if value.size and np.abs(value).max() > LARGEST:
+            return f"'{name}' holds a number beyond {LARGEST:g}"
     return None

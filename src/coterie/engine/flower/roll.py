@@ -17,10 +17,10 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import write_whole
+from coterie.federation.validation import MOST_SAMPLES
 from coterie.messages import ClientId
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-MOST_SAMPLES = 10**12
 
 
 @dataclass
