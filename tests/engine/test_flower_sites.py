@@ -13,11 +13,13 @@ from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
 from test_flower_simulation import METHODS
 
 import coterie
+from coterie.algorithms import ALGORITHMS
 from coterie.engine.flower.app import WIRE
 from coterie.experiment.deployment import read_terms, serve
 from coterie.experiment.folder import RunFolder
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import Request, wire
+from coterie.models import MODELS
 from coterie.testing import outcome
 
 SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
@@ -47,6 +49,43 @@ def test_sites_come_to_the_same_numbers_as_a_simulation(tmp_path: Path, algorith
     states = [load_checkpoint(RunFolder(folder).checkpoint) for folder in (tmp_path / "run", tmp_path / "simulated")]
     assert wire.digest(states[0]["algorithm"]) == wire.digest(states[1]["algorithm"])
     assert not list((tmp_path / "run" / "clients").rglob("*.safetensors"))  # personal models are at the sites
+
+
+PLUGIN = """
+import coterie
+from coterie.algorithms.fedavg import FedAvg
+from torch import nn
+
+@coterie.algorithm("mine")
+class Mine(FedAvg):
+    \"\"\"FedAvg under another name.\"\"\"
+
+@coterie.model("my-net")
+def my_net(shape, classes):
+    \"\"\"Without hidden layers.\"\"\"
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+"""
+
+
+def test_methods_and_networks_of_ones_own_travel_with_the_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever Flower has put the app, and in whatever folder its processes run."""
+    for registry in (ALGORITHMS, MODELS):
+        list(registry)  # loads what is built in
+        monkeypatch.setattr(registry, "_items", dict(registry._items))  # and forgets what is not, afterwards
+    write_app(
+        tmp_path / "app", 2, algorithm="mine", model={"name": "my-net"}, training={"rounds": 1},
+        run={"plugins": ["mine.py"]},
+    )  # fmt: skip
+    (tmp_path / "app" / "mine.py").write_text(PLUGIN)
+    grid = PlayedGrid()
+    for client in range(2):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    result = coterie.Result.load(tmp_path / "run")
+    assert (result.algorithm, result.model, result.rounds) == ("mine", "my-net", 1)
+    assert f"done: accuracy L {result.accuracy['L']:.2%}" in capsys.readouterr().out
 
 
 class Life:

@@ -87,6 +87,7 @@ max_strikes = 3              # after so many invalid replies a site is asked no 
 [run]
 seed = 0
 out = {out}   # the run folder, at the server; a run that is there goes on
+# plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
 """
 
 SITE_FILE = """\

@@ -120,6 +120,9 @@ def read_terms(folder: Path) -> Terms:
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
     tables.setdefault("engine", {}).setdefault("name", "flower")
+    run = tables.setdefault("run", {})
+    if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
+        run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
     config = make_config(tables, str(path))
     if config.engine.name != "flower" or config.engine.address is not None:
         raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
@@ -276,7 +279,10 @@ def serve(grid: Any, terms: Terms) -> None:
     result = run_with(config, server_data(terms), engine, progress)
     for event in result.events:
         progress.phase(f"{event['kind']}: {event['count']}, for instance {event['example']}")
-    progress.phase(f"done: accuracy {result.accuracy}, groups {result.groups}; run folder {result.folder}")
+    names = {"L": "L", "C": "C", "G": "G", "plus": "+"}
+    scores = [f"{name} {result.accuracy[key]:.2%}" for key, name in names.items() if result.accuracy[key] is not None]
+    groups = "" if result.groups is None else f"; groups of sites 0, 1, …: {result.groups}"
+    progress.phase(f"done: accuracy {', '.join(scores)}{groups}; run folder {result.folder}")
 
 
 def server_data(terms: Terms) -> FederatedData:
