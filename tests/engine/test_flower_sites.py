@@ -15,11 +15,15 @@ from test_flower_simulation import METHODS
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.engine.flower.app import WIRE
+from coterie.errors import CoterieError
 from coterie.experiment.deployment import read_terms, serve
 from coterie.experiment.folder import RunFolder
+from coterie.experiment.layers import compare
+from coterie.experiment.pages import make_page
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import Request, wire
 from coterie.models import MODELS
+from coterie.report.page import render
 from coterie.testing import outcome
 
 SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
@@ -86,6 +90,25 @@ def test_methods_and_networks_of_ones_own_travel_with_the_app(
     result = coterie.Result.load(tmp_path / "run")
     assert (result.algorithm, result.model, result.rounds) == ("mine", "my-net", 1)
     assert f"done: accuracy L {result.accuracy['L']:.2%}" in capsys.readouterr().out
+
+
+def test_a_run_folder_says_that_its_clients_are_elsewhere(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 2, training={"rounds": 1})
+    grid = PlayedGrid()
+    for client in range(2):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    run = tmp_path / "run"
+    assert coterie.Result.load(run).partition is None
+    page = render(make_page([run]))
+    assert "Their data are with them" in page
+    for false in ("divided by", "Who holds what", "The command that reruns it"):
+        assert false not in page
+    with pytest.raises(CoterieError, match="models are at their sites"):
+        compare(run, None, 10)
+    (run / "result.json").unlink()
+    with pytest.raises(CoterieError, match="go on with 'flwr run'"):
+        coterie.resume(run)
 
 
 class Life:

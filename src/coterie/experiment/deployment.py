@@ -21,7 +21,8 @@ from coterie.client import LocalData
 from coterie.data import Dataset, FederatedData, Normalisation, Samples
 from coterie.engine.flower.roll import NAME
 from coterie.errors import CoterieError, suggestion
-from coterie.experiment.config import Config, Section, make_config, read_toml
+from coterie.experiment.config import Config, PartitionSection, Section, make_config, read_toml
+from coterie.experiment.folder import RunFolder
 from coterie.experiment.plugins import import_plugins
 from coterie.experiment.progress import Silent
 from coterie.messages import ModelSpec
@@ -131,7 +132,7 @@ def read_terms(folder: Path) -> Terms:
         chosen = config.model_dump()
         chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
         config = Config.model_validate(chosen)
-    config.data.name = server.name
+    config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)
 
 
@@ -270,8 +271,8 @@ def serve(grid: Any, terms: Terms) -> None:
 
     config, progress = terms.config, Told()
 
-    def engine(folder: Path) -> AbstractContextManager[Engine]:
-        roll = Roll.open(folder / "sites.json")
+    def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
+        roll = Roll.open(folder.sites_file)
         sites = FlowerDeployment(grid, roll, min_clients=terms.server.min_clients, deadline=config.engine.deadline)
         sites.wait(progress.phase)
         return nullcontext(sites)

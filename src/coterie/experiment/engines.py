@@ -15,7 +15,7 @@ from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config
-from coterie.experiment.plugins import import_plugins
+from coterie.experiment.plugins import blamed_on_plugin, import_plugins
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
 from coterie.training import CommonTest, Trainer, choose_trainer
@@ -80,7 +80,7 @@ def make_engine(
         folder = stack.enter_context(_shared_folder(store))
         chosen = _Chosen(config.engine.trainer, spec, tuple(config.run.plugins))
         with FlowerSimulation(
-            Recipe(share(data, folder), str(store.folder.absolute()), chosen),
+            Recipe(share(data, folder), str(store.folder.absolute()), chosen, blamed_on_plugin),
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,

@@ -18,7 +18,7 @@ from coterie.federation.loop import due
 
 PARTS = (
     *("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "views.safetensors"),
-    *("expert.safetensors", "accuracy.png"),
+    *("expert.safetensors", "accuracy.png", "sites.json"),
 )
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
@@ -52,6 +52,7 @@ class RunFolder:
         self.config_file, self.metrics_file = path / "config.toml", path / "metrics.jsonl"
         self.result_file, self.checkpoint = path / "result.json", path / "checkpoint.safetensors"
         self.clients, self.views = path / "clients", path / "views.safetensors"
+        self.sites_file = path / "sites.json"
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite."""
@@ -88,6 +89,11 @@ class RunFolder:
     def finished(self) -> bool:
         """Whether the run came to its end."""
         return self.result_file.exists()
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the clients are sites with data and models of their own, elsewhere."""
+        return self.sites_file.exists()
 
     def clear(self) -> None:
         """Remove what a run wrote, and nothing else."""

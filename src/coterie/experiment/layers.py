@@ -135,6 +135,8 @@ def compare(run: Path, layers: str | None, inputs: int) -> Layers:
     spec: ModelSpec = state["spec"]
     last = state["round"] + ("plus" in state)  # newcomers after training train in a round of their own
     own = _own_models(folder, int(config.data.clients or 0), last)
+    if folder.deployed:
+        raise CoterieError(f"'{run}' is the run of a deployed federation: the clients' models are at their sites")
     if len(own) < 2:
         raise CoterieError(
             f"in '{run}' {'one client has' if own else 'no client has'} a model of its own: two at least must have "

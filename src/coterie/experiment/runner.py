@@ -82,6 +82,8 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
     with folder.locked():
         if folder.finished:
             return Result.load(path)
+        if folder.deployed:
+            raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
         config = folder.read_config()
         check_engine(config)
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
@@ -100,7 +102,10 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
 
 
 def run_with(
-    config: Config, data: FederatedData, engine: Callable[[Path], AbstractContextManager[Engine]], progress: Progress
+    config: Config,
+    data: FederatedData,
+    engine: Callable[[RunFolder], AbstractContextManager[Engine]],
+    progress: Progress,
 ) -> Result:
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
@@ -112,7 +117,7 @@ def run_with(
         if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config)):
             raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
         folder.write_config(config)
-        return _run(config, data, folder, state, progress, engine(folder.path))
+        return _run(config, data, folder, state, progress, engine(folder))
 
 
 def load_data(config: Config) -> FederatedData:

@@ -42,7 +42,9 @@ class Views:
             return
         from safetensors.numpy import save
 
-        arrays = {"label_counts": label_counts(self.data), **pools(self.config, self.data.clients)}
+        arrays = pools(self.config, self.data.clients)
+        if self.data.clients:  # whose data are here
+            arrays["label_counts"] = label_counts(self.data)
         if proximity is not None:
             arrays |= grouped(grouping, list(algorithm.groups() or {}))
         write_whole(self.file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
@@ -53,7 +55,7 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     """Return training samples by client and class, (clients, classes)."""
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
-    return np.array(counts, np.int64).reshape(len(parts), data.classes)  # also where no client's data are here
+    return np.array(counts, np.int64)
 
 
 def grouped(grouping: Any, clients: list[int]) -> Arrays:

@@ -22,6 +22,15 @@ NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 
 
 @dataclass(frozen=True)
+class Site:
+    """A client that is a real machine."""
+
+    name: str
+    samples: int
+    """To train on, as it said when it last came."""
+
+
+@dataclass(frozen=True)
 class Run:
     """What a run folder holds; `name` tells it apart from the others on a page."""
 
@@ -36,8 +45,12 @@ class Run:
     views: dict[str, npt.NDArray[Any]]
     problems: tuple[str, ...] = field(default=())
     """What is missing or damaged, and what that means, a sentence each."""
-    sites: dict[int, str] = field(default_factory=dict)
-    """The names of clients that are real machines."""
+    sites: dict[int, Site] = field(default_factory=dict)
+    """The clients that are real machines."""
+
+    def label(self, client: int) -> str:
+        """Return the number of a client, and its name where it has one."""
+        return f"{client} ({self.sites[client].name})" if client in self.sites else str(client)
 
     def setting(self, section: str, key: str, default: Any = None) -> Any:
         """Return a key of the configuration."""
@@ -151,11 +164,12 @@ def read_run(path: Path, name: str | None = None) -> Run:
     return Run(path, name or path.name, config, text, history, result, views, tuple(problems), _sites(path))
 
 
-def _sites(path: Path) -> dict[int, str]:
-    """Return the names of clients that are real machines; of a roll that can't be read, none."""
+def _sites(path: Path) -> dict[int, Site]:
+    """Return the clients that are real machines; of a roll that can't be read, none."""
     try:
         roll = json.loads((path / "sites.json").read_text(encoding="utf-8"))
-        return {int(entry["client"]): str(name) for name, entry in roll["sites"].items()}
+        entries = roll["sites"].items()
+        return {int(entry["client"]): Site(str(name), int(entry.get("samples", 0))) for name, entry in entries}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -239,7 +253,8 @@ def _unfinished(
     rounds, last = config.get("training", {}).get("rounds"), history[-1]["round"] if history else None
     if result is None:
         reached = "nothing was measured yet" if last is None else f"the last evaluation was in round {last} of {rounds}"
-        return [f"This run is not finished: {reached}. Go on with `coterie resume {path}`."]
+        how = "`flwr run` and its app" if (path / "sites.json").exists() else f"`coterie resume {path}`"
+        return [f"This run is not finished: {reached}. Go on with {how}."]
     if last is not None and last != rounds:
         return [f"metrics.jsonl ends with round {last}, but the run had {rounds}: curves are not complete."]
     return []

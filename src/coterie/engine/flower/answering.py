@@ -11,6 +11,8 @@ from coterie.messages import ClientId, Failure, Request, wire
 
 LONGEST_DETAIL = 300
 """Characters of what a client says of a failure that are kept."""
+FAILED, MISTAKE = "failed", "mistake"
+"""Kinds of failures of a client itself; a mistake is one that whoever runs the federation can mend."""
 
 Card = dict[str, str | int]
 """How a node introduces itself."""
@@ -31,12 +33,12 @@ class Site(Protocol):
 def answered(
     client: Client,
     blob: bytes,
-    told: Callable[[Exception], str],
+    told: Callable[[Exception], tuple[str, str]],
     objection: Callable[[Request], str | None] = lambda request: None,
 ) -> bytes:
     """Have a client answer a request in bytes, unless there is an objection to it.
 
-    What goes wrong becomes a failure, which `told` describes.
+    What goes wrong becomes a failure, of which `told` says the kind and what it is.
     """
     try:
         request = wire.decode(blob)
@@ -50,4 +52,5 @@ def answered(
         return wire.encode(client.answer(request))
     except Exception as error:
         logging.getLogger("coterie").exception("round %d could not be answered", request.round)
-        return wire.encode(Failure(client.id, request.round, "failed", told(error)[:LONGEST_DETAIL]))
+        kind, detail = told(error)
+        return wire.encode(Failure(client.id, request.round, kind, detail[:LONGEST_DETAIL]))

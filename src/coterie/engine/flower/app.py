@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.engine.flower.answering import LONGEST_DETAIL, Site
+from coterie.engine.flower.answering import FAILED, LONGEST_DETAIL, MISTAKE, Site
 from coterie.federation.validation import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 
@@ -23,7 +23,7 @@ LOOKING = 2e-4
 """Seconds that a look for one reply takes in Flower's simulation; not much more than that is spent on looking."""
 WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
-OWN_FAILURES = ("diverged", "failed", "refused")
+OWN_FAILURES = ("diverged", "refused", FAILED, MISTAKE)
 """What a client may say instead of an answer."""
 
 

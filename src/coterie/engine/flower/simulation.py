@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.client import Client, DiskStore
 from coterie.engine.faults import Faults
-from coterie.engine.flower.answering import Card, answered
+from coterie.engine.flower.answering import FAILED, MISTAKE, Card, answered
 from coterie.engine.flower.app import Carrier, client_app, node_ids, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.local import make_clients
@@ -68,8 +68,8 @@ class Recipe:
     states: str
     """The folder in which clients keep their states, for all processes the same."""
     trainer: Callable[[], Trainer]
-    prepare: Callable[[], None] | None = None
-    """What a process does before anything else, such as importing a user's networks."""
+    blame: Callable[[BaseException], str | None] = lambda error: None
+    """Says where in a user's own code an error comes from, if it does."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,14 @@ class SimulatedSites:
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request; what goes wrong is told in full, since nothing is secret here."""
-        return answered(_clients(self.recipe)[client], blob, lambda error: f"{type(error).__name__}: {error}")
+        return answered(_clients(self.recipe)[client], blob, self._told)
+
+    def _told(self, error: Exception) -> tuple[str, str]:
+        if blamed := self.recipe.blame(error):
+            return MISTAKE, blamed
+        return (
+            (MISTAKE, str(error)) if isinstance(error, CoterieError) else (FAILED, f"{type(error).__name__}: {error}")
+        )
 
 
 class FlowerSimulation:
@@ -160,9 +167,10 @@ class FlowerSimulation:
             request = reached[answer.client]
             if isinstance(answer, Failure) and answer.kind != "diverged":
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
-                raise RuntimeError(
-                    f"client {answer.client}, round {request.round} ({verbs}): {answer.detail}{self._hint}"
-                )
+                where = f"client {answer.client}, round {request.round} ({verbs})"
+                if answer.kind == MISTAKE:
+                    raise CoterieError(f"{answer.detail} ({where})")
+                raise RuntimeError(f"{where}: {answer.detail}{self._hint}")
             yield self._faults.after(self._seed, answer.client, request, answer)
 
     def _begin(self) -> None:
@@ -222,8 +230,6 @@ def _clients(recipe: Recipe) -> list[Client]:
     if key not in _MADE:
         _MADE.clear()
         _one_thread()
-        if recipe.prepare is not None:
-            recipe.prepare()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
         _MADE[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)

@@ -17,7 +17,7 @@ import numpy as np
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.answering import Card, answered
+from coterie.engine.flower.answering import FAILED, Card, answered
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
@@ -55,7 +55,7 @@ class DeployedSite:
             raise ValueError("a federation without a proper name")
         store = DiskStore(self.state / federation)
         member = Client(client, self.data(), store, _Late(self.trainer))
-        return answered(member, blob, lambda error: type(error).__name__, self._objection)
+        return answered(member, blob, lambda error: (FAILED, type(error).__name__), self._objection)
 
     def secret(self) -> str:
         """Return what proves that this site is the one that came first by its name; made up at first use."""

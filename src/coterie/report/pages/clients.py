@@ -63,12 +63,13 @@ def solo_of(run: Run, runs: Sequence[Run]) -> Run | None:
 
 
 def differences(runs: Sequence[Run]) -> list[str]:
-    """Return in what the federations of runs differ: data, division, newcomers, seed."""
+    """Return in what the federations of runs differ: data, division, newcomers, sites, seed."""
     found = [
         name
         for name, section in (("data", "data"), ("division", "partition"), ("newcomers", "newcomers"))
         if any(run.config.get(section) != runs[0].config.get(section) for run in runs)
     ]
+    found += ["sites"] if any(run.sites != runs[0].sites for run in runs) else []
     return found + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
 
 
@@ -76,10 +77,10 @@ def clients_of_runs(runs: Sequence[Run]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
 
     def samples(protocol: str) -> list[Sample]:
-        each = [(run.name, run.per_client(protocol)) for run in runs]
+        each = [(run, run.per_client(protocol)) for run in runs]
         return [
-            Sample(name=name, values=numbers, names=tuple(f"client {client}" for client in range(len(numbers))))
-            for name, numbers in each
+            Sample(name=run.name, values=numbers, names=tuple(f"client {run.label(k)}" for k in range(len(numbers))))
+            for run, numbers in each
         ]
 
     variants = _each(samples, "A point is a client.")
@@ -96,7 +97,31 @@ def clients_of_runs(runs: Sequence[Run]) -> Section:
             "Who gains and who loses against training alone is shown if a run of `solo` with the same data, division, "
             "newcomers and seed is given beside this one: `coterie report RUN SOLO-RUN`."
         )
+    blocks += [_sites(run, len(runs) == 1) for run in runs if run.sites]
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
+
+
+def _sites(run: Run, alone: bool) -> Table:
+    """Show the clients that are real machines, by name."""
+    measured = {protocol: run.per_client(protocol) for protocol in EACH_CLIENT}
+    groups = run.groups or []
+
+    def of(values: Sequence[float | None], client: int) -> float | None:
+        return values[client] if client < len(values) else None
+
+    return Table(
+        title="Sites" if alone else f"Sites ({run.name})",
+        columns=("client", "site", "training samples", *(["group"] if groups else []), *(f"{p} (%)" for p in measured)),
+        rows=tuple(
+            (
+                *(str(client), site.name, site.samples),
+                *(["none" if (its := of(groups, client)) is None else str(its)] if groups else []),
+                *(of(values, client) for values in measured.values()),
+            )
+            for client, site in sorted(run.sites.items())
+        ),
+        note="Training samples are as many as the site said it has when it last came.",
+    )
 
 
 def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
@@ -113,7 +138,7 @@ def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
         title=f"{run.name} against {solo.name}, client by client ({protocol})",
         x_label="client",
         y_label=f"{protocol} minus L of SOLO (points)",
-        categories=tuple(str(client) for _, client in found),
+        categories=tuple(run.label(client) for _, client in found),
         series=(
             Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in found), slot=0),
             Series(name="loses", y=tuple(g if g < 0 else None for g, _ in found), slot=1),

@@ -101,13 +101,9 @@ def _counts(event: Mapping[str, Any]) -> dict[int, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _name(run: Run, client: int) -> str:
-    return f"{client} ({run.sites[client]})" if client in run.sites else str(client)
-
-
 def _who(run: Run, event: Mapping[str, Any]) -> str:
     found = _counts(event)
-    shown = [f"{_name(run, c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
+    shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
     return ", ".join(shown) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "") or "–"
 
 
@@ -135,7 +131,7 @@ def _strikes(run: Run) -> list[str]:
     allowed = run.setting("engine", "max_strikes")
     if allowed is None:
         return [f"{who}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]
-    left = ", ".join(_name(run, client) for client in out)
+    left = ", ".join(run.label(client) for client in out)
     after = f"after {allowed} such repl{'y' if allowed == 1 else 'ies'} a client is asked no more"
     return [f"{who}; {after}" + (f": that befell {left}." if out else ", which befell nobody.")]
 
@@ -160,7 +156,7 @@ def _by_client(run: Run) -> Bars | None:
         title=f"Events of each client ({run.name})",
         x_label="client",
         y_label="events",
-        categories=tuple(f"{_name(run, client)}{'*' if client in out else ''}" for client in clients),
+        categories=tuple(f"{run.label(client)}{'*' if client in out else ''}" for client in clients),
         series=tuple(
             Series(name=meaning(kind)[0], y=values(counts[kind].get(client) for client in clients)) for kind in kinds
         ),

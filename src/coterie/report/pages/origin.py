@@ -11,6 +11,14 @@ from coterie.report.pages.compared import Compared
 from coterie.report.runs import Run
 
 HEADING = "Configuration and versions"
+SIMULATED = (
+    "The configuration is complete: saved as a file, it reruns the run on another machine that has the data. The same "
+    "seed gives the same numbers, but for times."
+)
+DEPLOYED = (
+    "Of a federation of real machines the configuration says what the sites agreed on. Their data are with them: "
+    "`flwr run` with the app of the federation runs it again."
+)
 
 
 def origin_of_runs(runs: Sequence[Run]) -> Section:
@@ -18,15 +26,10 @@ def origin_of_runs(runs: Sequence[Run]) -> Section:
     blocks, _ = _versions([(run.name, run) for run in runs], "run")
     for run in runs:
         told = f" ({run.name})"
-        blocks += [_again("run", run.path / "config.toml", told), _file("config.toml", run.config_text, told)]
-    return Section(
-        heading=HEADING,
-        text=(
-            "The configuration is complete: saved as a file, it reruns the run on another machine that has the data. "
-            "The same seed gives the same numbers, but for times.",
-        ),
-        blocks=tuple(blocks),
-    )
+        blocks += [] if run.sites else [_again("run", run.path / "config.toml", told)]
+        blocks.append(_file("config.toml", run.config_text, told))
+    texts = dict.fromkeys(DEPLOYED if run.sites else SIMULATED for run in runs)
+    return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
 
 def origin_of_comparison(compared: Compared) -> Section:
