@@ -1,5 +1,6 @@
 # Everything happens in a private .venv; `make` alone says what there is.
 PYTHON ?= python3.11
+EXTRAS ?= dev,flower
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -15,7 +16,7 @@ setup: $(READY) ## Install Coterie and its tools into .venv
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; name another: make PYTHON=python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,flower]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@
 
 demo: $(READY) ## Run the demonstration on the embedded data

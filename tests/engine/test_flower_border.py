@@ -179,6 +179,17 @@ def test_who_comes_later_gets_the_next_number_also_after_a_restart(tmp_path: Pat
     assert again.present(5) == {2: 3, 1: 4}
 
 
+def test_an_entry_removed_by_hand_leaves_the_numbers_of_others_alone(tmp_path: Path) -> None:
+    grid, file = PlayedGrid(), tmp_path / "sites.json"
+    grid.nodes |= {1: card("a"), 2: card("b", samples=6), 3: card("c", samples=7)}
+    door(grid, Roll.open(file)).present(0)
+    roll = json.loads(file.read_text())
+    del roll["sites"]["a"]
+    file.write_text(json.dumps(roll))
+    grid.nodes[1] = card("a", secret="new secret of this site", samples=8)
+    assert door(grid, Roll.open(file)).present(3) == {1: 6, 2: 7, 3: 8}
+
+
 def test_somebody_elses_name_is_refused() -> None:
     grid = PlayedGrid()
     grid.nodes |= {1: card("a", secret="right" * 5)}

@@ -67,7 +67,7 @@ class Roll:
         for node in sorted(sound, key=lambda node: (natural(str(sound[node]["name"])), node)):
             card = sound[node]
             name, digest, samples = str(card["name"]), _digest(str(card["secret"])), int(card["samples"])
-            entry = self.sites.setdefault(name, Entry(len(self.sites), digest, samples))
+            entry = self.sites.setdefault(name, Entry(self._next, digest, samples))
             if entry.digest != digest:
                 refused[node] = f"calls itself '{name}', which is client {entry.client}, without its secret"
                 continue
@@ -80,6 +80,11 @@ class Roll:
     def samples(self) -> dict[ClientId, int]:
         """How many training samples each site declared when it last came."""
         return {entry.client: entry.samples for entry in self.sites.values()}
+
+    @property
+    def _next(self) -> ClientId:
+        """The next number; also where an entry was removed by hand, nobody gets that of another."""
+        return 1 + max((entry.client for entry in self.sites.values()), default=-1)
 
     def _write(self) -> None:
         if self.path is not None:
