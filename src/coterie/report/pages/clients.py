@@ -138,7 +138,7 @@ def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
         title=f"{run.name} against {solo.name}, client by client ({protocol})",
         x_label="client",
         y_label=f"{protocol} minus L of SOLO (points)",
-        categories=tuple(run.label(client) for _, client in found),
+        categories=tuple(str(client) for _, client in found),
         series=(
             Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in found), slot=0),
             Series(name="loses", y=tuple(g if g < 0 else None for g, _ in found), slot=1),

@@ -137,7 +137,7 @@ def _map(run: Run, who: list[int], labels: list[int], proximity: npt.NDArray[np.
             title=f"Map of clients, {what}",
             map=True,
             points=tuple(
-                Point(name=run.label(client), x=float(place[0]), y=float(place[1]), group=known.index(group))
+                Point(name=str(client), x=float(place[0]), y=float(place[1]), group=known.index(group))
                 for client, place, group in zip(who, places, groups, strict=True)
             ),
             groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in known),
