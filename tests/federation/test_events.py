@@ -2,7 +2,7 @@
 
 import json
 
-from coterie.federation.events import DETAILS, Events
+from coterie.federation.events import DETAILS, LONGEST, Events
 from coterie.messages import Failure
 
 
@@ -55,3 +55,12 @@ def test_checkpoints_of_older_versions_lack_clients_and_details() -> None:
     events.note(Failure(3, 2, "late", "b"))
     [entry] = events.save()
     assert (entry["count"], entry["clients"], entry["details"]) == (2, {"3": 1}, {"b": 1})
+
+
+def test_what_anybody_says_is_made_plain_and_short() -> None:
+    events = Events()
+    events.note(Failure(1, 2, "invalid", "'a\n\x1b[31m\ud800" + "x" * 60_000))
+    [entry] = events.save()
+    [detail] = entry["details"]
+    assert detail == "'a  [31m " + "x" * (LONGEST - 9)
+    assert entry["example"] == f"client 1, round 2: {detail}"

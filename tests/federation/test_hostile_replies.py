@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from coterie.algorithms import ALGORITHMS
 from coterie.federation.loop import rounds
-from coterie.federation.validation import LARGEST, MOST_SAMPLES, fault
+from coterie.federation.validation import LARGEST_LOSS, MOST_SAMPLES, fault
 from coterie.messages import (
+    LARGEST,
     ClassCounts,
     ClientId,
     Compared,
@@ -38,6 +39,7 @@ from coterie.messages import (
 )
 from coterie.models import initial
 from coterie.testing import OnTheWire, small_federation
+from coterie.training import total_steps
 
 SPEC = ModelSpec("mlp", (1, 2, 2), 3, {"hidden": 4})
 MODEL = initial(SPEC, 0)
@@ -124,6 +126,7 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
     "wrong",
     [
         Trained(MOST_SAMPLES + 1, 1, 0.5, MODEL), Trained(1, MOST_SAMPLES + 1, 0.5, MODEL), Trained(-1, 1, 0.5, MODEL),
+        Trained(10, 0, 0.5, MODEL), Trained(10, 2, 0.5, MODEL), Trained(11, 1, 0.5, MODEL), Trained(0, 0, 0.5, MODEL),
         Trained(1, 1, 1e300, MODEL), Trained(1, 1, float("nan"), MODEL), Trained(1, 1, float("-inf"), MODEL),
         Trained(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"] * np.float32(1e20)}),
         Trained(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"].astype(np.float64)}),
@@ -152,7 +155,7 @@ def at_the_limit(value: Any) -> Any:
         return tuple(at_the_limit(item) for item in value)
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
-    return MOST_SAMPLES if isinstance(value, int) else LARGEST
+    return MOST_SAMPLES if isinstance(value, int) else LARGEST_LOSS
 
 
 class Extreme(OnTheWire):
@@ -165,13 +168,16 @@ class Extreme(OnTheWire):
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for answer in super().exchange(requests, deadline):
             if isinstance(answer, Reply) and answer.client == 1:
-                answer = replace(answer, answers=tuple(map(self.spoiled, answer.answers)))
+                verbs = requests[answer.client].verbs
+                answer = replace(answer, answers=tuple(map(self.spoiled, verbs, answer.answers)))
             yield answer
 
-    def spoiled(self, answer: Any) -> Any:
+    def spoiled(self, verb: Any, answer: Any) -> Any:
         if isinstance(answer, Signed):
             return answer
         large = {field.name: at_the_limit(getattr(answer, field.name)) for field in fields(answer)}
+        if isinstance(verb, Train):
+            large["steps"] = total_steps(large["samples"], verb.plan)
         if "params" in large:
             large["params"] = {name: value * self.times for name, value in large["params"].items()}
         return replace(answer, **large)
@@ -183,6 +189,8 @@ def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
     with small_federation(method, rounds=2, fraction=1.0) as (run, _):
         run.fed.engine = Extreme(run.fed.engine, 1.0)
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
+        struck = run.fed.events.kinds.get("invalid", {"clients": {}})["clients"]
+        assert set(struck) <= {"1"}  # and nobody is struck for what follows from it
 
 
 @pytest.mark.parametrize("method", list(ALGORITHMS))

@@ -99,3 +99,9 @@ def test_strikes_are_remembered_when_a_run_goes_on() -> None:
         run.fed.load(saved)
         assert run.fed.strikes == {1: 1, 4: 2}
         assert 4 not in run.fed.trainable
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.9])  # 6 and 5 of 6 wanted, 6 asked
+def test_where_nobody_else_can_be_asked_all_replies_are_taken(fraction: float) -> None:
+    result = small_run("fedavg", oversample=0.3, fraction=fraction, rounds=2)
+    assert events(result).get("surplus", 0) == (0 if fraction == 1.0 else 2)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from coterie.messages import distance, is_finite, weighted_mean
+from coterie.messages import distance, usable, weighted_mean
 
 GENERATED = settings(max_examples=80, deadline=None, derandomize=True)
 
@@ -123,11 +123,11 @@ def test_the_distance_of_finite_models_is_finite() -> None:
     assert distance(a, b) == pytest.approx(2e25)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2e12, -2e12])
 @pytest.mark.parametrize("place", [0, 3, -1])
 def test_one_bad_number_is_enough(bad: float, place: int) -> None:
     w = np.zeros(10, np.float32)
-    assert is_finite({"n": np.array(3), "flag": np.array(True), "none": np.zeros(0), "w": w.reshape(2, 5)})
+    assert usable({"n": np.array(3), "flag": np.array(True), "none": np.zeros(0), "w": w.reshape(2, 5)})
     w[place] = bad
-    assert not is_finite({"n": np.array(3), "w": w.reshape(2, 5)})
-    assert not is_finite({"w": w.reshape(2, 5), "n": np.array(3)})
+    assert not usable({"n": np.array(3), "w": w.reshape(2, 5)})
+    assert not usable({"w": w.reshape(2, 5), "n": np.array(3)})

@@ -33,11 +33,12 @@ from coterie.messages import (
     Train,
     Trained,
     Verb,
+    usable,
 )
 from coterie.models import initial
 from coterie.similarity import MEASURES, Measure, signature, split_half_distance, vectors_per_label
 from coterie.streams import stream
-from coterie.training import Diverged, Job, Trainer, evaluate, losses
+from coterie.training import TOO_LARGE, Diverged, Job, Trainer, evaluate, losses
 
 
 class Client:
@@ -178,6 +179,8 @@ class _Turn:
             for name, server_control in request.models[str(plan.correction)].items():
                 control[name] = (start[name] - outcome.params[name]) / np.float32(path) - server_control
             changed["control"] = {name: own_control.get(name, 0) + change for name, change in control.items()}
+            if not usable(control):
+                raise Diverged(outcome.steps, "the control", TOO_LARGE)
         if verb.keep:
             self.new_state = {**self.state, **changed}
             self.state = self.new_state

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -569,12 +569,13 @@ def toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def differences(a: Config, b: Config) -> list[str]:
-    """Say which keys differ between two configurations, of those that change a run's numbers."""
+def differences(a: Config, b: Config, free: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """Say which keys differ between two configurations, of those that change a run's numbers and are not `free`."""
+    ignored = {*FREE, *free}
     before, after = (json.loads(json.dumps(config.model_dump())) for config in (a, b))  # tuples and lists are alike
     return [
         f"{section}.{key} was {table.get(key)!r}, is {after[section].get(key)!r}"
         for section, table in before.items()
         for key in table | after[section]
-        if (section, key) not in FREE and table.get(key) != after[section].get(key)
+        if (section, key) not in ignored and table.get(key) != after[section].get(key)
     ]

@@ -43,6 +43,9 @@ from coterie.training import CommonTest, Trainer, choose_trainer
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
 
+WAITING = [("engine", key) for key in ("deadline", "min_replies", "oversample", "max_strikes")]
+"""Settings that may change when a run on real machines goes on, whose numbers depend on who comes anyway."""
+
 
 def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
     """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
@@ -111,11 +114,11 @@ def run_with(
     folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
     folder.make()
     with folder.locked():
+        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+        if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config, WAITING)):
+            raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
         if folder.finished:
             return Result.load(folder.path)
-        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-        if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config)):
-            raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
         folder.write_config(config)
         return _run(config, data, folder, state, progress, engine(folder))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from coterie.messages import Failure
 
+LONGEST = 300
+"""Characters of a description that are kept."""
 DETAILS = 8
 """Of each kind so many different descriptions are kept: those that came first."""
 
@@ -19,7 +21,8 @@ class Events:
         self.kinds: dict[str, dict[str, Any]] = {}
 
     def note(self, failure: Failure) -> None:
-        """Enter one failure."""
+        """Enter one failure; what is said of it may come from anybody, and is made plain."""
+        detail = plain(failure.detail)
         entry = self.kinds.setdefault(
             failure.kind,
             {
@@ -29,7 +32,7 @@ class Events:
                 "last_round": failure.round,
                 "example": ("" if failure.client < 0 else f"client {failure.client}, ")
                 + f"round {failure.round}"
-                + (f": {failure.detail}" if failure.detail else ""),
+                + (f": {detail}" if detail else ""),
                 "clients": {},
                 "details": {},
             },
@@ -38,8 +41,8 @@ class Events:
         entry["last_round"] = failure.round
         if failure.client >= 0:
             _add(entry["clients"], str(failure.client))
-        if failure.detail and (failure.detail in entry["details"] or len(entry["details"]) < DETAILS):
-            _add(entry["details"], failure.detail)
+        if detail and (detail in entry["details"] or len(entry["details"]) < DETAILS):
+            _add(entry["details"], detail)
 
     @property
     def count(self) -> int:
@@ -54,6 +57,11 @@ class Events:
         """Take over the entries that `save` returned."""
         lacking: dict[str, Any] = {"clients": {}, "details": {}}  # in checkpoints of older versions
         self.kinds = {entry["kind"]: deepcopy({**lacking, **entry}) for entry in saved}
+
+
+def plain(text: str) -> str:
+    """Return a text in one line of printable characters, not too long."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:LONGEST])
 
 
 def _add(counts: dict[str, int], key: str) -> None:

@@ -194,9 +194,14 @@ class Federation:
 
         The first cohort of a pool of everyone is the one that `cohort` draws.
         """
-        size = math.ceil(max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1) * (1 + self.oversample) - 1e-9)
+        size = math.ceil(self._needed * (1 + self.oversample) - 1e-9)
         drawn = [pool[i] for i in stream(self.seed, "cohort", round).permutation(len(pool))]
         return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
+
+    @property
+    def _needed(self) -> int:
+        """How many clients a round is meant to have."""
+        return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common start θ⁰, or others for methods that start several models."""
@@ -279,10 +284,10 @@ class Federation:
             self.events.note(incident)
 
     def _enough(self, requests: Mapping[ClientId, Request]) -> int | None:
-        """Return how many replies a training needs, of which more than needed were asked for."""
-        if not self.oversample or not _trains(requests):
+        """Return how many replies a training needs, where more than needed were asked for."""
+        if not self.oversample or not _trains(requests) or len(requests) <= self._needed:
             return None
-        return max(math.floor(len(requests) / (1 + self.oversample) + 1e-9), 1)
+        return self._needed
 
     def _first(self, replies: dict[ClientId, Reply], count: int) -> dict[ClientId, Reply]:
         """Return so many of the replies; where time is not measured, those that the seed says came first."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from coterie.messages import (
     ANSWERS,
+    LARGEST,
     Answer,
     Array,
     Compared,
@@ -25,11 +26,14 @@ from coterie.messages import (
     Train,
     Trained,
     Verb,
+    unusable,
 )
 from coterie.models import initial
+from coterie.training.batches import total_steps
 
-LARGEST = 1e12
-"""Beyond this no number of a model or a loss is believed: sums of squares of such numbers would not stay finite."""
+LARGEST_LOSS = 1e100
+"""Beyond this no loss is believed: sums and squares of losses must stay finite. An honest client's may be large, where
+the model that it was sent is hopeless."""
 MOST_SAMPLES = 10**12
 """Beyond this no number of samples or steps is believed."""
 ENVELOPE = 1 << 16
@@ -82,6 +86,8 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
         case Train(), Trained():
             if not _counted(answer.samples, answer.steps) or not _bounded(answer.loss):
                 return "impossible numbers"
+            if answer.steps != (steps := total_steps(answer.samples, verb.plan)):
+                return f"{answer.steps} steps, where the plan has {steps} for {answer.samples} samples"
             if verb.send and answer.samples == 0:
                 return "a model trained on no samples"
             names = _expected(verb.send, template)
@@ -148,7 +154,7 @@ def _counted(*numbers: int) -> bool:
 
 
 def _bounded(*numbers: float) -> bool:
-    return all(abs(number) <= LARGEST for number in numbers)  # not so NaN
+    return all(abs(number) <= LARGEST_LOSS for number in numbers)  # not so NaN
 
 
 def _expected(send: bool | tuple[str, ...], template: Params) -> Sequence[str]:
@@ -164,8 +170,6 @@ def _unlike(params: Params, names: Sequence[str], template: Params) -> str | Non
     for name, value in params.items():
         if value.shape != template[name].shape or value.dtype != template[name].dtype:
             return f"'{name}' is {value.dtype} {value.shape}, expected {template[name].dtype} {template[name].shape}"
-        if not np.isfinite(value).all():
-            return f"'{name}' holds a NaN or an infinity"
-        if value.size and np.abs(value).max() > LARGEST:
-            return f"'{name}' holds a number beyond {LARGEST:g}"
+        if unusable(value):
+            return f"'{name}' holds a NaN, an infinity or a number beyond {LARGEST:g}"
     return None

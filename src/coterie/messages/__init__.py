@@ -1,7 +1,7 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
 from coterie.messages.envelope import EVALUATION, ClientId, Failure, Reply, Request
-from coterie.messages.params import Array, Params, distance, frozen, is_finite, update, weighted_mean
+from coterie.messages.params import LARGEST, Array, Params, distance, frozen, unusable, update, usable, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
 from coterie.messages.verbs import (
@@ -27,6 +27,7 @@ from coterie.messages.verbs import (
 __all__ = [
     "ANSWERS",
     "EVALUATION",
+    "LARGEST",
     "Anchor",
     "Answer",
     "Array",
@@ -56,7 +57,8 @@ __all__ = [
     "Verdict",
     "distance",
     "frozen",
-    "is_finite",
+    "unusable",
     "update",
+    "usable",
     "weighted_mean",
 ]

@@ -11,6 +11,9 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Params: TypeAlias = Mapping[str, Array]
 
+LARGEST = 1e12
+"""No number of a model is larger: of such numbers not even sums of squares would stay finite."""
+
 
 def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[str, Array]:
     """Return Σ wᵢ θᵢ / Σ wᵢ, tensor by tensor (WAvg of ALGORITHMS 0.1), summed in float64.
@@ -61,6 +64,15 @@ def distance(a: Params, b: Params) -> float:
     return float(np.sqrt(squares))
 
 
-def is_finite(params: Params) -> bool:
-    """Say whether no tensor holds a NaN or an infinity."""
-    return all(bool(np.isfinite(value).all()) for value in params.values())
+def unusable(array: Array) -> bool:
+    """Say whether an array holds what can't be computed with: a NaN, an infinity or a number beyond `LARGEST`.
+
+    >>> [unusable(np.array([0.0, number])) for number in (1.0, -2e12, np.inf, np.nan)]
+    [False, True, True, True]
+    """
+    return bool(array.size) and not (array.min() >= -LARGEST and array.max() <= LARGEST)  # all false for NaN
+
+
+def usable(params: Params) -> bool:
+    """Say whether no tensor holds what can't be computed with."""
+    return not any(unusable(value) for value in params.values())

@@ -3,9 +3,10 @@
 from coterie.training.batches import pool_size, steps, steps_per_epoch, total_steps
 from coterie.training.choice import choose_trainer
 from coterie.training.evaluation import CommonTest, digest, evaluate, losses
-from coterie.training.job import Diverged, Job, Outcome, Trainer
+from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
 
 __all__ = [
+    "TOO_LARGE",
     "CommonTest",
     "Diverged",
     "Job",

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from coterie.messages import Array, ModelSpec, Params, Plan
+from coterie.messages import LARGEST, Array, ModelSpec, Params, Plan
 
 Floats = npt.NDArray[np.float32]
 Index = npt.NDArray[np.int64]
@@ -42,11 +42,14 @@ class Outcome:
     snapshots: tuple[dict[str, Array], ...] = ()
 
 
-class Diverged(Exception):
-    """The loss or a parameter became NaN or infinite."""
+TOO_LARGE = f"is not finite, or beyond {LARGEST:g},"
 
-    def __init__(self, step: int, what: str = "loss") -> None:
-        super().__init__(f"{what} is not finite at step {step}")
+
+class Diverged(Exception):
+    """The loss or a parameter became NaN, infinite or too large to compute with."""
+
+    def __init__(self, step: int, what: str = "loss", how: str = "is not finite") -> None:
+        super().__init__(f"{what} {how} at step {step}")
         self.step = step
 
 

@@ -6,11 +6,11 @@ import threading
 
 import numpy as np
 
-from coterie.messages import Array, ModelSpec, Params, is_finite
+from coterie.messages import Array, ModelSpec, Params, usable
 from coterie.models import build
 from coterie.native import Floats, Network, stages
 from coterie.training.batches import steps, steps_per_epoch
-from coterie.training.job import Diverged, Job, Outcome, Trainer
+from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
 
 
 def runs_natively(spec: ModelSpec) -> bool:
@@ -59,8 +59,8 @@ class NativeTrainer:
         if diverged is not None:
             raise Diverged(diverged)
         result = known.shaped(params)
-        if not is_finite(result):
-            raise Diverged(done, "a parameter")
+        if not usable(result):
+            raise Diverged(done, "a parameter", TOO_LARGE)
         return Outcome(result, loss, done, tuple(known.shaped(snapshot) for snapshot in snapshots))
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:

@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import Array, ModelSpec, Params, is_finite
+from coterie.messages import Array, ModelSpec, Params, usable
 from coterie.models import GLOBAL_GENERATOR, build
 from coterie.training.batches import steps, steps_per_epoch
-from coterie.training.job import Diverged, Floats, Job, Outcome
+from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
@@ -165,6 +165,6 @@ def _train(network: _Network, job: Job) -> Outcome:
             snapshots.append(network.copy())
 
     params = network.copy()
-    if not is_finite(params):
-        raise Diverged(len(losses), "a parameter")
+    if not usable(params):
+        raise Diverged(len(losses), "a parameter", TOO_LARGE)
     return Outcome(params, float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots))
