@@ -4,7 +4,7 @@ from coterie.data.catalogue import is_here, listing
 from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData, Normalisation, Normaliser, Samples
 from coterie.data.folder import stored_names
-from coterie.data.loading import check, default_clients, default_partition, load
+from coterie.data.loading import check, default_clients, default_partition, load, read_share
 from coterie.data.readers.formats import FORMATS, read, reader, recognise
 from coterie.data.readers.npz import read_inputs, read_npz
 from coterie.data.registries import (
@@ -42,6 +42,7 @@ __all__ = [
     "read",
     "read_inputs",
     "read_npz",
+    "read_share",
     "reader",
     "recognise",
     "stored_names",

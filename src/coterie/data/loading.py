@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
-from coterie.data.readers.formats import Recognised, recognise
+from coterie.data.readers.files import look
+from coterie.data.readers.formats import FORMATS, Recognised, recognise
+from coterie.data.readers.images import folders
 from coterie.data.registries import DATASETS, PARTITIONS, Traits, traits
 from coterie.errors import CoterieError, suggestion
 
@@ -48,6 +50,26 @@ def read_pooled(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
         return _stored(name).read(options=options or {})
     dataset: Dataset = DATASETS[name](**DATASETS.validate(name, options or {}))
     return dataset
+
+
+def read_share(path: Path, classes: int, class_names: Sequence[str] | None = None) -> Dataset:
+    """Read what one site has of a data set, whose classes all sites have agreed on; it may lack any of them."""
+    try:
+        found = recognise(path)
+    except CoterieError:
+        files = look(path)
+        if not folders(files) or any("/" not in name for name in files.names):
+            raise
+        found = Recognised(files, "images")  # of a single class
+    known = FORMATS.options(found.format)
+    if "class_names" in known and class_names is None:
+        here = ", ".join(f'"{name}"' for name in folders(found.files)[:3])
+        raise CoterieError(
+            f"{found.files.place}: sites would number their folders of images each in its own way: add class_names = "
+            f"[{here}, ...], the names of all {classes} classes, to [samples] of federation.toml"
+        )
+    agreed = {"classes": classes, "class_names": class_names and list(class_names)}
+    return found.read(options={option: value for option, value in agreed.items() if option in known})
 
 
 def check(

@@ -9,16 +9,18 @@ each training sample. Inputs may be
   the second can, (n, channels, height, width).
 
 Inside Coterie images are (n, channels, height, width). Bytes (uint8) are kept, all else becomes float32.
-Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not. A reader
-that knows how many classes its format has says so; then any of them may be missing.
+Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not. Where it is known
+how many classes there are, by the format or because the user says so, any of them may be missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
 from coterie.data.federated import Array, Dataset, Normaliser, Samples
 from coterie.data.normalisation import published
@@ -26,6 +28,10 @@ from coterie.errors import CoterieError
 
 _CHANNELS = (1, 3, 4)
 _CLASSES_WITHOUT_DOUBT = 1000
+
+Classes = Annotated[
+    int | None, Ge(2), "How many classes there are, of which any may be missing; by default as the labels tell."
+]
 
 
 def dataset_from_arrays(
@@ -41,11 +47,14 @@ def dataset_from_arrays(
     With a `lookup` the inputs are numbers of words or letters, which it turns into vectors: they are kept as they are.
     """
     train = _samples(arrays, "train", place, lookup is not None)
+    known = classes is not None
     classes = _classes(train, place) if classes is None else _within(train, classes, f"{place}: y_train")
     test = _samples(arrays, "test", place, lookup is not None) if "x_test" in arrays else None
     if test is not None:
         _check_alike(arrays, place)
-        if test.y.max() >= classes:
+        if known:
+            _within(test, classes, f"{place}: y_test")
+        elif test.y.max() >= classes:
             raise CoterieError(
                 f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
                 f"{classes - 1}: a model cannot learn a class that is only in the test part"
@@ -70,9 +79,10 @@ def _classes(train: Samples, place: str) -> int:
     return classes
 
 
-def _within(train: Samples, classes: int, where: str) -> int:
-    if train.y.max() >= classes:
-        raise CoterieError(f"{where} holds the label {train.y.max()}, but there are {classes} classes, from 0")
+def _within(samples: Samples, classes: int, where: str) -> int:
+    if samples.y.max() >= classes:
+        largest, last = samples.y.max(), classes - 1
+        raise CoterieError(f"{where} holds the label {largest}, but there are {classes} classes, 0 to {last}")
     return classes
 
 

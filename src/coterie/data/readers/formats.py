@@ -2,6 +2,9 @@
 
 A reader is a function ``(files, name, *, options) -> Dataset``; without a name it chooses one. Registering it with
 `reader` makes it known everywhere: ``--dataset PATH``, ``coterie data check``, and the named data sets of its format.
+
+Two options have a meaning at the sites of a deployed federation, each of which may have few of the classes that all
+agree on: a reader whose labels are numbers has ``classes``, one that numbers names itself ``class_names``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import IO, Annotated
 import numpy as np
 
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.arrays import Classes, dataset_from_arrays
 from coterie.data.readers.files import Files, exactly, only
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError, suggestion
@@ -30,7 +30,7 @@ def _recognises(files: Files) -> bool:
 
 
 @reader("idx", _recognises)
-def idx(files: Files, name: str | None = None, *, split: Split = None) -> Dataset:
+def idx(files: Files, name: str | None = None, *, split: Split = None, classes: Classes = None) -> Dataset:
     """IDX files, plain or gzipped, as MNIST, Fashion-MNIST and EMNIST come."""
     chosen, names = _chosen(files, split)
     arrays = files.read(dict.fromkeys(names.values(), parse), _WHAT)
@@ -43,7 +43,7 @@ def idx(files: Files, name: str | None = None, *, split: Split = None) -> Datase
                 parts[key] = parts[key].astype(np.int64) - 1
     usual = "emnist" if chosen.startswith(_EMNIST) else chosen
     where = files.place.absolute().parent.name if files.kind == "file" else files.label
-    return dataset_from_arrays(name or usual or where, parts, str(files.place))
+    return dataset_from_arrays(name or usual or where, parts, str(files.place), classes=classes)
 
 
 def parse(stream: IO[bytes]) -> Array:

@@ -14,7 +14,7 @@ from coterie.data.readers.arrays import dataset_from_arrays
 from coterie.data.readers.damage import reading
 from coterie.data.readers.files import Files
 from coterie.data.readers.formats import reader
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, suggestion
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -26,6 +26,9 @@ _TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
 Grey = Annotated[bool, "Read colours as shades of grey."]
+ClassNames = Annotated[
+    list[str] | None, "The names of all classes, in the order of their numbers; by default the folders', sorted."
+]
 
 Labelled = list[tuple[str, str]]
 """Names of image files, each with its class."""
@@ -52,14 +55,31 @@ def _recognises(files: Files) -> bool:
     ) and "list_attr_celeba.txt" not in files.bases
 
 
+def folders(files: Files) -> list[str]:
+    """Return the classes by which images lie in folders, be it a single one."""
+    return sorted({label for labelled in _parts(files).values() for _, label in labelled})
+
+
 @reader("images", _recognises)
-def images(files: Files, name: str | None = None, *, size: Size = None, grey: Grey = False) -> Dataset:
+def images(
+    files: Files,
+    name: str | None = None,
+    *,
+    size: Size = None,
+    grey: Grey = False,
+    class_names: ClassNames = None,
+) -> Dataset:
     """A folder of PNG or JPEG images by class, class/*.png, or train/class/*.png and test/class/*.png."""
     parts = _parts(files)
     train = parts.get("train") or parts[""]
     test = next((parts[part] for part in sorted(parts) if part.lower() in _TEST_FOLDERS), None)
-    classes = sorted({label for _, label in train})
-    unknown = sorted({label for _, label in test or []} - set(classes))
+    classes = class_names or sorted({label for _, label in train})
+    unknown = sorted({label for _, label in [*train, *(test or [])]} - set(classes))
+    if unknown and class_names:
+        raise CoterieError(
+            f"{files.place}: there is no class '{unknown[0]}': rename the folder, or add it to class_names; "
+            f"{suggestion(unknown[0], classes)}"
+        )
     if unknown:
         raise CoterieError(
             f"{files.place}: the class '{unknown[0]}' is in the test part only: there are: {', '.join(classes)}"

@@ -15,7 +15,7 @@ from annotated_types import Ge
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.folder import find_vectors
-from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.arrays import Classes, dataset_from_arrays
 from coterie.data.readers.files import Files, everything
 from coterie.data.readers.formats import reader
 from coterie.data.text import ALPHABET, Embedding, letters, numbered, one_hot, read_vectors, words
@@ -62,6 +62,7 @@ def leaf(
     *,
     tokens: Tokens = 25,
     vectors: Vectors = None,
+    classes: Classes = None,
 ) -> Dataset:
     """LEAF's JSON files of samples by user: FEMNIST, Shakespeare, Sent140, or any vectors with labels."""
     users = _pooled(files)
@@ -72,7 +73,7 @@ def leaf(
         raise CoterieError(f"{place}: users have some numbers and some text: all must have the same")
     if isinstance(inputs[0], np.ndarray):
         arrays = {"x_train": _joined(inputs, place), "y_train": _integers(labels, place), "user_train": who}
-        return dataset_from_arrays(name, arrays, place)
+        return dataset_from_arrays(name, arrays, place, classes=classes)
     if isinstance(inputs[0], str) and isinstance(labels[0], str):
         arrays = {"x_train": _windows(inputs, place), "y_train": _letters_after(labels, place), "user_train": who}
         return dataset_from_arrays(name, arrays, place, classes=len(ALPHABET), lookup=one_hot())

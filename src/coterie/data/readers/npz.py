@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import checked_inputs, dataset_from_arrays
+from coterie.data.readers.arrays import Classes, checked_inputs, dataset_from_arrays
 from coterie.data.readers.damage import reading
 from coterie.data.readers.files import Files
 from coterie.data.readers.formats import reader
@@ -26,15 +26,15 @@ def _recognises(files: Files) -> bool:
 
 
 @reader("npz", _recognises)
-def npz(files: Files, name: str | None = None) -> Dataset:
+def npz(files: Files, name: str | None = None, *, classes: Classes = None) -> Dataset:
     """An .npz file of NumPy with x_train and y_train, and optionally x_test, y_test and user_train."""
-    return read_npz(files.place, name)
+    return read_npz(files.place, name, classes)
 
 
-def read_npz(path: Path, name: str | None = None) -> Dataset:
+def read_npz(path: Path, name: str | None = None, classes: int | None = None) -> Dataset:
     """Read a pooled data set, by default named after its file; pickled objects are never loaded."""
     arrays = read_arrays(path, _wanted)
-    return dataset_from_arrays(name or path.stem, arrays, str(path))
+    return dataset_from_arrays(name or path.stem, arrays, str(path), classes=classes)
 
 
 def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -> dict[str, Array]:
