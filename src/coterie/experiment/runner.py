@@ -26,6 +26,7 @@ from coterie.experiment.config import Config, differences
 from coterie.experiment.curriculum import difficulty, make_expert, needs_expert, read_expert
 from coterie.experiment.engines import check_engine, make_engine, workers
 from coterie.experiment.folder import RunFolder, new_path
+from coterie.experiment.network import with_network
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
 from coterie.experiment.summary import newcomers_text, summarise
@@ -36,7 +37,7 @@ from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import Selection, ServerData, Uniform
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
-from coterie.models import MODELS, default_model, initial
+from coterie.models import initial
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer
 
@@ -58,9 +59,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     config = completed(config, data)
-    method = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    if hasattr(method, "check"):
-        method.check(make_spec(config, data), make_selection(config))
+    check_method(config, make_spec(config, data))
     if folder is None:
         return _run(config, data, None, None, progress)
     config.run.out = str(path)
@@ -141,12 +140,8 @@ def load_data(config: Config) -> FederatedData:
 
 def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data tell, and make paths absolute, so that the configuration can be run anywhere."""
-    chosen = absolute(config).model_dump()
+    chosen = with_network(absolute(config), data.shape).model_dump()
     chosen["data"]["clients"] = data.clients
-    if config.model.name is None:
-        own = getattr(ALGORITHMS[config.algorithm.name], "default_model", None)
-        name = own if own and len(data.shape) == 3 else default_model(data.shape)
-        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
     return Config.model_validate(chosen)
 
 
@@ -178,6 +173,14 @@ def make_selection(config: Config) -> Selection:
     """Return who may be in a cohort: all, or by a curriculum those whose samples are easy enough."""
     clients = config.curriculum.of_clients
     return Uniform() if clients is None else clients.make()
+
+
+def check_method(config: Config, spec: ModelSpec) -> Algorithm:
+    """Make the method, and let it refuse a network or cohorts that it can't work with."""
+    method: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+    if hasattr(method, "check"):
+        method.check(spec, make_selection(config))
+    return method
 
 
 def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer:
