@@ -14,11 +14,12 @@ from coterie.client import LocalData, MemoryStore
 from coterie.data import FederatedData, Samples
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config
-from coterie.experiment.deployment import FEDERATION, SITE, Terms, read_site, read_terms, site_data
+from coterie.experiment.deployment import FEDERATION, SITE, Terms, check_terms, read_site, read_terms, site_data
 from coterie.experiment.runner import session
 from coterie.federation import Engine
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, Reply, Request, wire
+from coterie.training import choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
 PYPROJECT = """\
@@ -60,7 +61,8 @@ TERMS = """\
 [samples]                    # one sample, at all sites alike
 shape = [1, 8, 8]            # [channels, height, width] of an image, or [features]
 dtype = "uint8"              # or "float32"
-classes = 10                 # labels are 0 to classes - 1
+classes = 10                 # labels are 0 to classes - 1; a site may have any of them
+# class_names = ["cat", ...] # their names, in this order: by them folders of images are numbered, at all sites alike
 scale = 255.0                # networks see (sample / scale - mean) / std,
 mean = [0.3]                 # with one number for all channels or features, or one for each
 std = [0.37]
@@ -68,7 +70,7 @@ std = [0.37]
 [server]
 name = "{name}"
 min_clients = 2              # the federation begins, or goes on, when so many sites are here
-# data = "/srv/server.npz"   # samples of the server's own, which flis-dc and flis-hc need
+# data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
 
 [algorithm]
 name = "pacfl"               # any method: 'coterie algorithms'
@@ -102,6 +104,12 @@ test_share = 0.2             # of the samples, to test on, where the data have n
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """
+
+
+MOST_FOUNDERS = 20
+"""Sites that a rehearsal begins with."""
+FEW = 50
+"""Samples of sites that only make up the number, and of the server."""
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
@@ -153,13 +161,17 @@ class Leaving:
 def check(folder: Path, site_file: Path | None = None) -> list[str]:
     """Say whether a site's data fit a federation, and what would leave it: a line each."""
     terms = read_terms(folder)
+    check_terms(terms)
     site = read_site(site_file or folder / SITE)
     local = site_data(site, terms)
-    labels = np.bincount(local.y[local.train], minlength=terms.samples.classes)
+    choose_trainer(site.trainer, terms.spec)
+    counts = map(str, np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist())
+    names = terms.samples.class_names
+    labels = counts if names is None else map(" ".join, zip(names, counts, strict=True))
     lines = [
         f"'{site.name}' fits '{terms.server.name}': {len(local.train):,} samples to train on, "
         f"{len(local.test):,} to test on, {terms.samples.dtype} of {' x '.join(map(str, terms.samples.shape))}",
-        f"samples per class: {', '.join(map(str, labels.tolist()))}",
+        f"samples per class: {', '.join(labels)}",
         f"state is kept in {site.state}",
         "what would leave this site, by kind of request:",
     ]
@@ -170,27 +182,33 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
 
 
 def leaving(terms: Terms, local: LocalData) -> list[Leaving]:
-    """Rehearse two rounds with one site's data and a trainer that does no work; return what its answers hold."""
+    """Rehearse two rounds with a trainer that does no work; return what a site's answers hold.
+
+    The first site is this one, and so is the last, which comes late, to show what newcomers send. Those in between only
+    make the federation as large as it will be: how many models a site compares may depend on it.
+    """
+    founders = min(terms.server.min_clients, MOST_FOUNDERS)
     chosen = terms.config.model_dump()
+    chosen["newcomers"] |= {"share": 1 / (founders + 1), "draw": "last", "join_at": 1}
     chosen["training"] |= {"rounds": 2, "fraction": 1.0}
     chosen["engine"] |= {"name": "embedded", "deadline": None, "min_replies": 1}
     chosen["evaluation"]["every"] = 1
     config = Config.model_validate(chosen)
     train = Samples(local.x, local.y)
-    own = train[local.train[: max(1, len(local.train) // 20)]]
+    few = local.train[:FEW]
     data = FederatedData(
         terms.server.name,
         terms.samples.classes,
         train,
         Samples(local.test_x, local.test_y),
-        [local.train],
-        [local.test],
+        [local.train, *[few] * (founders - 1), local.train],
+        [local.test, *[local.test[:FEW]] * (founders - 1), local.test],
         False,
-        own,  # in place of the server's samples, which are not here
+        train[few],  # in place of the server's samples, which are not here
         terms.samples.normalisation,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
-        run.fed.engine = seen = _Watching(run.fed.engine)
+        run.fed.engine = seen = _Watching(run.fed.engine, {0, founders})
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
         run.evaluator.fine_tuned()
@@ -198,10 +216,10 @@ def leaving(terms: Terms, local: LocalData) -> list[Leaving]:
 
 
 class _Watching:
-    """An engine around another that notes what kinds of answers pass."""
+    """An engine around another that notes what kinds of answers of some clients pass."""
 
-    def __init__(self, inner: Engine) -> None:
-        self.inner, self.name = inner, inner.name
+    def __init__(self, inner: Engine, clients: set[ClientId]) -> None:
+        self.inner, self.name, self.clients = inner, inner.name, clients
         self.left: dict[tuple[Any, ...], Leaving] = {}
 
     def present(self, round: int) -> Mapping[ClientId, int]:
@@ -211,7 +229,7 @@ class _Watching:
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Pass answers on."""
         for answer in self.inner.exchange(requests, deadline):
-            if isinstance(answer, Reply):
+            if isinstance(answer, Reply) and answer.client in self.clients:
                 self._note(requests[answer.client], answer)
             yield answer
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os.path
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,10 +24,11 @@ from coterie.engine.flower.roll import NAME
 from coterie.errors import CoterieError, suggestion
 from coterie.experiment.config import Config, PartitionSection, Section, make_config, read_toml
 from coterie.experiment.folder import RunFolder
+from coterie.experiment.network import with_network
 from coterie.experiment.plugins import import_plugins
 from coterie.experiment.progress import Silent
 from coterie.messages import ModelSpec
-from coterie.models import MODELS, default_model
+from coterie.models import initial
 from coterie.training import Trainer, choose_trainer
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class SamplesSection(Section):
     shape: list[int] = Field(min_length=1, max_length=3)
     dtype: Literal["uint8", "float32"]
     classes: int = Field(ge=2)
+    class_names: list[str] | None = None
     scale: float = Field(1.0, gt=0)
     mean: list[float] = Field([0.0])
     std: list[float] = Field([1.0])
@@ -57,6 +60,11 @@ class SamplesSection(Section):
                 raise ValueError(f"{name} has {len(values)} numbers: give one, or {self.shape[0]}")
         if any(value <= 0 for value in self.std):
             raise ValueError("std must be positive")
+        names = self.class_names
+        if names is not None and len(names) != self.classes:
+            raise ValueError(f"class_names has {len(names)} names, but there are {self.classes} classes")
+        if names is not None and len({*names} - {""}) < len(names):
+            raise ValueError("class_names has a name twice, or an empty one")
         return self
 
     @property
@@ -71,6 +79,14 @@ class ServerSection(Section):
     name: str = Field("federation", min_length=1)
     min_clients: int = Field(2, ge=1)
     data: str | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> ServerSection:
+        if self.data is not None and not os.path.isabs(os.path.expanduser(self.data)):
+            raise ValueError(
+                f"data '{self.data}': give an absolute path, or one from ~, since Flower chooses the working folder"
+            )
+        return self
 
 
 class SiteSection(Section):
@@ -127,13 +143,28 @@ def read_terms(folder: Path) -> Terms:
     config = make_config(tables, str(path))
     if config.engine.name != "flower" or config.engine.address is not None:
         raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
-    if config.model.name is None:
-        name = default_model(tuple(samples.shape))
-        chosen = config.model_dump()
-        chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
-        config = Config.model_validate(chosen)
+    config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)
+
+
+def check_terms(terms: Terms) -> None:
+    """Refuse a federation that can't run, before anybody waits: its network, its method, or what the server lacks."""
+    from coterie.experiment.runner import check_method
+
+    initial(terms.spec, terms.config.run.seed)
+    method = check_method(terms.config, terms.spec)
+    name, wanted = terms.config.algorithm.name, getattr(method, "server_data", None)
+    if wanted == "test":
+        raise CoterieError(
+            f"'{name}' with server_data = \"test\" compares models on test samples, which the server has in "
+            "simulations only: leave it out of [algorithm]"
+        )
+    if wanted == "reserved" and terms.server.data is None:
+        raise CoterieError(
+            f"'{name}' compares models on samples of the server's own: name them as data in [server] of {FEDERATION}, "
+            'or write server_data = "noise" in [algorithm]'
+        )
 
 
 def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> SiteSection:
@@ -173,23 +204,36 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
     """Read the samples of a site; refuse those that do not fit the federation."""
     from coterie.engine.flower.site import local_data
 
-    dataset = _hooked(site.hook, site.name) if site.hook is not None else sources.read(Path(str(site.data)))
     wanted, whose = terms.samples, f"the data of '{site.name}'"
+    dataset = _hooked(site.hook, site.name) if site.hook is not None else _read(Path(str(site.data)), wanted, whose)
     if not isinstance(dataset, Dataset):
         raise CoterieError(f"the hook '{site.hook}' returned a {type(dataset).__name__}: return a coterie.data.Dataset")
-    for part in (dataset.train, dataset.test or dataset.train):
-        if wrong := _unlike_samples(part):
-            raise CoterieError(f"{whose}: {wrong}")
-        if list(part.x.shape[1:]) != wanted.shape or str(part.x.dtype) != wanted.dtype:
-            found = f"{part.x.dtype} samples of shape {list(part.x.shape[1:])}"
-            raise CoterieError(f"{whose} are {found}, the federation has {wanted.dtype} ones of {wanted.shape}")
-        if len(part) and not 0 <= int(part.y.min()) <= int(part.y.max()) < wanted.classes:
-            found = f"labels {int(part.y.min())} to {int(part.y.max())}"
-            raise CoterieError(f"{whose} have {found}, the federation has 0 to {wanted.classes - 1}")
-        if part.x.dtype.kind == "f" and not np.isfinite(part.x).all():
-            raise CoterieError(f"{whose} hold a NaN or an infinity")
+    for part in (dataset.train, *([] if dataset.test is None else [dataset.test])):
+        _check_fit(part, wanted, whose)
     sized = Dataset(dataset.name, dataset.train, dataset.test, wanted.classes)
     return local_data(sized, wanted.normalisation, site.test_share, site.name)
+
+
+def _read(path: Path, wanted: SamplesSection, whose: str) -> Dataset:
+    """Read somebody's share of the classes that all agree on."""
+    dataset = sources.read_share(path, wanted.classes, wanted.class_names)
+    if not isinstance(dataset.normalisation, Normalisation | None):
+        raise CoterieError(f"{whose} are text, which only simulations can use: bring vectors or images")
+    return dataset
+
+
+def _check_fit(part: Any, wanted: SamplesSection, whose: str) -> None:
+    """Refuse samples that are not what the federation has agreed on."""
+    if wrong := _unlike_samples(part):
+        raise CoterieError(f"{whose}: {wrong}")
+    if list(part.x.shape[1:]) != wanted.shape or str(part.x.dtype) != wanted.dtype:
+        found = f"{part.x.dtype} samples of shape {list(part.x.shape[1:])}"
+        raise CoterieError(f"{whose} are {found}, the federation has {wanted.dtype} ones of {wanted.shape}")
+    if len(part) and not 0 <= int(part.y.min()) <= int(part.y.max()) < wanted.classes:
+        found = f"labels {int(part.y.min())} to {int(part.y.max())}"
+        raise CoterieError(f"{whose} have {found}, the federation has 0 to {wanted.classes - 1}")
+    if part.x.dtype.kind == "f" and not np.isfinite(part.x).all():
+        raise CoterieError(f"{whose} hold a NaN or an infinity")
 
 
 def _unlike_samples(part: Any) -> str | None:
@@ -270,6 +314,8 @@ def serve(grid: Any, terms: Terms) -> None:
     from coterie.experiment.runner import run_with
 
     config, progress = terms.config, Told()
+    check_terms(terms)
+    choose_trainer(config.engine.trainer, terms.spec)
 
     def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
         roll = Roll.open(folder.sites_file)
@@ -290,9 +336,10 @@ def server_data(terms: Terms) -> FederatedData:
     """Return the data as the server sees them: no client's, and the samples of its own where it has some."""
     wanted = terms.samples
     none = Samples(np.zeros((0, *wanted.shape), wanted.dtype), np.zeros(0, np.int64))
-    own = none if terms.server.data is None else sources.read(Path(terms.server.data).expanduser()).train
-    if list(own.x.shape[1:]) != wanted.shape:
-        raise CoterieError(f"the server's samples have shape {list(own.x.shape[1:])}, the federation's {wanted.shape}")
+    own, whose = none, "the server's samples"
+    if terms.server.data is not None:
+        own = _read(Path(terms.server.data).expanduser(), wanted, whose).train
+        _check_fit(own, wanted, whose)
     return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
 
 
