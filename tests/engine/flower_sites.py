@@ -30,6 +30,11 @@ class PlayedGrid:
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as Flower's simulation does
         self.nodes: dict[int, Node] = {}
         self.sent: list[tuple[int, str]] = []
+        self.messages: dict[str, Message] = {}
+        self.broken: dict[int, Exception] = {}
+        """What looking for the reply of a node leads to."""
+        self.unregistered: set[int] = set()
+        """Nodes that Flower takes no messages for any more."""
         self._replies: dict[str, Message] = {}
         self._names = count(1)
         self.before: Callable[[Message], None] = lambda message: None
@@ -44,6 +49,10 @@ class PlayedGrid:
             name = f"m{next(self._names)}"
             message.metadata.__dict__["_message_id"] = name
             node = message.metadata.dst_node_id
+            if node in self.unregistered:
+                names.append("")
+                continue
+            self.messages[name] = message
             self.sent.append((node, message.metadata.message_type))
             reply = self.nodes[node](message) if node in self.nodes else None
             if reply is not None:
@@ -52,6 +61,10 @@ class PlayedGrid:
         return names
 
     def pull_messages(self, names: Iterable[str]) -> list[Message]:
+        names = list(names)
+        for name in names:
+            if (node := self.messages[name].metadata.dst_node_id) in self.broken:
+                raise self.broken[node]
         return [self._replies.pop(name) for name in names if name in self._replies]
 
 

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,11 @@ from flower_processes import NAMESPACE, end_with_parent, namespace_refused
 
 import coterie
 from coterie.algorithms import ALGORITHMS
-from coterie.data import load
 from coterie.engine.flower.app import Carrier
-from coterie.engine.flower.sharing import share
-from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, Recipe, SimulatedSites, check_address
+from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
 from coterie.errors import CoterieError
 from coterie.experiment.folder import RunFolder
 from coterie.federation.checkpoint import load_checkpoint
-from coterie.messages import ModelSpec, Plan, Request, Schedule, Train, wire
-from coterie.models import initial
 from coterie.testing import outcome, small_settings
 
 METHODS = ["fedavg", "pacfl", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
@@ -130,7 +126,7 @@ def test_ray_is_started_again_where_it_gave_up(
             return set()
 
     monkeypatch.setattr(FlowerSimulation, "_simulate", simulate)
-    monkeypatch.setattr(Carrier, "introduced", lambda self, nodes, deadline: self.check())
+    monkeypatch.setattr(Carrier, "greet", lambda self, nodes, seconds: self.check() or {})
     for name in OWN_RAY:
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)
@@ -171,45 +167,10 @@ def test_settings_that_do_not_go_together() -> None:
         coterie.run(dataset="digits", deadline=3.0)
 
 
-class Raises:
-    """A trainer that fails as it is told to."""
+@pytest.mark.skipif(WITHOUT, reason="needs the extra: pip install 'coterie[flower]'")
+def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coterie.models import MODELS
 
-    name = "raises"
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def train(self, job: Any) -> Any:
-        raise self.error
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "told"),
-    [
-        (ValueError("3 is not 4"), RuntimeError, r"client 0, round 1 \(train\): ValueError: 3 is not 4"),
-        (CoterieError("write 4"), CoterieError, r"^write 4 \(client 0, round 1 \(train\)\)$"),
-        (KeyError("blamed"), CoterieError, r"^my_net.py, line 9 \(client 0, round 1 \(train\)\)$"),
-    ],
-)
-def test_what_goes_wrong_in_another_process_is_told_here(
-    error: Exception, kind: type[Exception], told: str, tmp_path: Path
-) -> None:
-    data = load("digits", clients=2, seed=0)
-    spec = ModelSpec("mlp", data.shape, data.classes, {"hidden": 4})
-    recipe = Recipe(
-        share(data, tmp_path / "shared"),
-        str(tmp_path / "states"),
-        lambda: Raises(error),  # type: ignore[return-value,arg-type]
-        lambda error: "my_net.py, line 9" if isinstance(error, KeyError) else None,
-    )
-    request = Request(1, 0, spec, (Train(Plan(lr=Schedule(0.1), epochs=1)),), {"model": initial(spec, 0)})
-
-    class Carried:
-        def exchange(self, nodes: Any, requests: Mapping[int, Request], deadline: Any) -> Iterator[Any]:
-            for client, request in requests.items():
-                yield wire.decode(SimulatedSites(recipe).answer(client, "", wire.encode(request)))
-
-    simulation = FlowerSimulation(recipe, {0: 5, 1: 5}, address="10.0.0.5:6379")
-    simulation._carrier, simulation._nodes = Carried(), {}  # type: ignore[assignment]
-    with pytest.raises(kind, match=told):
-        list(simulation.exchange({0: request}, None))
+    monkeypatch.setattr(MODELS["mlp"], "__module__", "__main__")
+    with pytest.raises(CoterieError, match=r"network 'mlp' is part of a script.*name that in plugins \(--plugin\)"):
+        coterie.run(dataset="digits", engine="flower", model="mlp", rounds=1)

@@ -10,19 +10,23 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
 
 from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
+from flwr.app import Context, RecordDict
 from test_flower_simulation import METHODS
 
 import coterie
 from coterie.algorithms import ALGORITHMS
-from coterie.engine.flower.app import WIRE
+from coterie.data import load
+from coterie.engine.flower.app import WIRE, Carrier, client_app
+from coterie.engine.flower.sharing import share
+from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedSites
 from coterie.errors import CoterieError
 from coterie.experiment.deployment import read_terms, serve
 from coterie.experiment.folder import RunFolder
 from coterie.experiment.layers import compare
 from coterie.experiment.pages import make_page
 from coterie.federation.checkpoint import load_checkpoint
-from coterie.messages import Request, wire
-from coterie.models import MODELS
+from coterie.messages import ModelSpec, Plan, Request, Schedule, Train, wire
+from coterie.models import MODELS, initial
 from coterie.report.page import render
 from coterie.testing import outcome
 
@@ -254,3 +258,46 @@ def test_exported_models_of_a_deployed_federation(tmp_path: Path) -> None:
     found = find_model(tmp_path / "run", client=1)
     assert found.normalisation is not None
     assert all(np.isfinite(array).all() for array in found.params.values())
+
+
+class Raises:
+    """A trainer that fails as it is told to."""
+
+    name = "raises"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def train(self, job: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (ValueError("3 is not 4"), RuntimeError, r"client 0, round 1 \(train\): ValueError: 3 is not 4"),
+        (CoterieError("write 4"), CoterieError, r"^write 4 \(client 0, round 1 \(train\)\)$"),
+        (KeyError("blamed"), CoterieError, r"^my_net.py, line 9 \(client 0, round 1 \(train\)\)$"),
+    ],
+)
+def test_what_goes_wrong_in_another_process_is_told_here(
+    error: Exception, kind: type[Exception], told: str, tmp_path: Path
+) -> None:
+    data = load("digits", clients=2, seed=0)
+    spec = ModelSpec("mlp", data.shape, data.classes, {"hidden": 4})
+    recipe = Recipe(
+        share(data, tmp_path / "shared"),
+        str(tmp_path / "states"),
+        lambda: Raises(error),  # type: ignore[return-value,arg-type]
+        lambda error: "my_net.py, line 9" if isinstance(error, KeyError) else None,
+    )
+    request = Request(1, 0, spec, (Train(Plan(lr=Schedule(0.1), epochs=1)),), {"model": initial(spec, 0)})
+
+    sites = SimulatedSites(recipe)
+    app = client_app(sites, sites.told)
+    grid = PlayedGrid()
+    grid.nodes[7] = lambda message: app(message, Context(1, 7, {}, RecordDict(), {}))
+    simulation = FlowerSimulation(recipe, {0: 5, 1: 5}, address="10.0.0.5:6379")
+    simulation._carrier, simulation._nodes = Carrier(grid, 0.01), {0: 7}
+    with pytest.raises(kind, match=told):
+        list(simulation.exchange({0: request}, None))

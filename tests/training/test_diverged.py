@@ -51,7 +51,7 @@ def test_a_huge_rate_shows_in_the_loss_of_the_next_step(trainer: Trainer) -> Non
 
 
 def test_a_huge_rate_in_the_last_step_shows_in_the_parameters(trainer: Trainer) -> None:
-    with pytest.raises(Diverged, match="parameter is not finite, or beyond .*, at step 1"):
+    with pytest.raises(Diverged, match=r"parameter is not finite, or beyond .*, at step 1"):
         trainer.train(job(Plan(Schedule(3e38), steps=1, batch_size=5), samples() * 100))
 
 

@@ -54,8 +54,9 @@ class MemoryStore:
 class DiskStore:
     """One folder per client, one file per generation; a file appears whole or not at all."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, durable: bool = False) -> None:
+        """`durable`: a state that was saved survives a power failure too, which takes time."""
+        self.folder, self.durable = folder, durable
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
@@ -85,7 +86,11 @@ class DiskStore:
         part = path.with_suffix(".part")
         arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
         try:
-            part.write_bytes(save(arrays))
+            with part.open("wb") as file:
+                file.write(save(arrays))
+                if self.durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(part, path)
         except OSError as error:
             part.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from coterie.client import DiskStore, Store
@@ -15,9 +16,10 @@ from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config
-from coterie.experiment.plugins import blamed_on_plugin, import_plugins
+from coterie.experiment.plugins import FILE, blamed_on_plugin, import_plugins
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
+from coterie.models import MODELS
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
@@ -78,7 +80,7 @@ def make_engine(
         if not isinstance(store, DiskStore):
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
         folder = stack.enter_context(_shared_folder(store))
-        chosen = _Chosen(config.engine.trainer, spec, tuple(config.run.plugins))
+        chosen = _Chosen(config.engine.trainer, spec, (*config.run.plugins, *_home_of_network(spec)))
         with FlowerSimulation(
             Recipe(share(data, folder), str(store.folder.absolute()), chosen, blamed_on_plugin),
             {client: len(part) for client, part in enumerate(data.train_parts)},
@@ -102,6 +104,19 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
         yield Path(tempfile.mkdtemp(dir=place))
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _home_of_network(spec: ModelSpec) -> list[str]:
+    """Return the module that other processes must import to know a network, if it is neither ours nor a plugin's."""
+    home = MODELS[spec.name].__module__
+    if home.startswith(("coterie.", FILE)):
+        return []
+    if home == "__main__" or find_spec(home) is None:
+        raise CoterieError(
+            f"network '{spec.name}' is part of a script, which Ray's processes can't import: put it into a file of its "
+            "own, and name that in plugins (--plugin)"
+        )
+    return [home]
 
 
 @dataclass(frozen=True)

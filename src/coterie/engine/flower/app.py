@@ -6,11 +6,13 @@ chunks and stores once however many nodes get it. Beside it stands who is meant.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.engine.flower.answering import FAILED, LONGEST_DETAIL, MISTAKE, Site
+from coterie.engine.flower.answering import FAILED, MISTAKE, Site, Told
 from coterie.federation.validation import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 
@@ -23,12 +25,16 @@ LOOKING = 2e-4
 """Seconds that a look for one reply takes in Flower's simulation; not much more than that is spent on looking."""
 WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
+GONE = "its node is gone"
 OWN_FAILURES = ("diverged", "refused", FAILED, MISTAKE)
 """What a client may say instead of an answer."""
 
 
-def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
-    """Make the app of a node; `site` finds what answers there from the node's configuration."""
+def client_app(site: Callable[[Mapping[str, Any]], Site], told: Told) -> ClientApp:
+    """Make the app of a node; `site` finds what answers there from the node's configuration.
+
+    Whatever goes wrong, the server hears no more of it than `told` says; all of it is in the node's log.
+    """
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
 
@@ -36,15 +42,24 @@ def client_app(site: Callable[[Mapping[str, Any]], Site]) -> ClientApp:
 
     @app.query(HELLO)  # type: ignore[untyped-decorator,unused-ignore]
     def hello(message: Message, context: Context) -> Message:
-        card = ConfigRecord(dict(site(context.node_config).card()))
-        return Message(RecordDict({BESIDE: card}), reply_to=message)
+        federation = str(message.content.config_records[BESIDE]["federation"])
+        try:
+            card = site(context.node_config).card(federation)
+        except Exception as error:
+            logging.getLogger("coterie").exception("this site can't take part")
+            card = {"problem": told(error)[1]}
+        return Message(RecordDict({BESIDE: ConfigRecord(dict(card))}), reply_to=message)
 
     @app.train()  # type: ignore[untyped-decorator,unused-ignore]
     @app.evaluate()  # type: ignore[untyped-decorator,unused-ignore]
     def ask(message: Message, context: Context) -> Message:
         beside, blob = message.content.config_records[BESIDE], message.content.array_records[WIRE][WIRE].data
         client, federation = int(str(beside["client"])), str(beside["federation"])
-        answer = site(context.node_config).answer(client, federation, blob)
+        try:
+            answer = site(context.node_config).answer(client, federation, blob)
+        except Exception as error:
+            logging.getLogger("coterie").exception("a request could not be answered")
+            answer = wire.encode(Failure(client, 0, *told(error)))
         return Message(RecordDict({WIRE: enclosed(answer)}), reply_to=message)
 
     return app
@@ -70,6 +85,14 @@ def enclosed(blob: bytes) -> ArrayRecord:
     return ArrayRecord({WIRE: Array("uint8", (len(blob),), "coterie", blob)})
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Why there is no message of a node, as the kind and the detail of a failure."""
+
+    kind: str
+    detail: str
+
+
 class Carrier:
     """Carries messages to nodes and back, over a grid."""
 
@@ -79,22 +102,26 @@ class Carrier:
         pause: float,
         *,
         federation: str = "",
+        wary: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`pause` is how many seconds to wait before looking for replies again; `check` may end the waiting."""
-        self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
+        """`pause` is how many seconds to wait before looking for replies again; `check` may end the waiting.
 
-    def introduced(self, nodes: Iterable[int], deadline: float | None) -> dict[int, Mapping[str, Any]]:
-        """Ask nodes who they are; return what those said that answered."""
+        Where nodes belong to others, be `wary`: Flower unpacks what they send before anybody can look at it, and what
+        is not to be unpacked ends the look. So each reply is then looked for alone.
+        """
+        self.grid, self.pause, self.federation, self.wary, self.check = grid, pause, federation, wary, check
+
+    def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
+        """Ask nodes who they are, and do not wait; return what `heard` needs."""
         from flwr.app import ConfigRecord, RecordDict
 
-        empty = RecordDict({BESIDE: ConfigRecord()})
-        cards: dict[int, Mapping[str, Any]] = {}
-        for node, message in self._carried(dict.fromkeys(nodes, (f"query.{HELLO}", empty)), deadline):
-            records = None if message is None or message.has_error() else message.content.config_records
-            if records is not None and BESIDE in records:
-                cards[node] = dict(records[BESIDE])
-        return cards
+        greeting = RecordDict({BESIDE: ConfigRecord({"federation": self.federation})})
+        return self._push(dict.fromkeys(nodes, (f"query.{HELLO}", greeting)), seconds)[0]
+
+    def heard(self, waiting: dict[str, int]) -> dict[int, Mapping[str, Any] | None]:
+        """Return what nodes have answered that are taken out of those waited for; None: that they could not."""
+        return {node: _card(message) for node, message in self._look(waiting)}
 
     def exchange(
         self, nodes: Mapping[ClientId, int], requests: Mapping[ClientId, Request], deadline: float | None
@@ -106,7 +133,7 @@ class Carrier:
         outgoing, clients = {}, {}
         for client, request in requests.items():
             if client not in nodes:
-                yield Failure(client, request.round, "dropped", "its node is gone")
+                yield Failure(client, request.round, "dropped", GONE)
                 continue
             if id(request) not in records:
                 records[id(request)] = enclosed(wire.encode(request))
@@ -115,54 +142,71 @@ class Carrier:
             outgoing[nodes[client]] = ("evaluate" if request.kind == EVALUATION else "train", content)
             clients[nodes[client]] = client
         for node, message in self._carried(outgoing, deadline):
-            client = clients[node]
-            if message is None:
-                yield Failure(client, requests[client].round, "late", f"nothing came within {deadline:g} s")
-            else:
-                yield received(message, client, requests[client])
+            yield received(message, clients[node], requests[clients[node]])
 
     def _carried(
         self, outgoing: Mapping[int, tuple[str, RecordDict]], deadline: float | None
-    ) -> Iterator[tuple[int, Message | None]]:
-        """Send a message to each node and yield what comes back; None for those that say nothing in time.
-
-        Replies are told apart by what they reply to: one about a node that is gone does not come from that node.
-        """
-        from flwr.app import Message
-
+    ) -> Iterator[tuple[int, Message | Missing]]:
+        """Send a message to each node and yield what comes back."""
         end = None if deadline is None else time.monotonic() + deadline
-        waiting: dict[str, int] = {}
-        for node, (kind, content) in outgoing.items():
-            message = Message(content, node, kind, ttl=deadline)
-            sent = [str(name) for name in self.grid.push_messages([message]) if name]
-            waiting |= dict.fromkeys(sent[:1], node)
-            if not sent:
-                yield node, None
+        waiting, gone = self._push(outgoing, deadline)
+        yield from ((node, Missing("dropped", GONE)) for node in gone)
         while waiting:
             self.check()
-            for message in self.grid.pull_messages(list(waiting)):
-                node_of = waiting.pop(message.metadata.reply_to_message_id, None)
-                if node_of is not None:
-                    yield node_of, message
+            yield from self._look(waiting)
             if waiting and end is not None and time.monotonic() >= end:
                 break
             if waiting:
                 time.sleep(max(self.pause, LOOKING * len(waiting)))
-        for node in waiting.values():
-            yield node, None
+        yield from ((node, Missing("late", f"nothing came within {deadline:g} s")) for node in waiting.values())
+
+    def _push(
+        self, outgoing: Mapping[int, tuple[str, RecordDict]], seconds: float | None
+    ) -> tuple[dict[str, int], list[int]]:
+        """Send a message to each node; return the nodes by the names of messages, and those that are gone."""
+        from flwr.app import Message
+
+        waiting: dict[str, int] = {}
+        gone = []
+        for node, (kind, content) in outgoing.items():
+            sent = [str(name) for name in self.grid.push_messages([Message(content, node, kind, ttl=seconds)]) if name]
+            waiting |= dict.fromkeys(sent[:1], node)
+            gone += [] if sent else [node]
+        return waiting, gone
+
+    def _look(self, waiting: dict[str, int]) -> Iterator[tuple[int, Message | Missing]]:
+        """Look once for replies; yield those that have come, and take them out of those waited for.
+
+        Replies are told apart by what they reply to: one about a node that is gone does not come from that node.
+        """
+        names = list(waiting)
+        for looked_for in [[name] for name in names] if self.wary else [names]:
+            try:
+                messages = list(self.grid.pull_messages(looked_for))
+            except Exception as error:
+                if not self.wary or _of_the_link(error):
+                    raise
+                yield waiting.pop(looked_for[0]), Missing("invalid", f"can't be unpacked: {type(error).__name__}")
+                continue
+            for message in messages:
+                node = waiting.pop(message.metadata.reply_to_message_id, None)
+                if node is not None:
+                    yield node, message
 
 
-def received(message: Message, client: ClientId, request: Request) -> Reply | Failure:
+def received(message: Message | Missing, client: ClientId, request: Request) -> Reply | Failure:
     """Read what came back for a client; whatever is not an answer in its name is a failure."""
 
     def failure(kind: str, detail: str) -> Failure:
-        return Failure(client, request.round, kind, _plain(detail))
+        return Failure(client, request.round, kind, detail)
 
+    if isinstance(message, Missing):
+        return failure(message.kind, message.detail)
     if message.has_error():
         return failure("dropped", f"Flower: {message.error.reason or f'error {message.error.code}'}")
     try:
         blob = message.content.array_records[WIRE][WIRE].data
-    except (KeyError, AttributeError):
+    except Exception:  # whatever it was that Flower let through
         return failure("invalid", "a message without an answer")
     most = largest_reply(request)
     if len(blob) > most:
@@ -180,9 +224,23 @@ def received(message: Message, client: ClientId, request: Request) -> Reply | Fa
     return failure(answer.kind, answer.detail) if answer.kind in OWN_FAILURES else failure("invalid", "an odd failure")
 
 
-def _plain(text: str) -> str:
-    """Return what a client said in one line of plain text, not too long."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:LONGEST_DETAIL]
+def _card(message: Message | Missing) -> Mapping[str, Any] | None:
+    """Read how a node introduces itself; an empty card is that of one that can't be understood."""
+    if isinstance(message, Missing):
+        return {} if message.kind == "invalid" else None
+    if message.has_error():
+        return None
+    try:
+        return dict(message.content.config_records[BESIDE])
+    except Exception:  # whatever it was that Flower let through
+        return {}
+
+
+def _of_the_link(error: Exception) -> bool:
+    """Say whether it is the SuperLink that can't be reached, and not a message that can't be unpacked."""
+    from httpx import HTTPError
+
+    return isinstance(error, HTTPError | OSError)
 
 
 def node_ids(grid: Grid) -> Sequence[int]:

@@ -17,8 +17,10 @@ PAUSE = 0.5
 """Seconds between looks for replies, and for nodes while a federation waits to begin."""
 LOOK = 3.0
 """Seconds after which it is worth looking for new nodes within a round."""
-INTRODUCTION = 60.0
-"""Seconds that a node may take to introduce itself, unless the deadline of a round is shorter."""
+INTRODUCTION = 600.0
+"""Seconds that a node may take to introduce itself, for which it reads its data. Nobody waits for it meanwhile."""
+GRACE = 30.0
+"""Seconds for which a federation that could begin waits for nodes that are about to introduce themselves."""
 PATIENCE = 3
 """How many times a node that does not introduce itself is asked."""
 
@@ -29,14 +31,19 @@ class FlowerDeployment:
     name = "flower"
     closes_early = True
 
-    def __init__(self, grid: Grid, roll: Roll, *, min_clients: int = 1, deadline: float | None = None) -> None:
+    def __init__(self, grid: Grid, roll: Roll, *, min_clients: int = 1) -> None:
         """`min_clients` is how many sites the federation waits for before it begins or goes on."""
-        self._carrier, self._grid, self._roll = Carrier(grid, PAUSE, federation=roll.federation), grid, roll
-        self._patience = min(INTRODUCTION, deadline or INTRODUCTION)
-        self._min_clients = min_clients
+        self._carrier = Carrier(grid, PAUSE, federation=roll.federation, wary=True)
+        self._grid, self._roll, self._min_clients = grid, roll, min_clients
         self._nodes: dict[ClientId, int] = {}
-        self._strangers: dict[int, int] = {}
-        """How many times nodes were asked that have no place here."""
+        self._former: set[int] = set()
+        """Nodes whose sites have come again at other nodes."""
+        self._asked: dict[int, int] = {}
+        """How many times nodes were asked who they are."""
+        self._greeted: dict[str, int] = {}
+        """Nodes that have not answered that yet, by the names of messages."""
+        self._since: dict[int, float] = {}
+        """When these were asked."""
         self._round, self._looked = -1, 0.0
         self._incidents: list[Failure] = []
 
@@ -47,16 +54,18 @@ class FlowerDeployment:
         """Nodes stay: they belong to others."""
 
     def wait(self, told: Callable[[str], None]) -> None:
-        """Wait until enough sites are here."""
-        here = -1
-        while len(self._grid_nodes()) < self._min_clients or len(self._nodes) < self._min_clients:
-            if len(self._grid_nodes()) >= self._min_clients:
-                self._look(leaving=True)
+        """Wait until enough sites are here, and a little for those that are about to say who they are."""
+        here, enough = -1, None
+        while True:
+            self._look(leaving=True)
             if len(self._nodes) != here:
                 here = len(self._nodes)
                 told(f"{here} sites are here, {self._min_clients} are waited for")
-            if here < self._min_clients:
-                time.sleep(PAUSE)
+            if here >= self._min_clients:
+                enough = enough or time.monotonic()
+                if not self._greeted or time.monotonic() - enough > GRACE:
+                    return
+            time.sleep(PAUSE)
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return the sites that are connected."""
@@ -77,25 +86,39 @@ class FlowerDeployment:
         told, self._incidents = self._incidents, []
         return told
 
-    def _grid_nodes(self) -> list[int]:
-        return list(node_ids(self._grid))
-
     def _look(self, leaving: bool) -> None:
-        """See which nodes are connected, and ask those that are new who they are."""
-        connected = self._grid_nodes()
+        """See which nodes are connected, hear who has said who he is, and ask those that are new; wait for nobody."""
+        connected = set(node_ids(self._grid))
         if leaving:
             self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
-            self._strangers = {node: times for node, times in self._strangers.items() if node in connected}
-        known = set(self._nodes.values())
-        new = [node for node in connected if node not in known and self._strangers.get(node, 0) < PATIENCE]
-        if not leaving:  # within a round only who has never been asked
-            new = [node for node in new if node not in self._strangers]
+            self._asked = {node: times for node, times in self._asked.items() if node in connected}
+            self._former &= connected
+        self._hear()
+        busy = {*self._nodes.values(), *self._greeted.values(), *self._former}
+        new = [n for n in sorted(connected - busy) if self._asked.get(n, 0) < PATIENCE]
         if new:
-            cards = self._carrier.introduced(new, self._patience)
-            found, refused = self._roll.enter(cards)
-            self._nodes |= found
-            for node in set(new) - set(found.values()):
-                self._strangers[node] = PATIENCE if node in refused else self._strangers.get(node, 0) + 1
-            for why in refused.values():
-                self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))
+            self._greeted |= self._carrier.greet(new, INTRODUCTION)
+            self._asked |= {node: self._asked.get(node, 0) + 1 for node in new}
+            self._since |= dict.fromkeys(new, time.monotonic())
+            self._hear()
         self._looked = time.monotonic()
+
+    def _hear(self) -> None:
+        """Let those in who have introduced themselves properly, and note who is turned away."""
+        cards = self._carrier.heard(self._greeted)
+        late = time.monotonic() - INTRODUCTION
+        for name, node in list(self._greeted.items()):
+            if self._since[node] <= late:
+                del self._greeted[name]
+                cards[node] = None
+        mute = [node for node, card in cards.items() if card is None and self._asked.get(node, 0) >= PATIENCE]
+        said = {node: card for node, card in cards.items() if card is not None}
+        found, refused = self._roll.enter(said) if said else ({}, {})
+        self._asked |= dict.fromkeys(refused, PATIENCE)
+        for client, node in found.items():
+            if client in self._nodes:
+                self._former.add(self._nodes[client])
+            self._nodes[client] = node
+        self._former |= said.keys() - refused.keys() - set(found.values())  # of two at once that are the same site
+        for why in (*refused.values(), *("does not say who it is" for _ in mute)):
+            self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))

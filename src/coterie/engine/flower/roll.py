@@ -1,7 +1,7 @@
 """Who belongs to a federation: names of sites, the numbers by which methods know them, and how they prove it.
 
-The roll lies in the run folder as ``sites.json``. A site has made up a secret when it first came and shows it each
-time; the roll holds only its digest. Who comes with a known name and another secret is somebody else.
+The roll lies in the run folder as ``sites.json``. A site has made up a secret when it first came, and proves each time
+that it knows it; the roll holds a digest of the proof. Who comes with a known name and another proof is somebody else.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Roll:
     federation: str = field(default_factory=lambda: secrets.token_hex(8))
     """Tells this run from others, so that a site keeps their states apart."""
     sites: dict[str, Entry] = field(default_factory=dict)
+    next: ClientId = 0
+    """The number of the next site that comes: also where an entry was removed by hand, nobody gets that of another."""
 
     @classmethod
     def open(cls, path: Path) -> Roll:
@@ -51,7 +53,7 @@ class Roll:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             sites = {name: Entry(**entry) for name, entry in content["sites"].items()}
-            return cls(path, content["federation"], sites)
+            return cls(path, content["federation"], sites, content["next"])
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
 
@@ -66,8 +68,11 @@ class Roll:
         sound = {node: card for node, card in cards.items() if node not in refused}
         for node in sorted(sound, key=lambda node: (natural(str(sound[node]["name"])), node)):
             card = sound[node]
-            name, digest, samples = str(card["name"]), _digest(str(card["secret"])), int(card["samples"])
-            entry = self.sites.setdefault(name, Entry(self._next, digest, samples))
+            name, digest, samples = str(card["name"]), _digest(str(card["proof"])), int(card["samples"])
+            if name not in self.sites:
+                self.sites[name] = Entry(self.next, digest, samples)
+                self.next += 1
+            entry = self.sites[name]
             if entry.digest != digest:
                 refused[node] = f"calls itself '{name}', which is client {entry.client}, without its secret"
                 continue
@@ -81,15 +86,10 @@ class Roll:
         """How many training samples each site declared when it last came."""
         return {entry.client: entry.samples for entry in self.sites.values()}
 
-    @property
-    def _next(self) -> ClientId:
-        """The next number; also where an entry was removed by hand, nobody gets that of another."""
-        return 1 + max((entry.client for entry in self.sites.values()), default=-1)
-
     def _write(self) -> None:
         if self.path is not None:
             sites = {name: asdict(entry) for name, entry in self.sites.items()}
-            content = {"federation": self.federation, "sites": sites}
+            content = {"federation": self.federation, "next": self.next, "sites": sites}
             write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
@@ -103,19 +103,19 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
-def _digest(secret: str) -> str:
-    return hashlib.blake2b(secret.encode(), digest_size=16).hexdigest()
+def _digest(proof: str) -> str:
+    return hashlib.blake2b(proof.encode(), digest_size=16).hexdigest()
 
 
 def _wrong(card: Mapping[str, Any]) -> str:
     """Say what is wrong with how a node introduced itself; nothing, if nothing is."""
-    name, secret, samples = card.get("name"), card.get("secret"), card.get("samples")
+    name, proof, samples = card.get("name"), card.get("proof"), card.get("samples")
     if card.get("problem"):
         return f"'{str(name)[:64]}' can't take part: {str(card['problem'])[:200]}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return "introduces itself without a proper name"
-    if not isinstance(secret, str) or not 16 <= len(secret) <= 128:
-        return f"'{name}' shows no secret"
+    if not isinstance(proof, str) or not 16 <= len(proof) <= 128:
+        return f"'{name}' proves nothing"
     if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
         return f"'{name}' declares an impossible number of samples"
     return ""

@@ -82,15 +82,16 @@ class SimulatedSites:
         """Any node will do."""
         return self
 
-    def card(self) -> Card:
-        """Nobody asks."""
+    def card(self, federation: str) -> Card:
+        """Nobody needs to know."""
         return {}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer a request; what goes wrong is told in full, since nothing is secret here."""
-        return answered(_clients(self.recipe)[client], blob, self._told)
+        """Answer a request."""
+        return answered(_clients(self.recipe)[client], blob)
 
-    def _told(self, error: Exception) -> tuple[str, str]:
+    def told(self, error: Exception) -> tuple[str, str]:
+        """Tell in full what went wrong, since nothing is secret here."""
         if blamed := self.recipe.blame(error):
             return MISTAKE, blamed
         return (
@@ -185,7 +186,11 @@ class FlowerSimulation:
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        self._carrier.introduced(nodes[:1], None)  # when one answers, Ray is there
+        waiting = self._carrier.greet(nodes[:1], None)
+        while waiting:  # when one answers, Ray is there
+            self._check()
+            self._carrier.heard(waiting)
+            time.sleep(PAUSE)
         self._nodes = dict(zip(self._samples, nodes, strict=True))
 
     def _check(self) -> None:
@@ -205,10 +210,12 @@ class FlowerSimulation:
                 warnings.simplefilter("ignore")
                 from flwr.simulation import run_simulation
 
+                sites = SimulatedSites(self._recipe)
+
                 logging.getLogger("flwr").setLevel(logging.CRITICAL)
                 run_simulation(
                     server_app(hand_over),
-                    client_app(SimulatedSites(self._recipe)),
+                    client_app(sites, sites.told),
                     num_supernodes=len(self._samples),
                     backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
                 )

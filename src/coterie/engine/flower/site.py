@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -25,6 +26,18 @@ from coterie.training import Job, Outcome, Trainer
 from coterie.training.job import Floats
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
+SECRET = re.compile(r"[0-9a-f]{32}")
+
+
+def kind_only(error: Exception) -> tuple[str, str]:
+    """Tell of an error only what kind it is, since its text may quote data."""
+    return FAILED, type(error).__name__
+
+
+def _proper(federation: str) -> str:
+    if not FEDERATION.fullmatch(federation):
+        raise ValueError("a federation without a proper name")
+    return federation
 
 
 @dataclass(frozen=True)
@@ -37,28 +50,33 @@ class DeployedSite:
     data: Callable[[], LocalData]
     trainer: Callable[[], Trainer]
 
-    def card(self) -> Card:
-        """Introduce yourself: a name, the secret that only this site has, and the number of training samples.
+    def card(self, federation: str) -> Card:
+        """Introduce yourself: a name, what only this site can say to this federation, and the number of samples.
 
         Why data can't be used is said in the log of the site only: a text may quote them.
         """
         try:
             samples, problem = len(self.data().train), ""
-        except CoterieError as error:
-            logging.getLogger("coterie").error("%s", error)
+        except Exception as error:
+            logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
             samples, problem = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        return {"name": self.name, "secret": self.secret(), "samples": samples, "problem": problem}
+        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": problem}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer a request; what goes wrong is told by its kind only, since its text may quote data."""
-        if not FEDERATION.fullmatch(federation):
-            raise ValueError("a federation without a proper name")
-        store = DiskStore(self.state / federation)
-        member = Client(client, self.data(), store, _Late(self.trainer))
-        return answered(member, blob, lambda error: (FAILED, type(error).__name__), self._objection)
+        """Answer a request."""
+        store = DiskStore(self.state / _proper(federation), durable=True)
+        return answered(Client(client, self.data(), store, _Late(self.trainer)), blob, self._objection)
+
+    def proof(self, federation: str) -> str:
+        """Return what shows to one federation that this site is the one that came first by its name.
+
+        It is of no use to others: the secret itself never leaves.
+        """
+        content, secret = _proper(federation).encode(), self.secret().encode()
+        return hashlib.blake2b(content, key=secret, digest_size=16).hexdigest()
 
     def secret(self) -> str:
-        """Return what proves that this site is the one that came first by its name; made up at first use."""
+        """Return what only this site knows; made up at first use."""
         self.state.mkdir(parents=True, exist_ok=True)
         file = self.state / "secret"
         if not file.exists():
@@ -66,13 +84,20 @@ class DeployedSite:
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as content:
                 content.write(secrets.token_hex(16))
+                content.flush()
+                os.fsync(content.fileno())
             try:
                 os.link(new, file)  # one of two that try at once is the first
             except FileExistsError:
                 pass
+            except OSError:  # where files have one name only
+                os.replace(new, file)
             finally:
-                new.unlink()
-        return file.read_text(encoding="ascii").strip()
+                new.unlink(missing_ok=True)
+        secret = file.read_text(encoding="ascii", errors="replace").strip()
+        if not SECRET.fullmatch(secret):
+            raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
+        return secret
 
     def _objection(self, request: Request) -> str | None:
         """Say why a request is not one of the federation that this site has joined."""
