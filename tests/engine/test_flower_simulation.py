@@ -22,6 +22,7 @@ from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_ad
 from coterie.errors import CoterieError
 from coterie.experiment.folder import RunFolder
 from coterie.federation.checkpoint import load_checkpoint
+from coterie.models import MODELS
 from coterie.testing import outcome, small_settings
 
 METHODS = ["fedavg", "pacfl", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
@@ -169,8 +170,16 @@ def test_settings_that_do_not_go_together() -> None:
 
 @pytest.mark.skipif(WITHOUT, reason="needs the extra: pip install 'coterie[flower]'")
 def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coterie.models import MODELS
+    list(MODELS)  # loads what is built in
+    monkeypatch.setattr(MODELS, "_items", dict(MODELS._items))
 
-    monkeypatch.setattr(MODELS["mlp"], "__module__", "__main__")
-    with pytest.raises(CoterieError, match=r"network 'mlp' is part of a script.*name that in plugins \(--plugin\)"):
-        coterie.run(dataset="digits", engine="flower", model="mlp", rounds=1)
+    def mine(shape, classes):  # type: ignore[no-untyped-def]
+        """Without hidden layers."""
+        from torch import nn
+
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+
+    mine.__module__ = "__main__"
+    coterie.model("mine")(mine)
+    with pytest.raises(CoterieError, match=r"network 'mine' is part of a script.*name that in plugins \(--plugin\)"):
+        coterie.run(dataset="digits", engine="flower", model="mine", rounds=1)
