@@ -106,10 +106,9 @@ def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
     run = {"seed": 0, "out": str(folder.parent / "run")} | settings.pop("run", {})
     tables = {"samples": samples, "server": server, "algorithm": {"name": algorithm}, "training": training,
               "engine": engine, "run": run, **settings}  # fmt: skip
-    lines = [
-        line for name, table in tables.items()
-        for line in (f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), "")
-    ]  # fmt: skip
+    lines = []
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None)]
     (folder / "federation.toml").write_text("\n".join(lines))
     for client in range(clients):
         if not (folder.parent / f"site-{client}").exists():

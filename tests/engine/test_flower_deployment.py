@@ -103,9 +103,13 @@ def test_the_life_of_a_federation_on_real_processes(tmp_path: Path) -> None:
         net.run(tmp_path / "app")
         after(net, 1)
         net.kill("b", signal.SIGKILL)
+        kept = {file.name: file.read_bytes() for file in (tmp_path / "b" / "state").rglob("*") if file.is_file()}
+        assert {"secret", "1.safetensors"} <= set(kept)
         after(net, 2)
         join(net, "d", files["d"])
         after(net, 3)
+        found = {file.name: file.read_bytes() for file in (tmp_path / "b" / "state").rglob("*") if file.is_file()}
+        assert found == kept  # it goes on from what it had
         join(net, "b", files["b"])
         after(net, 4)
         net.kill("superlink", signal.SIGKILL)  # and with it the server app, in the middle of a round
@@ -144,6 +148,8 @@ from dataclasses import replace
 import numpy as np
 from flwr.app import Message, RecordDict
 
+from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body
+
 from coterie.engine.flower.app import WIRE, enclosed
 from coterie.experiment.deployment import client_app
 from coterie.messages import Reply, Trained, wire
@@ -160,13 +166,19 @@ class Hostile:
         if "hostile" not in context.node_config or message.metadata.message_type == "query.hello":
             return reply
         answer = wire.decode(reply.content.array_records[WIRE][WIRE].data)
-        how = ["nan", "shape", "huge", "verb", "name"][answer.round - 1]
+        how = ["nan", "shape", "huge", "verb", "name", "body"][answer.round - 1]
 
         def wrong(params):
             w = params["fc1.weight"]
             new = {"nan": w * np.nan, "shape": w[1:], "huge": np.zeros(2**28, np.float32)}[how]
             return {**params, "fc1.weight": new}
 
+        if how == "body":  # which Flower itself can't unpack
+            for record in reply.content.values():
+                type(record).deflate = lambda self: add_header_to_object_body(
+                    object_body=b"\\xff\\xff\\xff\\xffgarbage", obj=self
+                )
+            return reply
         if how == "name":
             answer = replace(answer, client=0)
         elif how != "verb":
@@ -184,10 +196,11 @@ app.__class__ = type("HostileApp", (app.__class__,), {"__call__": Hostile.__call
 
 @pytest.mark.slow
 def test_a_hostile_node_on_real_processes(tmp_path: Path) -> None:
-    """NaN, a wrong shape, 1 GB, an unknown kind of answer, another's number; and a node under another's name."""
+    """NaN, a wrong shape, 1 GB, an unknown kind of answer, another's number, what can't be unpacked; a node under
+    another's name; and one that stops, where there is no deadline."""
     data = write_app(
-        tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 5}, server={"min_clients": 3},
-        engine={"deadline": 600.0, "max_strikes": 5}, evaluation={"every": 0},
+        tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 7}, server={"min_clients": 3},
+        engine={"deadline": None, "max_strikes": 6}, evaluation={"every": 0},
     )  # fmt: skip
     (tmp_path / "app" / "client_app.py").write_text(HOSTILE)
     impostor = write_site(tmp_path / "elsewhere", "site-0", data, 1)
@@ -198,10 +211,16 @@ def test_a_hostile_node_on_real_processes(tmp_path: Path) -> None:
         net.run(tmp_path / "app")
         net.until((tmp_path / "run" / "checkpoint.safetensors").exists, "the federation has begun", 300)
         join(net, "impostor", impostor)
+        net.until(
+            lambda: (load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")["round"]) >= 6, "six rounds", 900
+        )
+        net.kill("node-1", signal.SIGTERM)
         result = finished(net, tmp_path / "run", 1200)
     print(json.dumps(result.events, indent=1))
     events = {event["kind"]: event for event in result.events}
-    assert events["invalid"]["count"] == 5
-    assert events["left out"]["example"].startswith("client 2, round 5")
+    assert events["invalid"]["count"] == 6
+    assert any("can't be unpacked" in detail for detail in events["invalid"]["details"])
+    assert events["left out"]["example"].startswith("client 2, round 6")
+    assert result.rounds == 7
     assert "calls itself 'site-0'" in events["turned away"]["example"]
     assert result.accuracy["C"] > 0.3

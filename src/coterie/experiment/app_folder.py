@@ -177,7 +177,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    introduction = "hello: the name, the secret that proves it, the number of training samples"
+    introduction = "hello: the name, a proof that it is one's own, the number of training samples"
     return [*lines, f"  {introduction}", *(f"  {line}" for left in leaving(terms, local) for line in left.lines())]
 
 

@@ -285,6 +285,7 @@ def client_app(file: str) -> Any:
 
     require()
     from coterie.engine.flower.app import client_app as make
+    from coterie.engine.flower.site import kind_only
 
     folder = Path(file).absolute().parent
 
@@ -293,7 +294,7 @@ def client_app(file: str) -> Any:
         path = given.pop("site", None)
         return make_site(read_terms(folder), read_site(None if path is None else Path(str(path)), given))
 
-    return make(here)
+    return make(here, kind_only)
 
 
 def server_app(file: str) -> Any:
@@ -319,7 +320,7 @@ def serve(grid: Any, terms: Terms) -> None:
 
     def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
         roll = Roll.open(folder.sites_file)
-        sites = FlowerDeployment(grid, roll, min_clients=terms.server.min_clients, deadline=config.engine.deadline)
+        sites = FlowerDeployment(grid, roll, min_clients=terms.server.min_clients)
         sites.wait(progress.phase)
         return nullcontext(sites)
 

@@ -110,9 +110,9 @@ class RunFolder:
         shutil.rmtree(self.clients, ignore_errors=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
         """Keep a second process out; the lock ends with this one, however that happens."""
-        with locked(self.path):
+        with locked(self.path, patience):
             yield
 
     def write_config(self, config: Config) -> None:

@@ -44,6 +44,8 @@ from coterie.training import CommonTest, Trainer, choose_trainer
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
 
+PATIENCE = 120.0
+"""Seconds to wait for a server that lost its SuperLink and is about to end."""
 WAITING = [("engine", key) for key in ("deadline", "min_replies", "oversample", "max_strikes")]
 """Settings that may change when a run on real machines goes on, whose numbers depend on who comes anyway."""
 
@@ -112,7 +114,7 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
     folder.make()
-    with folder.locked():
+    with folder.locked(PATIENCE):
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
         if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config, WAITING)):
             raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
