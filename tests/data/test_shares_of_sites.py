@@ -136,6 +136,9 @@ def test_other_formats_need_no_names(tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     Image.fromarray(pixels(4, 4)).save(tmp_path / "figures" / "a.png")
     assert read_share(tmp_path, 3, NAMES).train.y.tolist() == [1, 2]
+    (tmp_path / "other.npz").write_bytes((tmp_path / "mine.npz").read_bytes())
+    with pytest.raises(CoterieError, match="holds several data sets"):
+        read_share(tmp_path, 3, NAMES)
 
 
 def test_what_is_nothing_stays_nothing(tmp_path: Path) -> None:
