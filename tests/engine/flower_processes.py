@@ -135,17 +135,17 @@ class Network:
         """Start an app, and return what flwr says of it."""
         return self.flwr("run", str(app), "loop", "--format", "json")
 
-    def kill(self, name: str, how: int = signal.SIGKILL) -> None:
-        """End a process and all that it started."""
+    def kill(self, name: str, how: int = signal.SIGKILL, family: bool = True) -> None:
+        """End a process and, unless told otherwise, all that it started."""
         process = self.processes.pop(name)
-        family = descendants(process.pid)
+        started = descendants(process.pid) if family else []
         process.send_signal(how)
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for pid in family:
+        for pid in started:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

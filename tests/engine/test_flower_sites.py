@@ -301,3 +301,40 @@ def test_what_goes_wrong_in_another_process_is_told_here(
     simulation._carrier, simulation._nodes = Carrier(grid, 0.01), {0: 7}
     with pytest.raises(kind, match=told):
         list(simulation.exchange({0: request}, None))
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "lg-fedavg", "sub-fedavg-un", "pacfl", "flis-dc"])
+def test_a_server_killed_again_and_again_comes_to_the_same_numbers(tmp_path: Path, algorithm: str) -> None:
+    """Sites that are asked twice in a round start from the state they had before it."""
+
+    class Killed(Exception):
+        pass
+
+    def federation(folder: Path) -> PlayedGrid:
+        write_app(
+            folder / "app", 3, algorithm=algorithm, training={"rounds": 6, "fraction": 0.7}, evaluation={"every": 1}
+        )
+        grid = PlayedGrid()
+        for client in range(3):
+            grid.nodes[client + 1] = node_of(folder / "app", site=str(folder / f"site-{client}" / "site.toml"))
+        return grid
+
+    serve(federation(tmp_path / "whole"), read_terms(tmp_path / "whole" / "app"))
+    grid, kills, rng = federation(tmp_path / "torn"), 0, np.random.default_rng(0)
+    while True:
+        last = len(grid.sent) + int(rng.integers(11, 17))
+
+        def kill(message: Any, last: int = last) -> None:
+            if len(grid.sent) >= last:
+                raise Killed
+
+        grid.before = kill
+        try:
+            serve(grid, read_terms(tmp_path / "torn" / "app"))
+            break
+        except Killed:
+            kills += 1
+            assert kills < 30
+    assert kills > 1
+    whole, torn = (outcome(coterie.Result.load(tmp_path / which / "run")) for which in ("whole", "torn"))
+    assert {key: torn[key] for key in (*SAME, "history")} == {key: whole[key] for key in (*SAME, "history")}
