@@ -102,9 +102,10 @@ def test_check_reads_no_data(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> 
     check("digits-rotated", {"groups": 2})
 
 
-def test_a_file_takes_no_options(save: SaveNpz) -> None:
-    with pytest.raises(CoterieError, match=r"format 'npz' has no option 'groups': it has no options"):
+def test_a_file_takes_the_options_of_its_format_only(save: SaveNpz) -> None:
+    with pytest.raises(CoterieError, match=r"format 'npz' has no option 'groups': there are: classes"):
         check(str(save()), {"groups": 2})
+    assert load(str(save()), {"classes": 17}, clients=3).classes == 17
 
 
 def test_missing_files_say_where_they_were_looked_for(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> None:
