@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.5
 """Seconds between looks for replies, and for nodes while a federation waits to begin."""
-LOOK = 3.0
-"""Seconds after which it is worth looking for new nodes within a round."""
+LOOK = 2.0
+"""Seconds after which it is worth looking for new nodes again within a round."""
 INTRODUCTION = 600.0
 """Seconds that a node may take to introduce itself, for which it reads its data. Nobody waits for it meanwhile."""
 GRACE = 30.0
@@ -33,7 +33,7 @@ class FlowerDeployment:
 
     def __init__(self, grid: Grid, roll: Roll, *, min_clients: int = 1) -> None:
         """`min_clients` is how many sites the federation waits for before it begins or goes on."""
-        self._carrier = Carrier(grid, PAUSE, federation=roll.federation, wary=True)
+        self._carrier = Carrier(grid, PAUSE, federation=roll.federation, wary=True, check=self._notice)
         self._grid, self._roll, self._min_clients = grid, roll, min_clients
         self._nodes: dict[ClientId, int] = {}
         self._former: set[int] = set()
@@ -72,8 +72,7 @@ class FlowerDeployment:
         if round != self._round:
             self._round = round
             self._look(leaving=True)
-        elif time.monotonic() - self._looked > LOOK:
-            self._look(leaving=False)
+        self._notice()
         samples = self._roll.samples
         return {client: samples[client] for client in self._nodes}
 
@@ -85,6 +84,11 @@ class FlowerDeployment:
         """Return what has happened at the door since this was last asked."""
         told, self._incidents = self._incidents, []
         return told
+
+    def _notice(self) -> None:
+        """See who has come, also while others are waited for."""
+        if time.monotonic() - self._looked > LOOK:
+            self._look(leaving=False)
 
     def _look(self, leaving: bool) -> None:
         """See which nodes are connected, hear who has said who he is, and ask those that are new; wait for nobody."""
