@@ -257,6 +257,23 @@ def test_a_node_that_says_nothing_is_asked_three_times_and_holds_up_nobody(monke
     assert (incident.kind, incident.detail) == ("turned away", "a node does not say who it is")
 
 
+def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.engine.flower.deployment.PAUSE", 0.0)
+    grid, told = PlayedGrid(), list[str]()
+    grid.nodes |= {1: card("c", samples=3), 2: silent, 3: card("b", samples=2), 4: silent}
+    engine = FlowerDeployment(grid, Roll(), min_clients=3)
+
+    def hear(text: str) -> None:
+        told.append(text)
+        if len(told) == 1:
+            grid._replies["m2"] = card("a", samples=1)(grid.messages["m2"])
+            monkeypatch.setattr("coterie.engine.flower.deployment.GRACE", 0.0)  # for the one that says nothing
+
+    engine.wait(hear)
+    assert told == ["2 sites are here, 3 are waited for", "3 sites are here, 3 are waited for"]
+    assert engine.present(0) == {0: 1, 1: 2, 2: 3}
+
+
 def test_who_answers_late_is_let_in_late() -> None:
     grid = PlayedGrid()
     grid.nodes |= {1: silent, 2: card("b")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.app import Carrier, node_ids
 from coterie.engine.flower.roll import Roll
@@ -44,6 +44,8 @@ class FlowerDeployment:
         """Nodes that have not answered that yet, by the names of messages."""
         self._since: dict[int, float] = {}
         """When these were asked."""
+        self._cards: dict[int, Mapping[str, Any]] = {}
+        """What nodes have said who have not come in yet."""
         self._round, self._looked = -1, 0.0
         self._incidents: list[Failure] = []
 
@@ -54,18 +56,21 @@ class FlowerDeployment:
         """Nodes stay: they belong to others."""
 
     def wait(self, told: Callable[[str], None]) -> None:
-        """Wait until enough sites are here, and a little for those that are about to say who they are."""
-        here, enough = -1, None
-        while True:
-            self._look(leaving=True)
-            if len(self._nodes) != here:
-                here = len(self._nodes)
+        """Wait until enough sites are here, and a little for those that are about to say who they are.
+
+        All come in at once, so that their numbers do not depend on who answered first.
+        """
+        here, enough = -1, time.monotonic()
+        while len(self._nodes) < self._min_clients:
+            self._look(leaving=True, entering=False)
+            if len(self._cards) != here:
+                here, enough = len(self._cards), time.monotonic()
                 told(f"{here} sites are here, {self._min_clients} are waited for")
-            if here >= self._min_clients:
-                enough = enough or time.monotonic()
-                if not self._greeted or time.monotonic() - enough > GRACE:
-                    return
-            time.sleep(PAUSE)
+            if here >= self._min_clients and (not self._greeted or time.monotonic() - enough > GRACE):
+                self._enter()
+                here = -1
+            else:
+                time.sleep(PAUSE)
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return the sites that are connected."""
@@ -90,39 +95,51 @@ class FlowerDeployment:
         if time.monotonic() - self._looked > LOOK:
             self._look(leaving=False)
 
-    def _look(self, leaving: bool) -> None:
+    def _look(self, leaving: bool, entering: bool = True) -> None:
         """See which nodes are connected, hear who has said who he is, and ask those that are new; wait for nobody."""
         connected = set(node_ids(self._grid))
         if leaving:
             self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
             self._asked = {node: times for node, times in self._asked.items() if node in connected}
+            self._cards = {node: card for node, card in self._cards.items() if node in connected}
             self._former &= connected
         self._hear()
-        busy = {*self._nodes.values(), *self._greeted.values(), *self._former}
+        busy = {*self._nodes.values(), *self._greeted.values(), *self._cards, *self._former}
         new = [n for n in sorted(connected - busy) if self._asked.get(n, 0) < PATIENCE]
         if new:
             self._greeted |= self._carrier.greet(new, INTRODUCTION)
             self._asked |= {node: self._asked.get(node, 0) + 1 for node in new}
             self._since |= dict.fromkeys(new, time.monotonic())
             self._hear()
+        if entering and self._cards:
+            self._enter()
         self._looked = time.monotonic()
 
     def _hear(self) -> None:
-        """Let those in who have introduced themselves properly, and note who is turned away."""
+        """Take the cards of nodes that have introduced themselves; note who does not."""
         cards = self._carrier.heard(self._greeted)
         late = time.monotonic() - INTRODUCTION
         for name, node in list(self._greeted.items()):
             if self._since[node] <= late:
                 del self._greeted[name]
                 cards[node] = None
-        mute = [node for node, card in cards.items() if card is None and self._asked.get(node, 0) >= PATIENCE]
-        said = {node: card for node, card in cards.items() if card is not None}
-        found, refused = self._roll.enter(said) if said else ({}, {})
+        self._cards |= {node: card for node, card in cards.items() if card is not None}
+        for node, card in cards.items():
+            if card is None and self._asked.get(node, 0) >= PATIENCE:
+                self._turn_away("does not say who it is")
+
+    def _enter(self) -> None:
+        """Let those in who have introduced themselves properly, and note who is turned away."""
+        said, self._cards = self._cards, {}
+        found, refused = self._roll.enter(said)
         self._asked |= dict.fromkeys(refused, PATIENCE)
         for client, node in found.items():
             if client in self._nodes:
                 self._former.add(self._nodes[client])
             self._nodes[client] = node
         self._former |= said.keys() - refused.keys() - set(found.values())  # of two at once that are the same site
-        for why in (*refused.values(), *("does not say who it is" for _ in mute)):
-            self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))
+        for why in refused.values():
+            self._turn_away(why)
+
+    def _turn_away(self, why: str) -> None:
+        self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))
