@@ -247,6 +247,28 @@ def test_folders_of_images_are_numbered_alike_at_all_sites(app: Path) -> None:
         check(app)
 
 
+def test_a_site_may_say_how_its_files_are_read(app: Path) -> None:
+    names = 'classes = 2\nclass_names = ["cat", "dog"]'
+    changed(app / "federation.toml", "classes = 10", names)
+    changed(app / "federation.toml", "[1, 8, 8]", "[1, 4, 4]")
+    save_images(app / "img", "cat")
+    changed(app / "site.toml", '"data.npz"', '"img"')
+    with pytest.raises(CoterieError, match=r"of shape \[1, 8, 8\], the federation has uint8 ones of \[1, 4, 4\]"):
+        check(app)
+    text = (app / "site.toml").read_text()
+    for options, wrong in (
+        ("{size = 4}", None),
+        ("{sise = 4}", "sise"),
+        ("{size = 4, class_names = ['cat']}", "class_names is agreed on by all sites"),
+    ):
+        (app / "site.toml").write_text(f"{text}\noptions = {options}\n")
+        if wrong is None:
+            assert check(app)
+        else:
+            with pytest.raises(CoterieError, match=wrong):
+                check(app)
+
+
 def test_text_is_for_simulations(app: Path) -> None:
     texts = {"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": ["to be or", "not to b"], "y": ["n", "e"]}}}
     (app / "texts.json").write_text(json.dumps(texts))

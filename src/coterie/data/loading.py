@@ -52,7 +52,12 @@ def read_pooled(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
     return dataset
 
 
-def read_share(path: Path, classes: int, class_names: Sequence[str] | None = None) -> Dataset:
+def read_share(
+    path: Path,
+    classes: int,
+    class_names: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Dataset:
     """Read what one site has of a data set, whose classes all sites have agreed on; it may lack any of them."""
     try:
         found = recognise(path)
@@ -69,7 +74,9 @@ def read_share(path: Path, classes: int, class_names: Sequence[str] | None = Non
             f"[{here}, ...], the names of all {classes} classes, to [samples] of federation.toml"
         )
     agreed = {"classes": classes, "class_names": class_names and list(class_names)}
-    return found.read(options={option: value for option, value in agreed.items() if option in known})
+    if given := sorted(agreed.keys() & (options or {}).keys()):
+        raise CoterieError(f"{given[0]} is agreed on by all sites: leave it out of a site's own options")
+    return found.read(options={**(options or {}), **{key: value for key, value in agreed.items() if key in known}})
 
 
 def check(

@@ -99,6 +99,7 @@ SITE_FILE = """\
 
 name = "site-1"              # by which the federation knows this site for good
 data = "data.npz"            # a file or folder in any format that 'coterie data check' knows
+# options = {size = 32}      # for reading them, such as the height and width that images become
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it

@@ -95,6 +95,7 @@ class SiteSection(Section):
     name: str
     state: str
     data: str | None = None
+    options: dict[str, Any] = Field({})
     hook: str | None = None
     test_share: float = Field(0.2, gt=0, lt=1)
     trainer: Literal["auto", "native", "torch"] = "auto"
@@ -109,6 +110,8 @@ class SiteSection(Section):
             raise ValueError("state is empty: name a folder")
         if (self.data is None) == (self.hook is None):
             raise ValueError("give the data as 'data' (a file or folder) or as 'hook' (file.py:function): one of them")
+        if self.hook is not None and self.options:
+            raise ValueError("options are for files and folders: leave them out beside a hook")
         return self
 
 
@@ -205,7 +208,10 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
     from coterie.engine.flower.site import local_data
 
     wanted, whose = terms.samples, f"the data of '{site.name}'"
-    dataset = _hooked(site.hook, site.name) if site.hook is not None else _read(Path(str(site.data)), wanted, whose)
+    if site.hook is not None:
+        dataset = _hooked(site.hook, site.name)
+    else:
+        dataset = _read(Path(str(site.data)), wanted, whose, site.options)
     if not isinstance(dataset, Dataset):
         raise CoterieError(f"the hook '{site.hook}' returned a {type(dataset).__name__}: return a coterie.data.Dataset")
     for part in (dataset.train, *([] if dataset.test is None else [dataset.test])):
@@ -214,9 +220,9 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
     return local_data(sized, wanted.normalisation, site.test_share, site.name)
 
 
-def _read(path: Path, wanted: SamplesSection, whose: str) -> Dataset:
+def _read(path: Path, wanted: SamplesSection, whose: str, options: Mapping[str, Any] | None = None) -> Dataset:
     """Read somebody's share of the classes that all agree on."""
-    dataset = sources.read_share(path, wanted.classes, wanted.class_names)
+    dataset = sources.read_share(path, wanted.classes, wanted.class_names, options)
     if not isinstance(dataset.normalisation, Normalisation | None):
         raise CoterieError(f"{whose} are text, which only simulations can use: bring vectors or images")
     return dataset
