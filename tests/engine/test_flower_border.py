@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,11 @@ def card(name: str, proof: str = "s" * 32, samples: Any = 5, **more: Any) -> Any
     return node
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 0.0)
+
+
 def door(grid: PlayedGrid, roll: Roll | None = None) -> FlowerDeployment:
     return FlowerDeployment(grid, roll or Roll())
 
@@ -272,6 +278,22 @@ def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(mo
     engine.wait(hear)
     assert told == ["2 sites are here, 3 are waited for", "3 sites are here, 3 are waited for"]
     assert engine.present(0) == {0: 1, 1: 2, 2: 3}
+
+
+def test_a_node_that_comes_is_waited_for_a_little_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: 1000.0 + sum(naps), sleep=naps.append)
+    monkeypatch.setattr("coterie.engine.flower.deployment.time", clock)
+    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 5.0)
+    grid = PlayedGrid()
+    grid.nodes |= {1: silent, 2: card("b")}
+    engine = door(grid)
+    assert engine.present(0) == {0: 5}
+    assert sum(naps) == 5.0
+    engine.present(1)
+    assert sum(naps) == 5.0
+    grid._replies["m1"] = card("a", samples=7)(grid.messages["m1"])
+    assert engine.present(2) == {0: 5, 1: 7}
 
 
 def test_who_answers_late_is_let_in_late() -> None:

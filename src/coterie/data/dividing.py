@@ -57,7 +57,7 @@ def divide(
             f"partition '{partition_name}' shows samples to groups of clients in different ways, so that they can't be "
             "exchanged by difficulty: leave out f_ord"
         )
-    parts = _checked(division, partition_name, len(rest), clients * surplus)
+    parts = checked(division, partition_name, len(rest), clients * surplus)
     if surplus > 1:
         division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
         parts = list(division.parts)
@@ -117,7 +117,7 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
     return np.sort(by_class[turn[:count]])
 
 
-def _checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
+def checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
     """Return the parts that a partition made; it may be a user's own, so they are looked at."""
     parts = [np.asarray(part) for part in division.parts]
     if len(parts) != clients:

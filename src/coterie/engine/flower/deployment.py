@@ -18,7 +18,9 @@ PAUSE = 0.5
 LOOK = 2.0
 """Seconds after which it is worth looking for new nodes again within a round."""
 INTRODUCTION = 600.0
-"""Seconds that a node may take to introduce itself, for which it reads its data. Nobody waits for it meanwhile."""
+"""Seconds that a node may take to introduce itself, for which it reads its data."""
+SETTLING = 10.0
+"""Seconds that the others wait for this, once: so a node that comes is mostly placed in the same round."""
 GRACE = 30.0
 """Seconds for which a federation that could begin waits for nodes that are about to introduce themselves."""
 PATIENCE = 3
@@ -78,6 +80,9 @@ class FlowerDeployment:
             self._round = round
             self._look(leaving=True)
         self._notice()
+        while any(time.monotonic() - self._since[node] < SETTLING for node in self._firstly()):
+            time.sleep(PAUSE)
+            self._look(leaving=False)
         samples = self._roll.samples
         return {client: samples[client] for client in self._nodes}
 
@@ -94,6 +99,10 @@ class FlowerDeployment:
         """See who has come, also while others are waited for."""
         if time.monotonic() - self._looked > LOOK:
             self._look(leaving=False)
+
+    def _firstly(self) -> list[int]:
+        """Return the nodes that were asked for the first time who they are, and have not answered."""
+        return [node for node in self._greeted.values() if self._asked.get(node) == 1]
 
     def _look(self, leaving: bool, entering: bool = True) -> None:
         """See which nodes are connected, hear who has said who he is, and ask those that are new; wait for nobody."""
