@@ -329,12 +329,22 @@ def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
         reply.__dict__["_content"] = None
         return reply
 
-    grid.nodes |= {11: honest, 12: honest, 13: hollow}
+    def elsewhere(message: Message) -> Message:
+        reply = honest(message)
+        reply.metadata.__dict__["_reply_to_message_id"] = "m2"
+        return reply
+
+    def no_message(message: Message) -> Any:
+        return enclosed(wire.encode(HONEST))
+
+    grid.nodes |= {11: honest, 12: honest, 13: hollow, 14: elsewhere, 15: no_message}
     grid.broken[11] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
     carrier = Carrier(grid, 0.01, wary=True)
-    answers = list(carrier.exchange({0: 11, 4: 12, 5: 13}, dict.fromkeys((0, 4, 5), REQUEST), 5.0))
+    nodes = {0: 11, 4: 12, 5: 13, 6: 14, 7: 15}
+    answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), None))
     kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
-    assert kinds == {0: "invalid", 4: "reply", 5: "invalid"}
+    assert kinds == {0: "invalid", 4: "reply", 5: "invalid", 6: "invalid", 7: "invalid"}
+    assert len(answers) == 5
     grid.broken[11] = ConnectionError("the SuperLink is gone")
     with pytest.raises(ConnectionError):
         list(carrier.exchange({0: 11}, {0: REQUEST}, 5.0))

@@ -179,19 +179,32 @@ class Carrier:
 
         Replies are told apart by what they reply to: one about a node that is gone does not come from that node.
         """
-        names = list(waiting)
-        for looked_for in [[name] for name in names] if self.wary else [names]:
-            try:
-                messages = list(self.grid.pull_messages(looked_for))
-            except Exception as error:
-                if not self.wary or _of_the_link(error):
-                    raise
-                yield waiting.pop(looked_for[0]), Missing("invalid", f"can't be unpacked: {type(error).__name__}")
-                continue
-            for message in messages:
-                node = waiting.pop(message.metadata.reply_to_message_id, None)
-                if node is not None:
-                    yield node, message
+        if self.wary:
+            for name in list(waiting):
+                if (message := self._alone(name)) is not None:
+                    yield waiting.pop(name), message
+            return
+        for message in self.grid.pull_messages(list(waiting)):
+            node = waiting.pop(message.metadata.reply_to_message_id, None)
+            if node is not None:
+                yield node, message
+
+    def _alone(self, name: str) -> Message | Missing | None:
+        """Look for the reply to one message; what it says of itself, and even that it is a message, may be untrue."""
+        from flwr.app import Message
+
+        try:
+            found = list(self.grid.pull_messages([name]))
+        except Exception as error:
+            if _of_the_link(error):
+                raise
+            return Missing("invalid", f"can't be unpacked: {type(error).__name__}")
+        if not found:
+            return None
+        reply = found[0]
+        if isinstance(reply, Message) and reply.metadata.reply_to_message_id == name:
+            return reply
+        return Missing("invalid", "not a reply to what was asked")
 
 
 def received(message: Message | Missing, client: ClientId, request: Request) -> Reply | Failure:
