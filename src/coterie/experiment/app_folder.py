@@ -59,12 +59,12 @@ TERMS = """\
 # What all sites of the federation agree on. It travels with the app: change it here, not at the sites.
 
 [samples]                    # one sample, at all sites alike
-shape = [1, 8, 8]            # [channels, height, width] of an image, or [features]
+shape = [1, 8, 8]            # here the digits of scikit-learn; [channels, height, width] of an image, or [features]
 dtype = "uint8"              # or "float32"
 classes = 10                 # labels are 0 to classes - 1; a site may have any of them
 # class_names = ["cat", ...] # their names, in this order: by them folders of images are numbered, at all sites alike
-scale = 255.0                # networks see (sample / scale - mean) / std,
-mean = [0.3]                 # with one number for all channels or features, or one for each
+scale = 16.0                 # networks see (sample / scale - mean) / std; most images need 255.0
+mean = [0.3]                 # one number for all channels or features, or one for each
 std = [0.37]
 
 [server]
