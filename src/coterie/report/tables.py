@@ -6,13 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.report.protocols import held_out
+from coterie.report.protocols import brief, held_out
 
 LEGEND = (
-    "Accuracy in %, mean over clients. L: each client's own model after its last training; C: the model it would "
-    "receive now; G: the server's model on the whole test set; +: the final model fine-tuned once by every client; "
-    "–: not defined for this method. Clients are tested on their own test parts (L, C, +). MB: megabytes sent to "
-    "and by clients in training, evaluation not counted."
+    f"Accuracy in %, mean over clients. {'; '.join(brief({'L', 'C', 'G', '+'}))}; –: not defined for this method. "
+    "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, evaluation "
+    "not counted."
 )
 
 
