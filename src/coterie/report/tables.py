@@ -10,8 +10,8 @@ from coterie.report.protocols import brief, held_out
 
 LEGEND = (
     f"Accuracy in %, mean over clients. {'; '.join(brief({'L', 'C', 'G', '+'}))}; –: not defined for this method. "
-    "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, evaluation "
-    "not counted."
+    "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, "
+    "evaluation not counted."
 )
 
 
