@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -309,49 +309,15 @@ def _run(
         stack.enter_context(one_thread())
         store = stack.enter_context(_store(config, data, folder))
         trainer = make_trainer(config, make_spec(config, data), progress)
-        where = None if folder is None else folder.path
-        run = stack.enter_context(session(config, data, store, trainer, progress, where, engine))
+        path = None if folder is None else folder.path
+        run = stack.enter_context(session(config, data, store, trainer, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        spent, done, history = 0.0, None, list[dict[str, Any]]()
-        if state is not None and folder is not None:
-            done, spent = state["round"], state["seconds"]
-            algorithm.load(state["algorithm"])
-            evaluator.load(state["evaluator"])
-            fed.load(state["federation"])
-            history = folder.cut_metrics(done)
-            folder.check_metrics(history, fed.rounds, config.evaluation.every, done)
-        elif folder is not None:
-            folder.clear_traces()
-        views = None if folder is None else Views(folder.views, config, data)
-        if state is None:
-            for client in sorted(set(fed.clients) - set(fed.trainable)):
-                fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
-        clients = data.clients or len(fed.clients)
-        title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
-        for note in data.notes:
-            progress.phase(note)
-        progress.begin(title, fed.rounds, done or 0)
-        fed.on_reply = progress.clients
+        journal = _Journal(config, data, run, folder, progress, began)
+        done = journal.go_on(state)
+        _announce(config, data, fed, progress, done)
         stack.callback(progress.end)
-
-        told = len(fed.joined)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
-            row = None
-            seconds = spent + time.monotonic() - began
-            if evaluation is not None:
-                row = _row(t, evaluation, run, seconds)
-                history.append(row)
-                if folder is not None:
-                    folder.append_metrics(row)
-            if folder is not None and views is not None:
-                views.keep(algorithm)
-                save_checkpoint(folder.checkpoint, _state(config, data, run, t, seconds))
-            progress.round(t, row)
-            for note in getattr(algorithm, "notes", ()) if t == 0 else ():
-                progress.phase(note)
-            if len(fed.joined) > told:
-                told = len(fed.joined)
-                progress.phase(f"round {t}: {newcomers_text(fed, algorithm)}")
+            journal.after_round(t, evaluation)
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
             plus, fed.now = state["plus"], fed.rounds + 1
@@ -360,20 +326,95 @@ def _run(
                 progress.phase("fine-tuning the final model on every client (protocol +)")
             plus = evaluator.fine_tuned()
             afterwards(fed, algorithm, evaluator)
-        if len(fed.joined) > told:
-            progress.phase(f"after training: {newcomers_text(fed, algorithm)}")
-            if folder is not None and views is not None:
-                seconds = spent + time.monotonic() - began
-                views.keep(algorithm)
-                save_checkpoint(folder.checkpoint, {**_state(config, data, run, fed.rounds, seconds), "plus": plus})
+        if journal.newcomers("after training"):
+            journal.keep(fed.rounds, plus=plus)
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
-        seconds = spent + time.monotonic() - began
-        path = None if folder is None else folder.path
-        result = summarise(config, with_all(data, fed), fed, algorithm, evaluator, history, plus, seconds, path)
+        everyone, seconds = with_all(data, fed), journal.seconds
+        result = summarise(config, everyone, fed, algorithm, evaluator, journal.history, plus, seconds, path)
         if folder is not None:
             folder.write_result(result.to_json())
         return result
+
+
+def _announce(config: Config, data: FederatedData, fed: Federation, progress: Progress, done: int | None) -> None:
+    clients = data.clients or len(fed.clients)
+    for note in data.notes:
+        progress.phase(note)
+    title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
+    progress.begin(title, fed.rounds, done or 0)
+    fed.on_reply = progress.clients
+
+
+class _Journal:
+    """What a run writes down and tells as it goes, and what it goes on from after a kill."""
+
+    def __init__(
+        self,
+        config: Config,
+        data: FederatedData,
+        run: Session,
+        folder: RunFolder | None,
+        progress: Progress,
+        began: float,
+    ) -> None:
+        """Nothing is written without a `folder`; `began` is when this process took the run up."""
+        self.config, self.data, self.run, self.folder, self.progress = config, data, run, folder, progress
+        self.history: list[dict[str, Any]] = []
+        self._began, self._spent, self._told = began, 0.0, 0
+        self._views = None if folder is None else Views(folder.views, config, data)
+
+    @property
+    def seconds(self) -> float:
+        """For how long the run has run, in all processes."""
+        return self._spent + time.monotonic() - self._began
+
+    def go_on(self, state: Mapping[str, Any] | None) -> int | None:
+        """Take over a checkpoint, and return the last round that was done; without one, begin."""
+        run = self.run
+        if state is None:
+            if self.folder is not None:
+                self.folder.clear_traces()
+            for client in sorted(set(run.fed.clients) - set(run.fed.trainable)):
+                run.fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
+            return None
+        done = int(state["round"])
+        run.algorithm.load(state["algorithm"])
+        run.evaluator.load(state["evaluator"])
+        run.fed.load(state["federation"])
+        self._spent, self._told = state["seconds"], len(run.fed.joined)
+        if self.folder is not None:
+            self.history = self.folder.cut_metrics(done)
+            self.folder.check_metrics(self.history, run.fed.rounds, self.config.evaluation.every, done)
+        return done
+
+    def after_round(self, round: int, evaluation: Evaluation | None) -> None:
+        """Write a round down, and tell how it went."""
+        row = None if evaluation is None else _row(round, evaluation, self.run, self.seconds)
+        if row is not None:
+            self.history.append(row)
+            if self.folder is not None:
+                self.folder.append_metrics(row)
+        self.keep(round)
+        self.progress.round(round, row)
+        for note in getattr(self.run.algorithm, "notes", ()) if round == 0 else ():
+            self.progress.phase(note)
+        self.newcomers(f"round {round}")
+
+    def keep(self, round: int, **more: Any) -> None:
+        """Write a checkpoint, with what pictures need before it."""
+        if self.folder is not None and self._views is not None:
+            self._views.keep(self.run.algorithm)
+            state = _state(self.config, self.data, self.run, round, self.seconds)
+            save_checkpoint(self.folder.checkpoint, {**state, **more})
+
+    def newcomers(self, when: str) -> bool:
+        """Tell of those who have come since this was last asked; say whether there are any."""
+        fed = self.run.fed
+        new, self._told = len(fed.joined) > self._told, len(fed.joined)
+        if new:
+            self.progress.phase(f"{when}: {newcomers_text(fed, self.run.algorithm)}")
+        return new
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:
