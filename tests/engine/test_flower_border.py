@@ -2,9 +2,10 @@
 
 import json
 import os
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -249,18 +250,97 @@ def test_odd_cards_are_turned_away(bad: Any) -> None:
     assert [incident.kind for incident in engine.incidents()] == ["turned away"]
 
 
-def test_a_node_that_says_nothing_is_asked_three_times_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = PlayedGrid()
+class Clock:
+    """Time that passes when somebody sleeps, or is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("coterie.engine.flower.deployment.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def hellos(grid: PlayedGrid, node: int) -> int:
+    return grid.sent.count((node, "query.hello"))
+
+
+def test_a_node_that_says_nothing_holds_up_nobody_and_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, grid = Clock(monkeypatch), PlayedGrid()
     grid.nodes |= {1: silent, 2: card("a")}
     engine = door(grid)
-    for round in range(9):
+    for round in range(5):
         assert engine.present(round) == {0: 5}
-        if round == 3:
-            assert [node for node, _ in grid.sent] == [1, 2]  # nobody hurries it
-            monkeypatch.setattr("coterie.engine.flower.deployment.INTRODUCTION", 0.0)
-    assert [node for node, _ in grid.sent].count(1) == 3
-    [incident] = engine.incidents()
+    assert (hellos(grid, 1), clock.now) == (1, 1000.0)
+    for round in range(5, 8):
+        clock.now += 601.0
+        assert engine.present(round) == {0: 5}
+    assert hellos(grid, 1) == 4
+    [incident] = engine.incidents()  # once, not each time
     assert (incident.kind, incident.detail) == ("turned away", "a node does not say who it is")
+    grid.nodes[1] = card("b")
+    clock.now += 601.0
+    assert engine.present(8) == {0: 5, 1: 5}
+
+
+def test_a_site_that_was_turned_away_and_is_mended_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, grid = Clock(monkeypatch), PlayedGrid()
+    grid.nodes |= {1: card("a", problem="its data can't be used"), 2: card("b")}
+    engine = door(grid)
+    for round in range(3):
+        clock.now += 61.0
+        assert engine.present(round) == {0: 5}
+    assert hellos(grid, 1) == 3
+    assert len(engine.incidents()) == 1
+    grid.nodes[1] = card("a", samples=9)
+    clock.now += 61.0
+    assert engine.present(3) == {0: 5, 1: 9}
+
+
+def test_nodes_that_keep_coming_hold_up_a_round_for_ten_seconds_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, grid = Clock(monkeypatch), PlayedGrid()
+    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 10.0)
+    grid.nodes |= {1: card("a")}
+    engine = FlowerDeployment(grid, Roll())
+    monkeypatch.setattr(grid, "get_node_ids", lambda: {1, *range(100, 100 + int(clock.now - 1000.0) + 1)})
+    for node in range(100, 150):
+        grid.nodes[node] = silent
+    assert engine.present(0) == {0: 5}
+    assert clock.now == 1010.0
+    engine.present(0)
+    assert clock.now == 1010.0
+
+
+def test_the_card_of_a_node_that_has_left_is_not_taken() -> None:
+    grid = PlayedGrid()
+    grid.nodes |= {1: silent}
+    engine = door(grid)
+    engine.present(0)
+    grid._replies["m1"] = card("a", samples=1)(grid.messages["m1"])
+    grid.nodes = {2: card("a", samples=2)}
+    assert [dict(engine.present(round)) for round in range(1, 4)] == [{0: 2}] * 3
+
+
+def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where somebody was turned away on the way, of which the log tells."""
+    Clock(monkeypatch)
+    grid, told = PlayedGrid(), list[str]()
+    grid.nodes |= {1: card("a"), 2: card("b"), 3: card("a", proof="wrong" * 5)}
+    engine = FlowerDeployment(grid, Roll(), min_clients=3)
+
+    def hear(text: str) -> None:
+        told.append(text)
+        if "turned away" in text:
+            grid.nodes[4] = card("c")
+
+    engine.wait(hear)
+    assert told[0] == "3 sites are here, 3 are waited for"
+    assert told[1].startswith("turned away: a node calls itself 'a'")
+    assert told[-1] == "3 sites are here, 3 are waited for"
+    assert set(engine.present(0)) == {0, 1, 2}
 
 
 def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,17 +361,14 @@ def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(mo
 
 
 def test_a_node_that_comes_is_waited_for_a_little_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    naps: list[float] = []
-    clock = SimpleNamespace(monotonic=lambda: 1000.0 + sum(naps), sleep=naps.append)
-    monkeypatch.setattr("coterie.engine.flower.deployment.time", clock)
+    clock, grid = Clock(monkeypatch), PlayedGrid()
     monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 5.0)
-    grid = PlayedGrid()
     grid.nodes |= {1: silent, 2: card("b")}
-    engine = door(grid)
+    engine = FlowerDeployment(grid, Roll())
     assert engine.present(0) == {0: 5}
-    assert sum(naps) == 5.0
+    assert clock.now == 1005.0
     engine.present(1)
-    assert sum(naps) == 5.0
+    assert clock.now == 1005.0
     grid._replies["m1"] = card("a", samples=7)(grid.messages["m1"])
     assert engine.present(2) == {0: 5, 1: 7}
 
@@ -308,13 +385,14 @@ def test_who_answers_late_is_let_in_late() -> None:
 def test_of_two_nodes_with_one_secret_the_later_counts_and_they_do_not_take_turns() -> None:
     """One that returned while Flower still lists the old node can't be told from a copy."""
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a", samples=1)}
+    grid.nodes |= {1: card("a", samples=5)}
     engine = door(grid)
-    assert engine.present(0) == {0: 1}
+    assert engine.present(0) == {0: 5}
     grid.nodes |= {2: card("a", samples=2)}
     assert [dict(engine.present(round)) for round in range(1, 5)] == [{0: 2}] * 4
     del grid.nodes[2]
-    assert engine.present(5) == {}  # what was left behind stays behind
+    assert engine.present(5) == {0: 5}  # who was left behind is asked again
+    assert hellos(grid, 1) == 2
 
 
 def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
@@ -571,3 +649,65 @@ def test_an_impostor_is_turned_away_and_the_federation_goes_on(tmp_path: Path) -
     assert event["example"].startswith("round 2: a node calls itself 'site-1', which is client 1")
     assert not [kind for node, kind in grid.sent if node == 3 and kind != "query.hello"]
     assert list(json.loads((tmp_path / "run" / "sites.json").read_text())["sites"]) == ["site-0", "site-1"]
+
+
+# --- what is not to be waited for
+
+
+class Slow(PlayedGrid):
+    """A grid on which the replies of some nodes are announced, but do not come for a while."""
+
+    def __init__(self, *nodes: int) -> None:
+        super().__init__()
+        self.held, self.free = set(nodes), threading.Event()
+
+    def pull_messages(self, names: Any) -> list[Message]:
+        names = list(names)
+        if any(self.messages[name].metadata.dst_node_id in self.held for name in names):
+            self.free.wait(20)
+        return super().pull_messages(names)
+
+
+def honest_node(message: Message) -> Message:
+    client = int(message.content.config_records[BESIDE]["client"])
+    return Message(RecordDict({WIRE: enclosed(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
+
+
+def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower waits for all of it, for minutes; the others and the deadline do not."""
+    monkeypatch.setattr(app_module, "HELD_UP", 0.05)
+    grid = Slow(11, 12)
+    grid.nodes |= dict.fromkeys((11, 12, 13), honest_node)
+    began = time.monotonic()
+    answers = list(
+        Carrier(grid, 0.01, wary=True).exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 0.5)
+    )
+    assert time.monotonic() - began < 10
+    grid.free.set()
+    kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
+    assert kinds == {0: "late", 1: "late", 2: "reply"}
+
+
+def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
+    """It would keep the replies of those who were late or not needed until the end of the run."""
+    grid = PlayedGrid()
+    grid.nodes |= {11: honest_node, 12: silent, 13: honest_node}
+    carrier = Carrier(grid, 0.01, wary=True)
+    exchange = carrier.exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 5.0)
+    next(exchange)
+    exchange.close()  # enough have answered
+    grid._replies["m2"] = honest_node(grid.messages["m2"])
+    assert len(grid._replies) >= 1
+    grid.nodes[14] = honest_node
+    assert [answer.client for answer in carrier.exchange({3: 14}, {3: REQUEST}, 5.0)] == [3]
+    assert not grid._replies
+
+
+def test_types_of_arrays_that_nobody_sends_are_refused() -> None:
+    odd = Reply(4, 3, (Trained(10, 1, 0.5, {"fc1.weight": np.zeros(3, np.complex64)}),))
+    from safetensors.numpy import save
+
+    tree, arrays = wire._take_apart(odd)
+    failure = received(said(save(arrays, metadata={"tree": tree})), 4, REQUEST)
+    assert isinstance(failure, Failure)
+    assert "arrays of type complex64 are not sent" in failure.detail

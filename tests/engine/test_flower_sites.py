@@ -338,3 +338,31 @@ def test_a_server_killed_again_and_again_comes_to_the_same_numbers(tmp_path: Pat
     assert kills > 1
     whole, torn = (outcome(coterie.Result.load(tmp_path / which / "run")) for which in ("whole", "torn"))
     assert {key: torn[key] for key in (*SAME, "history")} == {key: whole[key] for key in (*SAME, "history")}
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 1)
+    (tmp_path / "run" / "clients").mkdir(parents=True)
+    (tmp_path / "run" / "clients" / "certificates.txt").write_text("mine")
+    with pytest.raises(CoterieError, match="holds something else than the run of a federation: choose another out"):
+        serve(PlayedGrid(), read_terms(tmp_path / "app"))
+    assert (tmp_path / "run" / "clients" / "certificates.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("before", "after"), [("std = ", "std = [3.0] # "), ("rounds = 1", "rounds = 2")])
+def test_what_was_agreed_on_stays_as_it_was(tmp_path: Path, before: str, after: str) -> None:
+    """A run that is there, finished or not, is not one of other terms."""
+    write_app(tmp_path / "app", 1, algorithm="fedavg", training={"rounds": 1})
+    grid = PlayedGrid()
+    grid.nodes[1] = node_of(tmp_path / "app", site=str(tmp_path / "site-0" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    terms = tmp_path / "app" / "federation.toml"
+    text = terms.read_text()
+    assert before in text
+    terms.write_text(text.replace(before, after))
+    sent = len(grid.sent)
+    with pytest.raises(CoterieError, match="choose another out"):
+        serve(grid, read_terms(tmp_path / "app"))
+    assert len(grid.sent) == sent
+    terms.write_text(text.replace("deadline = 60.0", "deadline = 61.0"))  # which may change
+    serve(grid, read_terms(tmp_path / "app"))

@@ -449,3 +449,15 @@ def test_checking_needs_no_flower(app: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "flwr", None)
     monkeypatch.delitem(sys.modules, "coterie.engine.flower.app", raising=False)
     assert check(app)
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint64", "uint8"])
+def test_labels_of_any_integers_become_those_that_trainers_take(app: Path, kind: str) -> None:
+    (app / "mine.py").write_text(
+        "import numpy as np\nfrom coterie.data import Dataset, Samples\n\n\ndef load(name):\n"
+        f"    samples = Samples(np.zeros((20, 1, 8, 8), np.uint8), (np.arange(20) % 10).astype('{kind}'))\n"
+        "    return Dataset(name, samples, samples, 10)\n"
+    )
+    changed(app / "site.toml", 'data = "data.npz"', 'hook = "mine.py:load"')
+    local = site_data(read_site(app / "site.toml"), read_terms(app))
+    assert local.y.dtype == local.test_y.dtype == np.int64

@@ -105,3 +105,8 @@ def test_strikes_are_remembered_when_a_run_goes_on() -> None:
 def test_where_nobody_else_can_be_asked_all_replies_are_taken(fraction: float) -> None:
     result = small_run("fedavg", oversample=0.3, fraction=fraction, rounds=2)
     assert events(result).get("surplus", 0) == (0 if fraction == 1.0 else 2)
+
+
+def test_what_only_hands_out_a_model_is_no_round_of_training() -> None:
+    settings = {"oversample": 0.5, "rounds": 2, "algorithm_options": {"broadcast_all": True}}
+    assert events(small_run("lg-fedavg", **settings)) == {"surplus": 4}  # 2 of the 5 asked in each round

@@ -214,9 +214,9 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
         dataset = _read(Path(str(site.data)), wanted, whose, site.options)
     if not isinstance(dataset, Dataset):
         raise CoterieError(f"the hook '{site.hook}' returned a {type(dataset).__name__}: return a coterie.data.Dataset")
-    for part in (dataset.train, *([] if dataset.test is None else [dataset.test])):
-        _check_fit(part, wanted, whose)
-    sized = Dataset(dataset.name, dataset.train, dataset.test, wanted.classes)
+    train = _fitting(dataset.train, wanted, whose)
+    test = None if dataset.test is None else _fitting(dataset.test, wanted, whose)
+    sized = Dataset(dataset.name, train, test, wanted.classes)
     return local_data(sized, wanted.normalisation, site.test_share, site.name)
 
 
@@ -228,8 +228,8 @@ def _read(path: Path, wanted: SamplesSection, whose: str, options: Mapping[str, 
     return dataset
 
 
-def _check_fit(part: Any, wanted: SamplesSection, whose: str) -> None:
-    """Refuse samples that are not what the federation has agreed on."""
+def _fitting(part: Any, wanted: SamplesSection, whose: str) -> Samples:
+    """Return samples as trainers take them; refuse those that are not what the federation has agreed on."""
     if wrong := _unlike_samples(part):
         raise CoterieError(f"{whose}: {wrong}")
     if list(part.x.shape[1:]) != wanted.shape or str(part.x.dtype) != wanted.dtype:
@@ -240,6 +240,7 @@ def _check_fit(part: Any, wanted: SamplesSection, whose: str) -> None:
         raise CoterieError(f"{whose} have {found}, the federation has 0 to {wanted.classes - 1}")
     if part.x.dtype.kind == "f" and not np.isfinite(part.x).all():
         raise CoterieError(f"{whose} hold a NaN or an infinity")
+    return Samples(part.x, part.y.astype(np.int64))
 
 
 def _unlike_samples(part: Any) -> str | None:
@@ -323,9 +324,12 @@ def serve(grid: Any, terms: Terms) -> None:
     config, progress = terms.config, Told()
     check_terms(terms)
     choose_trainer(config.engine.trainer, terms.spec)
+    agreed = terms.samples.model_dump()
+    if config.run.out is not None and (begun := RunFolder(Path(config.run.out))).deployed:
+        Roll.open(begun.sites_file, agreed)  # refuses other samples, also where the run is finished
 
     def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
-        roll = Roll.open(folder.sites_file)
+        roll = Roll.open(folder.sites_file, agreed)
         sites = FlowerDeployment(grid, roll, min_clients=terms.server.min_clients)
         sites.wait(progress.phase)
         return nullcontext(sites)
@@ -345,8 +349,7 @@ def server_data(terms: Terms) -> FederatedData:
     none = Samples(np.zeros((0, *wanted.shape), wanted.dtype), np.zeros(0, np.int64))
     own, whose = none, "the server's samples"
     if terms.server.data is not None:
-        own = _read(Path(terms.server.data).expanduser(), wanted, whose).train
-        _check_fit(own, wanted, whose)
+        own = _fitting(_read(Path(terms.server.data).expanduser(), wanted, whose).train, wanted, whose)
     return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
 
 

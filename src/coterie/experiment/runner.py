@@ -114,14 +114,17 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
     folder.make()
+    if not folder.deployed and {item.name for item in folder.path.iterdir()} - {"lock"}:
+        raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
     with folder.locked(PATIENCE):
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
         if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config, WAITING)):
             raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
         if folder.finished:
             return Result.load(folder.path)
+        made = engine(folder)
         folder.write_config(config)
-        return _run(config, data, folder, state, progress, engine(folder))
+        return _run(config, data, folder, state, progress, made)
 
 
 def load_data(config: Config) -> FederatedData:

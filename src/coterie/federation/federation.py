@@ -173,8 +173,8 @@ class Federation:
     @property
     def trainable(self) -> list[ClientId]:
         """The clients that take part and have something to train on, in order."""
-        samples = self.samples
-        return [client for client in self.clients if samples[client] > 0]
+        clients, samples = self.clients, self.samples  # in this order: somebody may come in between
+        return [client for client in clients if samples[client] > 0]
 
     @property
     def newcomers(self) -> list[ClientId]:
@@ -342,7 +342,7 @@ class Federation:
 def _trains(requests: Mapping[ClientId, Request]) -> bool:
     """Say whether these requests are a round of training."""
     return any(
-        request.kind == "train" and any(isinstance(verb, Train) and verb.keep for verb in request.verbs)
+        request.kind == "train" and any(isinstance(v, Train) and v.keep and v.plan.steps != 0 for v in request.verbs)
         for request in requests.values()
     )
 

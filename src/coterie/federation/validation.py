@@ -109,6 +109,8 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
             features, most = math.prod(request.spec.shape), _most_vectors(verb, request)
             if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
+            if not np.issubdtype(answer.vectors.dtype, np.floating):
+                return f"vectors of type {answer.vectors.dtype}"
             if not (np.linalg.norm(answer.vectors.astype(np.float64), axis=0) < 1.001).all():
                 return "vectors that are longer than 1, or not finite"
             if answer.labels.shape != answer.vectors.shape[1:] or not _labels(answer.labels, verb, request):

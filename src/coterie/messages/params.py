@@ -70,7 +70,7 @@ def unusable(array: Array) -> bool:
     >>> [unusable(np.array([0.0, number])) for number in (1.0, -2e12, np.inf, np.nan)]
     [False, True, True, True]
     """
-    return bool(array.size) and not (array.min() >= -LARGEST and array.max() <= LARGEST)  # all false for NaN
+    return bool(array.size) and not (float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST)  # NaN: neither
 
 
 def usable(params: Params) -> bool:

@@ -77,6 +77,8 @@ def unpack(blob: bytes) -> Any:
         header = json.loads(blob[8 : 8 + length])
         known = header["__metadata__"]
         arrays = load(blob)
+        if odd := [str(array.dtype) for array in arrays.values() if array.dtype not in _DTYPES]:
+            raise WireError(f"arrays of type {odd[0]} are not sent")
         if "checksum" in known and known["checksum"] != _checksum(known["tree"], arrays):
             raise WireError("its checksum is wrong")
         return _build(json.loads(known["tree"]), arrays)

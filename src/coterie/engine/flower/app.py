@@ -7,6 +7,8 @@ chunks and stores once however many nodes get it. Beside it stands who is meant.
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LOOKING = 2e-4
 """Seconds that a look for one reply takes in Flower's simulation; not much more than that is spent on looking."""
+HELD_UP = 2.0
+"""Seconds for which a look for replies may hold up the others; then it goes on beside them."""
 WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
 GONE = "its node is gone"
@@ -107,10 +111,10 @@ class Carrier:
     ) -> None:
         """`pause` is how many seconds to wait before looking for replies again; `check` may end the waiting.
 
-        Where nodes belong to others, be `wary`: Flower unpacks what they send before anybody can look at it, and what
-        is not to be unpacked ends the look. So each reply is then looked for alone.
+        Where nodes belong to others, be `wary`, and look for each reply alone.
         """
-        self.grid, self.pause, self.federation, self.wary, self.check = grid, pause, federation, wary, check
+        self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
+        self._alone = OneByOne(grid) if wary else None
 
     def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
         """Ask nodes who they are, and do not wait; return what `heard` needs."""
@@ -150,15 +154,19 @@ class Carrier:
         """Send a message to each node and yield what comes back."""
         end = None if deadline is None else time.monotonic() + deadline
         waiting, gone = self._push(outgoing, deadline)
-        yield from ((node, Missing("dropped", GONE)) for node in gone)
-        while waiting:
-            self.check()
-            yield from self._look(waiting)
-            if waiting and end is not None and time.monotonic() >= end:
-                break
-            if waiting:
-                time.sleep(max(self.pause, LOOKING * len(waiting)))
-        yield from ((node, Missing("late", f"nothing came within {deadline:g} s")) for node in waiting.values())
+        try:
+            yield from ((node, Missing("dropped", GONE)) for node in gone)
+            while waiting:
+                self.check()
+                yield from self._look(waiting)
+                if waiting and end is not None and time.monotonic() >= end:
+                    break
+                if waiting:
+                    time.sleep(max(self.pause, LOOKING * len(waiting)))
+            yield from ((node, Missing("late", f"nothing came within {deadline:g} s")) for node in waiting.values())
+        finally:  # also where enough others have answered
+            if self._alone is not None:
+                self._alone.abandon(waiting)
 
     def _push(
         self, outgoing: Mapping[int, tuple[str, RecordDict]], seconds: float | None
@@ -179,32 +187,84 @@ class Carrier:
 
         Replies are told apart by what they reply to: one about a node that is gone does not come from that node.
         """
-        if self.wary:
-            for name in list(waiting):
-                if (message := self._alone(name)) is not None:
-                    yield waiting.pop(name), message
+        if self._alone is not None:
+            for name, found in self._alone.look(waiting):
+                yield waiting.pop(name), found
             return
         for message in self.grid.pull_messages(list(waiting)):
             node = waiting.pop(message.metadata.reply_to_message_id, None)
             if node is not None:
                 yield node, message
 
-    def _alone(self, name: str) -> Message | Missing | None:
-        """Look for the reply to one message; what it says of itself, and even that it is a message, may be untrue."""
+
+class OneByOne:
+    """Looks for replies of nodes that belong to others, each alone.
+
+    Flower unpacks what nodes send before anybody can look at it, and what can't be unpacked ends the look. It also
+    waits while a node has not sent all of it, which may be minutes; so another thread looks, and may be left behind.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._looks, self._under_way, self._lock = 0, set[str](), threading.Lock()
+        self._came: queue.SimpleQueue[tuple[str, Message | Missing | BaseException]] = queue.SimpleQueue()
+        self._found: dict[str, Message | Missing] = {}
+        self._unwanted: set[str] = set()
+
+    def look(self, names: Iterable[str]) -> Iterator[tuple[str, Message | Missing]]:
+        """Look once for the replies to messages; yield those that are there, by what they reply to."""
+        wanted = set(names)
+        self._looks += 1
+        arguments = self._looks, [*wanted, *self._unwanted]
+        looking = threading.Thread(target=self._pull_all, args=arguments, name="replies", daemon=True)
+        looking.start()
+        looking.join(HELD_UP)
+        while not self._came.empty():
+            name, found = self._came.get()
+            if isinstance(found, BaseException):
+                raise found
+            self._found[name] = found
+        for name in self._unwanted & self._found.keys():
+            self._unwanted.remove(name)
+            del self._found[name]
+        for name in wanted & self._found.keys():
+            yield name, self._found.pop(name)
+
+    def abandon(self, names: Iterable[str]) -> None:
+        """Wait for these no longer; but take them from Flower when they come, which would keep them until the end."""
+        self._unwanted.update(names)
+
+    def _pull_all(self, look: int, names: Sequence[str]) -> None:
+        for name in names:
+            with self._lock:
+                if look != self._looks:  # it was held up, and another has gone on
+                    return
+                if name in self._under_way:
+                    continue
+                self._under_way.add(name)
+            try:
+                found = self._pull(name)
+            except BaseException as error:
+                self._came.put((name, error))
+                found = None
+            if found is not None:
+                self._came.put((name, found))
+            self._under_way.discard(name)
+
+    def _pull(self, name: str) -> Message | Missing | None:
+        """Look for one reply; what it says of itself, and even that it is a message, may be untrue."""
         from flwr.app import Message
 
         try:
-            found = list(self.grid.pull_messages([name]))
+            found = list(self._grid.pull_messages([name]))
         except Exception as error:
             if _of_the_link(error):
                 raise
             return Missing("invalid", f"can't be unpacked: {type(error).__name__}")
-        if not found:
-            return None
-        reply = found[0]
-        if isinstance(reply, Message) and reply.metadata.reply_to_message_id == name:
-            return reply
-        return Missing("invalid", "not a reply to what was asked")
+        for reply in found:
+            if isinstance(reply, Message) and reply.metadata.reply_to_message_id == name:
+                return reply
+        return Missing("invalid", "not a reply to what was asked") if found else None
 
 
 def received(message: Message | Missing, client: ClientId, request: Request) -> Reply | Failure:

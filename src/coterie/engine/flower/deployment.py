@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.app import Carrier, node_ids
@@ -20,11 +21,22 @@ LOOK = 2.0
 INTRODUCTION = 600.0
 """Seconds that a node may take to introduce itself, for which it reads its data."""
 SETTLING = 10.0
-"""Seconds that the others wait for this, once: so a node that comes is mostly placed in the same round."""
+"""Seconds of a round that the others wait for nodes that have just come: mostly these are placed in the same round."""
 GRACE = 30.0
 """Seconds for which a federation that could begin waits for nodes that are about to introduce themselves."""
-PATIENCE = 3
-"""How many times a node that does not introduce itself is asked."""
+AGAIN = 60.0
+"""Seconds after which a node is asked again that did not answer, or was turned away: it may have been mended."""
+
+
+@dataclass
+class Stranger:
+    """A node that is no site, or not yet."""
+
+    asked: float
+    """When it was last asked who it is."""
+    times: int = 1
+    told: set[str] = field(default_factory=set)
+    """Why it was turned away, each reason once."""
 
 
 class FlowerDeployment:
@@ -37,18 +49,16 @@ class FlowerDeployment:
         """`min_clients` is how many sites the federation waits for before it begins or goes on."""
         self._carrier = Carrier(grid, PAUSE, federation=roll.federation, wary=True, check=self._notice)
         self._grid, self._roll, self._min_clients = grid, roll, min_clients
+        self._connected: set[int] = set()
         self._nodes: dict[ClientId, int] = {}
-        self._former: set[int] = set()
-        """Nodes whose sites have come again at other nodes."""
-        self._asked: dict[int, int] = {}
-        """How many times nodes were asked who they are."""
+        self._former: dict[int, ClientId] = {}
+        """Nodes whose sites have come at other nodes; they count again when those are gone."""
+        self._strangers: dict[int, Stranger] = {}
         self._greeted: dict[str, int] = {}
-        """Nodes that have not answered that yet, by the names of messages."""
-        self._since: dict[int, float] = {}
-        """When these were asked."""
+        """Nodes that were asked who they are and have not answered yet, by the names of messages."""
         self._cards: dict[int, Mapping[str, Any]] = {}
         """What nodes have said who have not come in yet."""
-        self._round, self._looked = -1, 0.0
+        self._round, self._looked, self._settling = -1, 0.0, SETTLING
         self._incidents: list[Failure] = []
 
     def __enter__(self) -> FlowerDeployment:
@@ -62,26 +72,30 @@ class FlowerDeployment:
 
         All come in at once, so that their numbers do not depend on who answered first.
         """
-        here, enough = -1, time.monotonic()
+        here, enough, known = -1, time.monotonic(), 0
         while len(self._nodes) < self._min_clients:
             self._look(leaving=True, entering=False)
-            if len(self._cards) != here:
-                here, enough = len(self._cards), time.monotonic()
+            if len(self._nodes) + len(self._cards) != here:
+                here, enough = len(self._nodes) + len(self._cards), time.monotonic()
                 told(f"{here} sites are here, {self._min_clients} are waited for")
             if here >= self._min_clients and (not self._greeted or time.monotonic() - enough > GRACE):
                 self._enter()
-                here = -1
+                here = -1  # not all may have come in
             else:
                 time.sleep(PAUSE)
+            for incident in self._incidents[known:]:
+                told(f"{incident.kind}: {incident.detail}")
+            known = len(self._incidents)
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return the sites that are connected."""
         if round != self._round:
-            self._round = round
+            self._round, self._settling = round, SETTLING
             self._look(leaving=True)
         self._notice()
-        while any(time.monotonic() - self._since[node] < SETTLING for node in self._firstly()):
+        while self._settling > 0 and self._firstly():
             time.sleep(PAUSE)
+            self._settling -= PAUSE
             self._look(leaving=False)
         samples = self._roll.samples
         return {client: samples[client] for client in self._nodes}
@@ -100,55 +114,71 @@ class FlowerDeployment:
         if time.monotonic() - self._looked > LOOK:
             self._look(leaving=False)
 
-    def _firstly(self) -> list[int]:
-        """Return the nodes that were asked for the first time who they are, and have not answered."""
-        return [node for node in self._greeted.values() if self._asked.get(node) == 1]
+    def _firstly(self) -> bool:
+        """Say whether a node was just asked for the first time who it is, and has not answered."""
+        asked = [self._strangers[node] for node in self._greeted.values() if node in self._strangers]
+        return any(it.times == 1 and time.monotonic() - it.asked < SETTLING for it in asked)
 
     def _look(self, leaving: bool, entering: bool = True) -> None:
         """See which nodes are connected, hear who has said who he is, and ask those that are new; wait for nobody."""
-        connected = set(node_ids(self._grid))
+        self._connected = set(node_ids(self._grid))
         if leaving:
-            self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
-            self._asked = {node: times for node, times in self._asked.items() if node in connected}
-            self._cards = {node: card for node, card in self._cards.items() if node in connected}
-            self._former &= connected
+            self._forget()
         self._hear()
-        busy = {*self._nodes.values(), *self._greeted.values(), *self._cards, *self._former}
-        new = [n for n in sorted(connected - busy) if self._asked.get(n, 0) < PATIENCE]
-        if new:
+        if new := self._unknown():
             self._greeted |= self._carrier.greet(new, INTRODUCTION)
-            self._asked |= {node: self._asked.get(node, 0) + 1 for node in new}
-            self._since |= dict.fromkeys(new, time.monotonic())
+            for node in new:
+                times = self._strangers[node].times + 1 if node in self._strangers else 1
+                told = self._strangers[node].told if node in self._strangers else set()
+                self._strangers[node] = Stranger(time.monotonic(), times, told)
             self._hear()
         if entering and self._cards:
             self._enter()
         self._looked = time.monotonic()
 
+    def _forget(self) -> None:
+        """Forget nodes that are gone."""
+
+        def here(nodes: Mapping[int, Any]) -> dict[int, Any]:
+            return {node: item for node, item in nodes.items() if node in self._connected}
+
+        self._nodes = {client: node for client, node in self._nodes.items() if node in self._connected}
+        self._strangers, self._cards = here(self._strangers), here(self._cards)
+        self._former = {node: client for node, client in here(self._former).items() if client in self._nodes}
+
+    def _unknown(self) -> list[int]:
+        """Return the connected nodes that should be asked who they are."""
+        busy = {*self._nodes.values(), *self._greeted.values(), *self._cards, *self._former}
+        recent = {node for node, it in self._strangers.items() if time.monotonic() - it.asked < AGAIN}
+        return sorted(self._connected - busy - recent)
+
     def _hear(self) -> None:
         """Take the cards of nodes that have introduced themselves; note who does not."""
-        cards = self._carrier.heard(self._greeted)
-        late = time.monotonic() - INTRODUCTION
+        for node, card in self._carrier.heard(self._greeted).items():
+            if card is not None and node in self._connected:
+                self._cards[node] = card
         for name, node in list(self._greeted.items()):
-            if self._since[node] <= late:
+            stranger = self._strangers.get(node)
+            if stranger is None or time.monotonic() - stranger.asked > INTRODUCTION:
                 del self._greeted[name]
-                cards[node] = None
-        self._cards |= {node: card for node, card in cards.items() if card is not None}
-        for node, card in cards.items():
-            if card is None and self._asked.get(node, 0) >= PATIENCE:
-                self._turn_away("does not say who it is")
+                self._turn_away(node, "does not say who it is")
 
     def _enter(self) -> None:
         """Let those in who have introduced themselves properly, and note who is turned away."""
-        said, self._cards = self._cards, {}
-        found, refused = self._roll.enter(said)
-        self._asked |= dict.fromkeys(refused, PATIENCE)
-        for client, node in found.items():
+        asked = {node: stranger.asked for node, stranger in self._strangers.items()}
+        latest_last = sorted(self._cards, key=lambda node: (asked.get(node, 0.0), node))
+        said, self._cards = {node: self._cards[node] for node in latest_last}, {}
+        clients, refused = self._roll.enter(said)
+        for node, client in clients.items():
             if client in self._nodes:
-                self._former.add(self._nodes[client])
+                self._former[self._nodes[client]] = client
             self._nodes[client] = node
-        self._former |= said.keys() - refused.keys() - set(found.values())  # of two at once that are the same site
-        for why in refused.values():
-            self._turn_away(why)
+            self._strangers.pop(node, None)
+        for node, why in refused.items():
+            self._turn_away(node, why)
 
-    def _turn_away(self, why: str) -> None:
-        self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))
+    def _turn_away(self, node: int, why: str) -> None:
+        stranger = self._strangers.get(node)
+        if stranger is not None and why not in stranger.told:
+            stranger.told.add(why)
+            self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {why}"))

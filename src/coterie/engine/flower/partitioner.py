@@ -42,8 +42,8 @@ class CoteriePartitioner(Partitioner):  # type: ignore[misc,unused-ignore]
     ) -> None:
         """`partition_by` is the column of labels, `user` that of who made a sample, which partition 'by-user' needs.
 
-        `inputs` is the column of images, all of one size, at which partitions by super clusters look. All samples are
-        shared out, whereas a run of Coterie first takes a part for the server.
+        `inputs` is the column of images, all of one size, at which partitions by super clusters look. No samples are
+        kept for a server, whereas a run of Coterie first takes a part for it.
         """
         super().__init__()
         self._name, self._count, self._seed = partition, num_partitions, seed

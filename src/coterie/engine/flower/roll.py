@@ -42,31 +42,41 @@ class Roll:
     sites: dict[str, Entry] = field(default_factory=dict)
     next: ClientId = 0
     """The number of the next site that comes: also where an entry was removed by hand, nobody gets that of another."""
+    agreed: dict[str, Any] = field(default_factory=dict)
+    """What samples are, at all sites alike."""
 
     @classmethod
-    def open(cls, path: Path) -> Roll:
-        """Read the roll of a run that goes on, or begin one."""
+    def open(cls, path: Path, agreed: Mapping[str, Any] | None = None) -> Roll:
+        """Read the roll of a run that goes on, or begin one; `agreed` is what samples are, which must stay the same."""
+        agreed = dict(agreed or {})
         if not path.exists():
-            roll = cls(path)
+            roll = cls(path, agreed=agreed)
             roll._write()
             return roll
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             sites = {name: Entry(**entry) for name, entry in content["sites"].items()}
-            return cls(path, content["federation"], sites, content["next"])
+            roll = cls(path, content["federation"], sites, content["next"], content["agreed"])
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
+        if changed := [key for key in agreed if roll.agreed.get(key) != agreed[key]]:
+            before, now = ({key: what.get(key) for key in changed} for what in (roll.agreed, agreed))
+            raise CoterieError(
+                f"[samples] was {before} when the run of '{path.parent}' began, and is {now}: choose another out"
+            )
+        return roll
 
-    def enter(self, cards: Mapping[int, Mapping[str, Any]]) -> tuple[dict[ClientId, int], dict[int, str]]:
-        """Enter the cards of nodes; return which client lives at which node, and why others are refused.
+    def enter(self, cards: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, ClientId], dict[int, str]]:
+        """Enter the cards of nodes; return which client is at which node, and why others are refused.
 
-        New names get the next numbers, in their own order, so that the numbers do not depend on who came first.
+        New names get the next numbers, in their own order, so that the numbers do not depend on who came first. Nodes
+        of one site are returned in the order in which they are given.
         """
-        found: dict[ClientId, int] = {}
+        found: dict[int, ClientId] = {}
         refused: dict[int, str] = {}
         refused |= {node: wrong for node, card in cards.items() if (wrong := _wrong(card))}
         sound = {node: card for node, card in cards.items() if node not in refused}
-        for node in sorted(sound, key=lambda node: (natural(str(sound[node]["name"])), node)):
+        for node in sorted(sound, key=lambda node: natural(str(sound[node]["name"]))):
             card = sound[node]
             name, digest, samples = str(card["name"]), _digest(str(card["proof"])), int(card["samples"])
             if name not in self.sites:
@@ -77,7 +87,7 @@ class Roll:
                 refused[node] = f"calls itself '{name}', which is client {entry.client}, without its secret"
                 continue
             entry.samples = samples
-            found[entry.client] = node
+            found[node] = entry.client
         self._write()
         return found, refused
 
@@ -89,7 +99,7 @@ class Roll:
     def _write(self) -> None:
         if self.path is not None:
             sites = {name: asdict(entry) for name, entry in self.sites.items()}
-            content = {"federation": self.federation, "next": self.next, "sites": sites}
+            content = {"federation": self.federation, "agreed": self.agreed, "next": self.next, "sites": sites}
             write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
@@ -111,7 +121,8 @@ def _wrong(card: Mapping[str, Any]) -> str:
     """Say what is wrong with how a node introduced itself; nothing, if nothing is."""
     name, proof, samples = card.get("name"), card.get("proof"), card.get("samples")
     if card.get("problem"):
-        return f"'{str(name)[:64]}' can't take part: {str(card['problem'])[:200]}"
+        who = f"'{name[:64]}' " if isinstance(name, str) else ""
+        return f"{who}can't take part: {str(card['problem'])[:200]}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return "introduces itself without a proper name"
     if not isinstance(proof, str) or not 16 <= len(proof) <= 128:

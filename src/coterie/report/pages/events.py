@@ -21,7 +21,10 @@ MEANINGS = {
     "diverged": ("diverged", "The client's training came to infinite or undefined numbers: it sent nothing."),
     "too few": ("too few replies", "Fewer clients answered than `min_replies` asks for: the training changed nothing."),
     "surplus": ("not needed", "More clients were asked than needed, and enough others answered first."),
-    "turned away": ("turned away", "A machine asked to take part under a name, or with a secret, that is not its own."),
+    "turned away": (
+        "turned away",
+        "A machine could not take part: its name is another's, its data can't be used, or it does not say who it is.",
+    ),
     "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
     "untested": ("no test samples", "The client has no test samples: no mean includes it."),
 }
