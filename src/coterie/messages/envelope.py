@@ -62,5 +62,5 @@ class Failure:
     client: ClientId
     round: int
     kind: str
-    """``dropped``, ``late``, ``invalid`` or ``diverged``."""
+    """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``failed``."""
     detail: str = ""
