@@ -36,6 +36,7 @@ class PlayedGrid:
         self.unregistered: set[int] = set()
         """Nodes that Flower takes no messages for any more."""
         self._replies: dict[str, Message] = {}
+        self._taken: set[str] = set()
         self._names = count(1)
         self.before: Callable[[Message], None] = lambda message: None
 
@@ -65,7 +66,14 @@ class PlayedGrid:
         for name in names:
             if (node := self.messages[name].metadata.dst_node_id) in self.broken:
                 raise self.broken[node]
-        return [self._replies.pop(name) for name in names if name in self._replies]
+        found = []
+        for name in names:
+            if name in self._taken:
+                found.append(Message(Error(1, "it was taken already"), reply_to=self.messages[name]))
+            elif name in self._replies:
+                found.append(self._replies.pop(name))
+                self._taken.add(name)
+        return found
 
 
 def node_of(app: Path, **node_config: Any) -> Node:

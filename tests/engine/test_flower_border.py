@@ -688,6 +688,28 @@ def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest
     assert kinds == {0: "late", 1: "late", 2: "reply"}
 
 
+@pytest.mark.parametrize(("held_up", "pause"), [(0.06, 0.06), (0.0, 0.01), (0.02, 0.0)])
+def test_a_reply_that_takes_a_while_is_taken_once(
+    held_up: float, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "HELD_UP", held_up)
+
+    class Long(PlayedGrid):
+        def pull_messages(self, names: Any) -> list[Message]:
+            found = super().pull_messages(names)
+            if any(not message.has_error() for message in found):
+                time.sleep(0.1)
+            return found
+
+    grid = Long()
+    grid.nodes |= dict.fromkeys(range(11, 17), honest_node)
+    nodes = {client: client + 11 for client in range(6)}
+    carrier = Carrier(grid, pause, wary=True)
+    for _ in range(2):
+        answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), 20.0))
+        assert [type(answer) for answer in answers] == [Reply] * 6
+
+
 def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
     """It would keep the replies of those who were late or not needed until the end of the run."""
     grid = PlayedGrid()

@@ -206,7 +206,10 @@ class OneByOne:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._looks, self._under_way, self._lock = 0, set[str](), threading.Lock()
+        self._looks, self._lock = 0, threading.Lock()
+        self._under_way: set[str] = set()
+        self._given: set[str] = set()
+        """Of these, what was found; Flower gives nothing twice, so nobody may look for it in the same look."""
         self._came: queue.SimpleQueue[tuple[str, Message | Missing | BaseException]] = queue.SimpleQueue()
         self._found: dict[str, Message | Missing] = {}
         self._unwanted: set[str] = set()
@@ -214,13 +217,17 @@ class OneByOne:
     def look(self, names: Iterable[str]) -> Iterator[tuple[str, Message | Missing]]:
         """Look once for the replies to messages; yield those that are there, by what they reply to."""
         wanted = set(names)
-        self._looks += 1
-        arguments = self._looks, [*wanted, *self._unwanted]
+        with self._lock:  # which ends earlier looks
+            self._looks += 1
+            self._under_way -= self._given
+            self._given.clear()
+        arguments = self._looks, [*((wanted | self._unwanted) - self._found.keys())]
         looking = threading.Thread(target=self._pull_all, args=arguments, name="replies", daemon=True)
         looking.start()
         looking.join(HELD_UP)
         while not self._came.empty():
             name, found = self._came.get()
+            self._given.add(name)
             if isinstance(found, BaseException):
                 raise found
             self._found[name] = found
@@ -244,12 +251,12 @@ class OneByOne:
                 self._under_way.add(name)
             try:
                 found = self._pull(name)
+                if found is None:
+                    self._under_way.discard(name)
+                else:
+                    self._came.put((name, found))
             except BaseException as error:
                 self._came.put((name, error))
-                found = None
-            if found is not None:
-                self._came.put((name, found))
-            self._under_way.discard(name)
 
     def _pull(self, name: str) -> Message | Missing | None:
         """Look for one reply; what it says of itself, and even that it is a message, may be untrue."""
