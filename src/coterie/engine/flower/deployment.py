@@ -24,7 +24,7 @@ SETTLING = 10.0
 """Seconds of a round that the others wait for nodes that have just come: mostly these are placed in the same round."""
 GRACE = 30.0
 """Seconds for which a federation that could begin waits for nodes that are about to introduce themselves."""
-AGAIN = 60.0
+AGAIN = 30.0
 """Seconds after which a node is asked again that did not answer, or was turned away: it may have been mended."""
 
 
