@@ -10,7 +10,7 @@ import pytest
 from command_line import SMALL, cli, refusal
 from sklearn.datasets import load_digits
 
-from coterie.experiment import runner
+from coterie.experiment import journal
 
 
 @pytest.fixture(autouse=True)
@@ -119,8 +119,8 @@ def test_what_was_trained_counts_not_what_config_toml_says_since(finished: Path)
 
 def test_of_a_run_that_was_killed_in_a_round_use_the_one_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What clients trained in the lost attempt is not yet part of the run."""
-    save = runner.save_checkpoint
-    monkeypatch.setattr(runner, "save_checkpoint", lambda path, state: state["round"] < 4 and save(path, state))
+    save = journal.save_checkpoint
+    monkeypatch.setattr(journal, "save_checkpoint", lambda path, state: state["round"] < 4 and save(path, state))
     assert cli("run", *SMALL, "--fraction", "1", "--out", "run", "--quiet").code == 0
     (place / "run" / "result.json").unlink()
     np.savez(place / "all.npz", x=load_digits().images.astype(np.uint8))

@@ -70,7 +70,9 @@ def assert_same(method: str, simulated: Path, embedded: Path, settings: Mapping[
     assert rows[0] == rows[1], method  # groups, accuracies and bytes of each round
     same = ("groups", "grouping", "traffic", "per_client", "events", "newcomers")
     assert {key: a[key] for key in same} == {key: b[key] for key in same}, method
-    models = [arrays(load_checkpoint(RunFolder(folder).checkpoint)) for folder in (simulated, embedded)]
+    kept = [load_checkpoint(RunFolder(folder).checkpoint) for folder in (simulated, embedded)]
+    assert kept[0]["federation"]["ledger"] == kept[1]["federation"]["ledger"], method  # who was asked, and when
+    models = [arrays(state) for state in kept]
     assert models[0].keys() == models[1].keys()
     for name, array in models[0].items():
         np.testing.assert_allclose(array, models[1][name], atol=1e-5, err_msg=name)

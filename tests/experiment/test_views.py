@@ -68,16 +68,16 @@ def test_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     class Killed(Exception):
         pass
 
-    from coterie.experiment import runner
+    from coterie.experiment import journal
 
-    saved = runner.save_checkpoint
+    saved = journal.save_checkpoint
 
     def dying(path: Path, state: dict) -> None:
         if state["round"] == 2:
             raise Killed
         saved(path, state)
 
-    monkeypatch.setattr(runner, "save_checkpoint", dying)
+    monkeypatch.setattr(journal, "save_checkpoint", dying)
     with pytest.raises(Killed):
         coterie.run(algorithm="pacfl", out=str(tmp_path / "killed"), **SMALL)
     monkeypatch.undo()

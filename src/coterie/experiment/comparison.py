@@ -6,7 +6,6 @@ tuning (`tuning/<cell>/<try>/seed-<k>`), and at the end `comparison.json` and th
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from coterie.experiment.config import Config, toml_value
 from coterie.experiment.design import Design, Protocol, comparing, slug, sweeping
 from coterie.experiment.finished import finished_runs
 from coterie.experiment.folder import PATIENCE, locked
+from coterie.experiment.plugins import home
 from coterie.experiment.result import Result
 from coterie.experiment.trials import Trial, Unwatched, Watcher, ended, run_trials
 from coterie.federation.checkpoint import write_whole
@@ -451,10 +451,9 @@ def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:
             name = getattr(config, section).name
             if name is None or name not in registry:
                 continue
-            home = registry[name].__module__
-            if home.startswith(("coterie.", "coterie_plugin_")):
-                continue
-            if home == "__main__" or importlib.util.find_spec(home) is None:
+            module, can_be_imported = home(registry[name])
+            if not can_be_imported:
                 return [], f"{registry.kind} '{name}'"
-            modules.add(home)
+            if module is not None:
+                modules.add(module)
     return sorted(modules), None

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from coterie.client import DiskStore, Store
@@ -16,7 +15,7 @@ from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, Faults
 from coterie.errors import CoterieError
 from coterie.experiment.config import Config
-from coterie.experiment.plugins import FILE, blamed_on_plugin, import_plugins
+from coterie.experiment.plugins import blamed_on_plugin, home, import_plugins
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
@@ -108,15 +107,13 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
 
 def _home_of_network(spec: ModelSpec) -> list[str]:
     """Return the module that other processes must import to know a network, if it is neither ours nor a plugin's."""
-    home = MODELS[spec.name].__module__
-    if home.startswith(("coterie.", FILE)):
-        return []
-    if home == "__main__" or find_spec(home) is None:
+    module, can_be_imported = home(MODELS[spec.name])
+    if not can_be_imported:
         raise CoterieError(
             f"network '{spec.name}' is part of a script, which Ray's processes can't import: put it into a file of its "
             "own, and name that in plugins (--plugin)"
         )
-    return [home]
+    return [] if module is None else [module]
 
 
 @dataclass(frozen=True)

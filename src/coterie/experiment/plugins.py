@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.registry import Registry, outermost
@@ -49,6 +50,17 @@ def _import_file(path: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def home(thing: Any) -> tuple[str | None, bool]:
+    """Return the module that another process must import to know a registered thing, and whether it can.
+
+    None is needed for what is ours, or a plugin's that the process is told of.
+    """
+    module = str(thing.__module__)
+    if module.startswith(("coterie.", FILE)):
+        return None, True
+    return module, module != "__main__" and importlib.util.find_spec(module) is not None
 
 
 def blamed_on_plugin(error: BaseException) -> str | None:

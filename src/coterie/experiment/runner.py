@@ -6,9 +6,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
-from coterie.data import FederatedData, Normalisation
+from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread
 from coterie.data.validation import on_validation
 from coterie.errors import CoterieError
@@ -26,14 +26,14 @@ from coterie.experiment.config import Config, differences
 from coterie.experiment.curriculum import difficulty, make_expert, needs_expert, read_expert
 from coterie.experiment.engines import check_engine, make_engine, workers
 from coterie.experiment.folder import RunFolder, new_path
+from coterie.experiment.journal import Journal
 from coterie.experiment.network import with_network
 from coterie.experiment.progress import Progress, Silent
 from coterie.experiment.result import Result
-from coterie.experiment.summary import newcomers_text, summarise
-from coterie.experiment.views import Views
+from coterie.experiment.summary import summarise
 from coterie.federation import Algorithm, Engine, Federation
-from coterie.federation.checkpoint import check_state, load_checkpoint, save_checkpoint
-from coterie.federation.evaluation import Evaluation, Evaluator
+from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.evaluation import Evaluator
 from coterie.federation.federation import Selection, ServerData, Uniform
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ClientId, Failure, ModelSpec, Plan, Schedule
@@ -315,7 +315,7 @@ def _run(
         path = None if folder is None else folder.path
         run = stack.enter_context(session(config, data, store, trainer, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        journal = _Journal(config, data, run, folder, progress, began)
+        journal = Journal(config, data, run, folder, progress, began)
         done = journal.go_on(state)
         _announce(config, data, fed, progress, done)
         stack.callback(progress.end)
@@ -347,77 +347,6 @@ def _announce(config: Config, data: FederatedData, fed: Federation, progress: Pr
     title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
     progress.begin(title, fed.rounds, done or 0)
     fed.on_reply = progress.clients
-
-
-class _Journal:
-    """What a run writes down and tells as it goes, and what it goes on from after a kill."""
-
-    def __init__(
-        self,
-        config: Config,
-        data: FederatedData,
-        run: Session,
-        folder: RunFolder | None,
-        progress: Progress,
-        began: float,
-    ) -> None:
-        """Nothing is written without a `folder`; `began` is when this process took the run up."""
-        self.config, self.data, self.run, self.folder, self.progress = config, data, run, folder, progress
-        self.history: list[dict[str, Any]] = []
-        self._began, self._spent, self._told = began, 0.0, 0
-        self._views = None if folder is None else Views(folder.views, config, data)
-
-    @property
-    def seconds(self) -> float:
-        """For how long the run has run, in all processes."""
-        return self._spent + time.monotonic() - self._began
-
-    def go_on(self, state: Mapping[str, Any] | None) -> int | None:
-        """Take over a checkpoint, and return the last round that was done; without one, begin."""
-        run = self.run
-        if state is None:
-            if self.folder is not None:
-                self.folder.clear_traces()
-            for client in sorted(set(run.fed.clients) - set(run.fed.trainable)):
-                run.fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
-            return None
-        done = int(state["round"])
-        run.algorithm.load(state["algorithm"])
-        run.evaluator.load(state["evaluator"])
-        run.fed.load(state["federation"])
-        self._spent, self._told = state["seconds"], len(run.fed.joined)
-        if self.folder is not None:
-            self.history = self.folder.cut_metrics(done)
-            self.folder.check_metrics(self.history, run.fed.rounds, self.config.evaluation.every, done)
-        return done
-
-    def after_round(self, round: int, evaluation: Evaluation | None) -> None:
-        """Write a round down, and tell how it went."""
-        row = None if evaluation is None else _row(round, evaluation, self.run, self.seconds)
-        if row is not None:
-            self.history.append(row)
-            if self.folder is not None:
-                self.folder.append_metrics(row)
-        self.keep(round)
-        self.progress.round(round, row)
-        for note in getattr(self.run.algorithm, "notes", ()) if round == 0 else ():
-            self.progress.phase(note)
-        self.newcomers(f"round {round}")
-
-    def keep(self, round: int, **more: Any) -> None:
-        """Write a checkpoint, with what pictures need before it."""
-        if self.folder is not None and self._views is not None:
-            self._views.keep(self.run.algorithm)
-            state = _state(self.config, self.data, self.run, round, self.seconds)
-            save_checkpoint(self.folder.checkpoint, {**state, **more})
-
-    def newcomers(self, when: str) -> bool:
-        """Tell of those who have come since this was last asked; say whether there are any."""
-        fed = self.run.fed
-        new, self._told = len(fed.joined) > self._told, len(fed.joined)
-        if new:
-            self.progress.phase(f"{when}: {newcomers_text(fed, self.run.algorithm)}")
-        return new
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:
@@ -464,39 +393,3 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
         disk = DiskStore(path)
         yield disk if on_disk else CachedStore(disk)
-
-
-def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> dict[str, Any]:
-    fed, groups = run.fed, run.algorithm.groups()
-    return {
-        "round": round,
-        "L": evaluation.L,
-        "C": evaluation.C,
-        "G": evaluation.G,
-        "covered": evaluation.covered,
-        "W": evaluation.W,
-        "loss": fed.training.mean_loss,
-        "discrepancy": fed.training.discrepancy(run.algorithm.model_for),
-        "groups": None if groups is None else len(set(groups.values())),
-        "up_bytes": fed.ledger.total("up"),
-        "down_bytes": fed.ledger.total("down"),
-        "seconds": seconds,
-        **(run.algorithm.observed(run.evaluator.own) if hasattr(run.algorithm, "observed") else {}),
-    }
-
-
-def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
-    normalise, kept = data.normalise, run.algorithm.save()
-    check_state(kept, f"save() of method '{config.algorithm.name}'")
-    return {
-        "config": config.model_dump_json(),
-        "round": round,
-        "seconds": seconds,
-        "algorithm": kept,
-        "evaluator": run.evaluator.save(),
-        "federation": run.fed.save(),
-        "spec": run.fed.spec,
-        "dtype": str(data.train.x.dtype),
-        "raw_shape": data.train.x.shape[1:],
-        "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
-    }

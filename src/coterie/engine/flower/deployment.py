@@ -32,9 +32,9 @@ AGAIN = 30.0
 class Stranger:
     """A node that is no site, or not yet."""
 
-    asked: float
+    asked: float = 0.0
     """When it was last asked who it is."""
-    times: int = 1
+    times: int = 0
     told: set[str] = field(default_factory=set)
     """Why it was turned away, each reason once."""
 
@@ -128,9 +128,8 @@ class FlowerDeployment:
         if new := self._unknown():
             self._greeted |= self._carrier.greet(new, INTRODUCTION)
             for node in new:
-                times = self._strangers[node].times + 1 if node in self._strangers else 1
-                told = self._strangers[node].told if node in self._strangers else set()
-                self._strangers[node] = Stranger(time.monotonic(), times, told)
+                stranger = self._strangers.setdefault(node, Stranger())
+                stranger.asked, stranger.times = time.monotonic(), stranger.times + 1
             self._hear()
         if entering and self._cards:
             self._enter()
