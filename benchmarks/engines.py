@@ -22,7 +22,7 @@ import numpy as np
 
 import coterie
 from coterie.data import Dataset, Samples
-from coterie.experiment.progress import Silent
+from coterie.run.progress import Silent
 
 IN_ROUND = 10
 PER_CLIENT = 100

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import coterie
-from coterie.client.client import _Turn
-from coterie.experiment.progress import Silent
-from coterie.messages import Answer, Trained, Verb
+from coterie.client.client import RequestHandler
+from coterie.messages import Answer, TrainReply, Verb
+from coterie.run.progress import Silent
 
 
 class Work:
@@ -32,16 +32,16 @@ class Work:
 
 
 def time_the_verbs() -> None:
-    plain = _Turn.do
+    plain = RequestHandler.do
 
-    def timed(self: _Turn, verb: Verb) -> Answer:
+    def timed(self: RequestHandler, verb: Verb) -> Answer:
         began = time.perf_counter()
         answer = plain(self, verb)
         Work.seconds += time.perf_counter() - began
-        Work.steps += answer.steps if isinstance(answer, Trained) else 0
+        Work.steps += answer.steps if isinstance(answer, TrainReply) else 0
         return answer
 
-    _Turn.do = timed  # type: ignore[method-assign]
+    RequestHandler.do = timed  # type: ignore[method-assign]
 
 
 class RoundsAreOver(Exception):

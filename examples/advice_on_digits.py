@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 import coterie
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.inspection import inspect
+from coterie.inspect.inspection import inspect
+from coterie.run.settings import settings_to_config
 
 DISJOINT = "given-labels:labels=0+1/2+3/4+5/6+7/8+9"
 FEDERATIONS = [

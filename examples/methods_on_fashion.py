@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import coterie
-from coterie.cli.board import make_watcher
+from coterie.cli.batch_progress import make_watcher
 
 METHODS = (
     *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=k-means"),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import coterie
 from coterie.cli.progress import make_progress
-from coterie.report.costs import sub_fedavg_bytes
 from coterie.report.pruning import pruning_plot
+from coterie.results.costs import sub_fedavg_bytes
 
 ROWS = (
     ("sub-fedavg-un", "cnn"),

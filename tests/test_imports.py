@@ -8,7 +8,12 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "coterie"
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "pooch", "requests", "PIL", "h5py")
-BASE = {"errors", "registry", "streams"}
+BASE = {"errors", "files", "registry", "streams"}
+CORE = {"messages", "similarity", "clustering", "models", "data", "native", "training", "client", "federation"} | {
+    "algorithms",
+    "engine",
+    "results",
+}
 ALLOWED: dict[str, set[str]] = {
     "messages": set(),
     "similarity": set(),
@@ -22,12 +27,18 @@ ALLOWED: dict[str, set[str]] = {
     "federation": {"messages", "clustering", "models", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
     "engine": {"messages", "federation", "client", "data", "training"},
-    "report": {"messages", "clustering"},
-    "experiment": {"messages", "similarity", "clustering", "models", "data", "training", "client", "federation"}
-    | {"algorithms", "engine", "report", "native"},
-    "reproduce": {"messages", "similarity", "clustering", "models", "data", "training", "client", "federation"}
-    | {"algorithms", "experiment", "report", "coreset"},
+    "results": {"messages", "clustering"},
+    "run": CORE,
+    "compare": CORE | {"run"},
+    "inspect": CORE | {"run"},
+    "deploy": CORE | {"run"},
+    "studies": CORE | {"run", "inspect"},
+    "reproduce": CORE | {"run", "compare", "inspect", "studies", "coreset"},
+    "report": {"results", "clustering"},
 }
+"""What each package may import, beside itself and BASE."""
+PRESENTING = ("report", "save")
+"""Methods of result objects that draw: the only functions outside of `report` and `cli` that import `report`."""
 
 
 def imports(file: Path) -> set[str]:

@@ -9,10 +9,10 @@ import numpy as np
 from common import Clock, arguments, read_federation, report
 
 import coterie
-from coterie.client.client import _Turn
-from coterie.experiment.progress import Silent
+from coterie.client.client import RequestHandler
 from coterie.federation.checkpoint import load_checkpoint
-from coterie.messages import Answer, Trained, Verb
+from coterie.messages import Answer, TrainReply, Verb
+from coterie.run.progress import Silent
 
 
 class RoundsAreOver(Exception):
@@ -36,15 +36,15 @@ class RoundClock(Silent):
 
 def count_steps() -> list[int]:
     """Note the steps of each local training from now on."""
-    plain, steps = _Turn.do, list[int]()
+    plain, steps = RequestHandler.do, list[int]()
 
-    def noted(self: _Turn, verb: Verb) -> Answer:
+    def noted(self: RequestHandler, verb: Verb) -> Answer:
         answer = plain(self, verb)
-        if isinstance(answer, Trained):
+        if isinstance(answer, TrainReply):
             steps.append(answer.steps)
         return answer
 
-    _Turn.do = noted  # type: ignore[method-assign]
+    RequestHandler.do = noted  # type: ignore[method-assign]
     return steps
 
 

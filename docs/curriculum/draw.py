@@ -8,10 +8,11 @@ an expert twice, some minutes in all.
 
 from pathlib import Path
 
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.curriculum import pacing_curves
-from coterie.experiment.runner import consistency
+from coterie.run.api import settings_to_config
+
 from coterie.report.curricula import consistency_plot, pacing_plot
+from coterie.run.curriculum import pacing_curves
+from coterie.run.runner import consistency
 
 HERE = Path(__file__).parent
 CIFAR = {

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coterie.compare import compare, sweep
 from coterie.errors import CoterieError
+from coterie.inspect import inspect
+from coterie.run import cluster, resume, run
 
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
+    from coterie.compare.comparison import Comparison
     from coterie.data import dataset, divided_dataset, partition
-    from coterie.experiment import Comparison, Result, cluster, compare, inspect, resume, run, sweep
     from coterie.models import model
+    from coterie.run.result import Result
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,16 +40,11 @@ __all__ = [
     "sweep",
 ]
 
-# Imported when first used, so that `import coterie` and the command line start at once.
+# Imported when first used, so that `import coterie` and the command line start at once. The functions above are
+# thin, and bound here after the packages of the same names were loaded: `coterie.run` is the function.
 _HOMES = {
-    "run": "coterie.experiment",
-    "cluster": "coterie.experiment",
-    "compare": "coterie.experiment",
-    "sweep": "coterie.experiment",
-    "Comparison": "coterie.experiment",
-    "inspect": "coterie.experiment",
-    "resume": "coterie.experiment",
-    "Result": "coterie.experiment",
+    "Comparison": "coterie.compare.comparison",
+    "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",
     "model": "coterie.models",
     "dataset": "coterie.data",

@@ -26,13 +26,13 @@ import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.result import Result
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Engine
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+from coterie.run.progress import Silent
+from coterie.run.result import Result
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.training.torch_trainer import one_thread
 
 SMALL: dict[str, Any] = {

@@ -16,7 +16,7 @@ from coterie.algorithms.cfl import CFL
 from coterie.errors import CoterieError
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Failure, Params, Reply, Request, Trained
+from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import does_not_depend_on_workers as workers
 from coterie.testing import goes_on_after_an_interruption as interruption
 from coterie.testing import needs_nothing_but_messages as messages
@@ -56,7 +56,7 @@ class Steered:
             if delta is None:
                 yield Failure(client, request.round, "dropped")
                 continue
-            yield Reply(client, request.round, (Trained(10, 1, 1.0, moved(request.models["model"], delta)),))
+            yield Reply(client, request.round, (TrainReply(10, 1, 1.0, moved(request.models["model"], delta)),))
 
 
 def moved(model: Params, delta: Sequence[float]) -> dict[str, np.ndarray]:
@@ -71,7 +71,7 @@ def play(method: CFL, fed: Federation, cohorts: Sequence[Sequence[int]]) -> None
     """Run rounds 1, 2, … with these cohorts."""
     method.begin(fed)
     for t, cohort in enumerate(cohorts, start=1):
-        fed.now = t
+        fed.round = t
         method.round(fed, cohort)
 
 
@@ -95,7 +95,7 @@ class Recorded:
             if isinstance(reply, Reply) and request.kind == "walk":
                 self.walked.append(reply.client)
             elif isinstance(reply, Reply) and request.kind == "train":
-                before, after = flat(request.models["model"]), flat(reply.answer(Trained).params)
+                before, after = flat(request.models["model"]), flat(reply.answer(TrainReply).params)
                 self.trained.setdefault(reply.round, {})[reply.client] = before, after
             yield reply
 
@@ -109,9 +109,9 @@ def test_without_splits_it_is_the_plain_mean_of_the_cohort() -> None:
     with federation(**unequal, model_options={}) as (method, fed):
         engine = Recorded(fed)
         method.begin(fed)
-        for fed.now in range(1, 5):
-            method.round(fed, fed.cohort(fed.now))
-            thetas = [after for _, after in engine.trained[fed.now].values()]
+        for fed.round in range(1, 5):
+            method.round(fed, fed.cohort(fed.round))
+            thetas = [after for _, after in engine.trained[fed.round].values()]
             assert len(thetas) == 3
             assert np.allclose(flat(method.model_for(0)), np.mean(thetas, axis=0), rtol=1e-6, atol=1e-8)
         assert len({fed.samples[client] for client in range(6)}) > 1
@@ -232,7 +232,7 @@ def test_updates_of_earlier_rounds_never_move_a_model_nor_count_in_norms() -> No
         method.begin(fed)
         at = flat(method.models[0])[0]
         for t, mean in {1: 25.0, 2: 0.2, 3: -0.2}.items():
-            fed.now = t
+            fed.round = t
             method.round(fed, [*pulls[t]])
             at += mean
             assert flat(method.models[0])[0] == pytest.approx(at, abs=1e-5)
@@ -244,7 +244,7 @@ def test_after_a_split_each_group_moves_by_the_plain_mean_of_its_own_participant
         Steered(fed, lambda client, t: OPPOSED[client])
         method.begin(fed)
         before = flat(method.models[0])
-        fed.now = 1
+        fed.round = 1
         method.round(fed, [0, 1, 2, 3])
         first, second = (flat(model) - before for model in method.models)
         assert first[:3] == pytest.approx([2, 0.05, 0], abs=1e-5)
@@ -268,7 +268,7 @@ def test_who_was_away_follows_its_last_known_update_and_who_has_none_stands_at_t
         assert method.standing == {6: 0, 7: 0}
         assert method.model_for(7) is method.model_for(0)  # of equally large groups, the first
 
-        fed.now = 3
+        fed.round = 3
         method.member[0] = 1  # now the second is larger
         assert method.model_for(7) is method.models[1]
         method.round(fed, [7])
@@ -303,7 +303,7 @@ def test_newcomers_walk_down_the_tree(pull: tuple[float, ...], group: int, walks
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
         engine = Steered(fed, lambda client, t: pull)
-        fed.now = 3
+        fed.round = 3
         del method.standing[9]  # who is then a newcomer
         method.admit(fed, [9])
         assert method.groups()[9] == group
@@ -317,9 +317,9 @@ def test_what_was_learnt_on_the_walk_serves_at_the_next_split() -> None:
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
         Steered(fed, lambda client, t: (1, -5) if client == 9 else (0, 2) if client < 2 else (0, -2))
-        fed.now = 3
+        fed.round = 3
         method.place(fed, [9])
-        fed.now = 4
+        fed.round = 4
         method.round(fed, range(4))
         assert [split.groups for split in method.splits] == [(0, 1), (1, 2), (0, 3)]
         assert [method.groups()[client] for client in (0, 1, 2, 3, 9)] == [0, 0, 3, 3, 3]
@@ -332,15 +332,15 @@ def test_who_falls_silent_on_the_way_stays_there_and_goes_on_later() -> None:
         del method.standing[9]
         answers = [(-1, -5), None, None]
         Steered(fed, lambda client, t: answers.pop(0) if answers else (-1, -5))
-        fed.now = 3
+        fed.round = 3
         method.admit(fed, [9])
         assert method.standing[9] == 1
         assert 9 not in method.groups()
         assert method.model_for(9) is method.models[1]
-        fed.now = 4
+        fed.round = 4
         method.round(fed, [9])
         assert method.standing[9] == 1  # silent again: it neither walks nor trains
-        fed.now = 5
+        fed.round = 5
         method.round(fed, [9])
         assert method.groups()[9] == 2
 
@@ -416,8 +416,8 @@ def test_against_a_direct_loop(dataset: str, fraction: float, drop: float) -> No
     with federation(**settings, algorithm_options=SPLITTING) as (method, fed):
         engine = Recorded(fed)
         method.begin(fed)
-        for fed.now in range(1, 14):
-            method.round(fed, fed.cohort(fed.now))
+        for fed.round in range(1, 14):
+            method.round(fed, fed.cohort(fed.round))
             ours.append(([method.groups().get(c) for c in range(20)], [flat(m) for m in method.models]))
         assert not engine.walked  # else clients would come in that the loop does not know of
         theirs = reference(engine, 20, SPLITTING)
@@ -509,7 +509,7 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
         waiting = next(iter(method.standing))
         assert np.array_equal(flat(restored.model_for(waiting)), flat(method.model_for(waiting)))
         for t in (5, 6, 7):
-            fed.now = t
+            fed.round = t
             method.round(fed, fed.cohort(t))
             fed._kept.clear()  # each client is asked by both
             restored.round(fed, fed.cohort(t))
@@ -528,7 +528,7 @@ def test_a_checkpoint_writes_only_the_updates_that_changed(tmp_path: Path) -> No
         method.begin(fed)
         files: set[str] = set()
         for t, cohort in ((1, [0, 1, 2]), (2, [2, 3])):
-            fed.now = t
+            fed.round = t
             method.round(fed, cohort)
             save_checkpoint(path, method.save())
             before, files = files, {file.name for file in tmp_path.glob("checkpoint-*")}

@@ -19,13 +19,13 @@ from coterie.algorithms.fedgroup import FedGroup
 from coterie.client import MemoryStore
 from coterie.clustering import adjusted_rand_index, canonical
 from coterie.data import PARTITIONS, FederatedData
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation import Engine
 from coterie.federation.newcomers import admit
-from coterie.messages import Failure, Params, Reply, Request, Train, Trained, weighted_mean
+from coterie.messages import Failure, Params, Reply, Request, Train, TrainReply, weighted_mean
 from coterie.models import initial
+from coterie.run.progress import Silent
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import SMALL, goes_on_after_an_interruption, small_run
 from coterie.training import steps
@@ -50,15 +50,15 @@ class Run(Session):
         """All clients' Δ_i in float64, asked for in another way than the method does."""
         plan = replace(self.fed.plan, steps=self.method.pretrain_steps)
         verb = Train(plan, start=("start",), keep=False, purpose="pre-train")
-        now, self.fed.now = self.fed.now, t
+        now, self.fed.round = self.fed.round, t
         request = self.fed.request(verb, models={"start": self.fed.initial()})
         replies = self.fed.ask(dict.fromkeys(range(self.data.clients), request))
-        self.fed.now = now
-        return {c: flat(reply.answer(Trained).params) - flat(self.fed.initial()) for c, reply in replies.items()}
+        self.fed.round = now
+        return {c: flat(reply.answer(TrainReply).params) - flat(self.fed.initial()) for c, reply in replies.items()}
 
     def play(self, *rounds: int) -> None:
         for t in rounds:
-            self.fed.now = t
+            self.fed.round = t
             self.algorithm.round(self.fed, self.fed.cohort(t))
             admit(self.fed, self.algorithm)
 
@@ -77,7 +77,7 @@ class Changed:
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         self.requests.append(dict(requests))
         for answer in self.inner.exchange(requests, deadline):
-            if self.change is not None and isinstance(answer, Reply) and isinstance(answer.answers[0], Trained):
+            if self.change is not None and isinstance(answer, Reply) and isinstance(answer.answers[0], TrainReply):
                 request, trained = requests[answer.client], answer.answers[0]
                 start = initial(request.spec, request.seed)
                 sent = self.change(answer.client, request, start, trained.params)
@@ -185,7 +185,7 @@ def test_pre_training_is_asked_for_once_and_keeps_nothing() -> None:
         assert verb.plan == replace(run.fed.plan, steps=50)
         assert {request.kind for request in asked.values()} == {"pre-train"}
         assert not any(request.models for request in asked.values())
-        assert run.fed.touched == set()
+        assert run.fed.stale_clients == set()
     with begun(pretrain_epochs=3) as run:
         assert trained(run.requests[0]).plan == replace(run.fed.plan, epochs=3)
 
@@ -400,7 +400,7 @@ def test_newcomers_join_the_group_of_nearest_direction(direction: str) -> None:
         before = [flat(model) for model in run.method.models]
         run.play(2)
         changes = [flat(model) - old for model, old in zip(run.method.models, before, strict=True)]
-        run.fed.now = 3
+        run.fed.round = 3
         run.method.round(run.fed, [])
         for ours, cold, latest in zip(run.method.directions, first, changes, strict=True):
             assert np.allclose(ours, cold if direction == "cold-start" else latest, atol=1e-7)
@@ -411,7 +411,7 @@ def test_newcomers_join_the_group_of_nearest_direction(direction: str) -> None:
         for client in newcomers:
             cosines = [cosine(deltas[client], d.astype(np.float64)) for d in run.method.directions]
             assert run.method.member[client] == int(np.argmax(cosines))
-            assert run.fed.joined[client] == run.fed.now
+            assert run.fed.joined[client] == run.fed.round
 
 
 def test_a_group_without_direction_is_never_chosen_and_ties_go_to_the_first() -> None:
@@ -490,7 +490,7 @@ def test_groups_are_averaged_by_samples_and_those_without_answers_keep_their_mod
                 verb = Train(run.fed.plan, keep=False)
                 own = [c for c in cohort if run.method.member[c] == group]
                 replies = run.fed.ask(dict.fromkeys(own, run.fed.request(verb, model=old))).values()
-                answers = [reply.answer(Trained) for reply in replies]
+                answers = [reply.answer(TrainReply) for reply in replies]
                 assert same(new, weighted_mean([a.params for a in answers], [a.samples for a in answers]))
 
 

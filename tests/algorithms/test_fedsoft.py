@@ -14,7 +14,7 @@ from coterie.algorithms.fedsoft import FedSoft
 from coterie.data import FederatedData
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Compared, Failure, Losses, Params, Reply, Request, Train, Trained
+from coterie.messages import Failure, Losses, LossesReply, Params, Reply, Request, Train, TrainReply
 from coterie.streams import stream
 from coterie.testing import (
     does_not_depend_on_workers,
@@ -69,8 +69,8 @@ class Heard:
 
 def play(method: FedSoft, fed: Federation, rounds: int) -> None:
     method.begin(fed)
-    for fed.now in range(1, rounds + 1):
-        method.round(fed, fed.cohort(fed.now))
+    for fed.round in range(1, rounds + 1):
+        method.round(fed, fed.cohort(fed.round))
 
 
 # An independent implementation, on softmax regression with one matrix W of (features + 1, classes).
@@ -156,7 +156,9 @@ def test_against_numpy(groups: int, options: dict[str, Any]) -> None:
         for i in range(8):
             last = max((t for t, c, kind in engine.replies if (c, kind) == (i, "train")), default=None)
             if last is not None:
-                assert np.allclose(matrix(engine.replies[last, i, "train"].answer(Trained).params), own[i], atol=2e-5)
+                assert np.allclose(
+                    matrix(engine.replies[last, i, "train"].answer(TrainReply).params), own[i], atol=2e-5
+                )
         assert method.groups() == {i: int(np.argmax(u[i])) for i in range(8)}
 
 
@@ -171,7 +173,7 @@ def test_all_clients_estimate_their_shares_every_tau_rounds() -> None:
         assert engine.who(4, "losses") == list(range(6))
         request = engine.asked[4, 0, "losses"]
         assert request.verbs == (Losses(("centre0", "centre1"), on="train"),)
-        answers = {c: engine.replies[7, c, "losses"].answer(Compared) for c in range(6)}
+        answers = {c: engine.replies[7, c, "losses"].answer(LossesReply) for c in range(6)}
         for client, u in method.memberships().items():
             won = [wins / fed.samples[client] for wins in answers[client].wins]
             assert u == [share or 1e-4 for share in won]
@@ -194,14 +196,14 @@ def test_every_client_that_is_drawn_trains_its_own_model_near_all_centres() -> N
     with federation(algorithm_options={"lam": 0.5}) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        for fed.now in (1, 2):
+        for fed.round in (1, 2):
             centres = list(method.models)
-            method.round(fed, fed.cohort(fed.now))
-            for client in engine.who(fed.now, "train"):
-                (train,) = engine.asked[fed.now, client, "train"].verbs
+            method.round(fed, fed.cohort(fed.round))
+            for client in engine.who(fed.round, "train"):
+                (train,) = engine.asked[fed.round, client, "train"].verbs
                 assert isinstance(train, Train)
                 assert (train.start, train.keep) == (("own",), True)
-                sent = engine.asked[fed.now, client, "train"].models
+                sent = engine.asked[fed.round, client, "train"].models
                 assert [
                     sent[anchor.model] is centre for anchor, centre in zip(train.plan.anchors, centres, strict=True)
                 ]
@@ -217,7 +219,7 @@ def test_each_centre_draws_its_share_of_the_cohort_without_repetition(
     with federation(clients=clients, fraction=fraction, groups=groups) as (method, fed, _):
         method.begin(fed)
         method.place(fed, fed.trainable)
-        fed.now = 1
+        fed.round = 1
         for s in range(groups):
             drawn = method.chosen(fed, s, fed.trainable)
             assert len(drawn) == K
@@ -231,7 +233,7 @@ def test_clients_are_drawn_as_often_as_their_shares_say() -> None:
         method.begin(fed)
         method.u = {c: [0.9, 0.1] if c < 2 else [1e-4, 1.0] for c in range(6)}
         draws = np.zeros((2, 6))
-        for fed.now in range(1, 2001):
+        for fed.round in range(1, 2001):
             for s in range(2):
                 (client,) = method.chosen(fed, s, fed.trainable)
                 draws[s, client] += 1
@@ -247,7 +249,7 @@ def test_it_selects_clients_itself_unless_told_not_to() -> None:
         with federation(clients=12, algorithm_options={"selection": selection}) as (method, fed, _):
             engine = Heard(fed)
             method.begin(fed)
-            for fed.now in (1, 2, 3):
+            for fed.round in (1, 2, 3):
                 method.round(fed, cohorts)
             drawn = {client for t in (1, 2, 3) for client in engine.who(t, "train")}
             assert (drawn == {0, 1}) is not selection
@@ -271,14 +273,14 @@ def test_a_centre_is_the_mean_of_those_of_its_own_who_answered_and_else_stays() 
         late: set[int] = set()
         engine = Heard(fed, lambda client, t: client in late and t == 2)
         play(method, fed, 1)
-        fed.now = 2
+        fed.round = 2
         before = list(method.models)
         chosen = [method.chosen(fed, s, fed.trainable) for s in range(3)]
         late |= set(chosen[0]) | {next(c for c in chosen[1] if c not in chosen[0])}
         method.round(fed, fed.cohort(2))
         assert method.models[0] is before[0]
         for s in (1, 2):
-            own = [engine.replies[2, c, "train"].answer(Trained).params for c in chosen[s] if c not in late]
+            own = [engine.replies[2, c, "train"].answer(TrainReply).params for c in chosen[s] if c not in late]
             assert 0 < len(own) <= 4
             assert np.allclose(flat(method.models[s]), np.mean([flat(p) for p in own], axis=0), rtol=1e-5, atol=1e-6)
 
@@ -289,8 +291,8 @@ def test_nobody_answers(selection: bool) -> None:
         Heard(fed, lambda client, t: True)
         method.begin(fed)
         before = list(method.models)
-        for fed.now in (1, 2):
-            method.round(fed, fed.cohort(fed.now))
+        for fed.round in (1, 2):
+            method.round(fed, fed.cohort(fed.round))
         assert all(a is b for a, b in zip(method.models, before, strict=True))
         assert method.memberships() == {}
         assert method.model_for(0) is method.models[0]
@@ -359,9 +361,9 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
         restored = FedSoft(tau=4)
         restored.load(load_checkpoint(path))
         assert restored.memberships() == method.memberships()
-        for fed.now in (3, 5):
+        for fed.round in (3, 5):
             for each in (method, restored):
-                each.round(fed, fed.cohort(fed.now))
+                each.round(fed, fed.cohort(fed.round))
                 fed._kept.clear()  # so that clients may be asked by both
         assert restored.memberships() == method.memberships()
         assert restored.groups() == method.groups()

@@ -15,7 +15,7 @@ from coterie.algorithms.fesem import FeSEM
 from coterie.errors import CoterieError
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Failure, Params, Reply, Request, Trained
+from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import (
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
@@ -50,7 +50,7 @@ class Heard:
     def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
         self.inner, self.change = fed.engine, change
         self.asked: dict[tuple[int, int, str], Request] = {}
-        self.trained: dict[tuple[int, int, str], Trained] = {}
+        self.trained: dict[tuple[int, int, str], TrainReply] = {}
         fed.engine = self
 
     def present(self, round: int) -> Mapping[int, int]:
@@ -62,7 +62,7 @@ class Heard:
         for reply in self.inner.exchange(requests, deadline):
             reply = self.change(reply) if isinstance(reply, Reply) else reply
             if isinstance(reply, Reply):
-                self.trained[reply.round, reply.client, requests[reply.client].kind] = reply.answer(Trained)
+                self.trained[reply.round, reply.client, requests[reply.client].kind] = reply.answer(TrainReply)
             yield reply
 
 
@@ -94,9 +94,9 @@ def test_against_a_direct_loop(layer: str, weights: str) -> None:
     with federation(**uneven, algorithm_options=options, groups=3, fraction=0.7, drop=0.2) as (method, fed):
 
         def carried(reply: Reply) -> Reply:
-            if fed.now == 1 or (reply.client + fed.now) % 3 or not method.groups().get(reply.client):
+            if fed.round == 1 or (reply.client + fed.round) % 3 or not method.groups().get(reply.client):
                 return reply
-            answer, z = reply.answer(Trained), method.groups()[reply.client]
+            answer, z = reply.answer(TrainReply), method.groups()[reply.client]
             params = dict(answer.params)
             for name in params:
                 if name.startswith(prefix):
@@ -105,11 +105,11 @@ def test_against_a_direct_loop(layer: str, weights: str) -> None:
 
         engine = Heard(fed, carried)
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, fed.cohort(1))
         for t in range(2, 9):
             member, before = dict(method.groups()), list(method.models)
-            fed.now = t
+            fed.round = t
             method.round(fed, fed.cohort(t))
             first = {c: a for (when, c, kind), a in engine.trained.items() if (when, kind) == (t, "place")}
             assert not first.keys() & member.keys()
@@ -146,7 +146,7 @@ def test_who_never_trained_is_nearest_by_the_common_start() -> None:
         assert [np.linalg.norm(flat(model) - start) > 1 for model in method.models] == [False, True, True]
         method.models = [method.models[2], method.models[0], method.models[1]]
         centre = method.models[1]
-        fed.now = 1
+        fed.round = 1
         method.round(fed, [3, 4])
         assert all(engine.asked[1, client, "train"].models["model"] is centre for client in (3, 4))
         assert method.groups() == {3: 1, 4: 1}
@@ -164,7 +164,7 @@ def test_random_centres_collapse_and_it_says_so() -> None:
     with federation(**DIGITS, groups=4) as (method, fed):
         method.begin(fed)
         others = method.models[1:]
-        fed.now = 1
+        fed.round = 1
         method.round(fed, fed.cohort(1))
         assert set(method.groups().values()) == {0}
         assert method.reason == "All clients fell to one of 4 centres, as if there were no groups: try init=k-means."
@@ -175,7 +175,7 @@ def test_one_centre_or_one_client_is_no_collapse() -> None:
     for settings in ({"groups": 1}, {"groups": 3, "clients": 1, "dataset": "digits"}):
         with federation(**settings, fraction=1.0) as (method, fed):
             method.begin(fed)
-            fed.now = 1
+            fed.round = 1
             method.round(fed, fed.cohort(1))
             assert method.reason.startswith("Each client is nearest to one of")
 
@@ -191,7 +191,7 @@ def test_the_first_centres_are_means_of_what_a_cohort_trained_from_the_common_st
         engine = Heard(fed)
         method.begin(fed)
         assert method.model_for(0) is method.start
-        fed.now = 1
+        fed.round = 1
         method.place(fed, fed.cohort(1))
         assert all(request.verbs[0].start == ("initial",) for request in engine.asked.values())
         assert all(not request.models for request in engine.asked.values())  # nothing travels down
@@ -206,16 +206,17 @@ def test_k_means_waits_for_a_cohort_in_which_enough_answer() -> None:
     with federation(fraction=1.0, groups=4, algorithm_options=K_MEANS) as (method, fed):
         silent = {1: {0, 1, 2}, 2: set(range(6)), 3: {5}}
         Heard(
-            fed, lambda reply: Failure(reply.client, reply.round, "late") if reply.client in silent[fed.now] else reply
+            fed,
+            lambda reply: Failure(reply.client, reply.round, "late") if reply.client in silent[fed.round] else reply,
         )
         method.begin(fed)
-        for fed.now in (1, 2):
+        for fed.round in (1, 2):
             method.round(fed, range(6))
             assert method.groups() == {}
             assert method.models == []
             assert method.model_for(3) is method.start
             assert method.reason.startswith("In no round have enough clients answered")
-        fed.now = 3
+        fed.round = 3
         method.round(fed, range(6))
         assert set(method.groups()) == set(range(5))
         assert set(method.groups().values()) == {0, 1, 2, 3}
@@ -230,15 +231,15 @@ def test_k_means_needs_as_many_clients_as_groups() -> None:
 
 def test_equal_clients_make_fewer_groups() -> None:
     with federation(fraction=1.0, groups=3, algorithm_options=K_MEANS) as (method, fed):
-        same: list[Trained] = []
+        same: list[TrainReply] = []
 
         def copied(reply: Reply) -> Reply:
-            same.append(reply.answer(Trained))
+            same.append(reply.answer(TrainReply))
             return Reply(reply.client, reply.round, (same[0],))
 
         Heard(fed, copied)
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, range(6))
         assert len(method.models) == 1
         assert set(method.groups().values()) == {0}
@@ -256,7 +257,7 @@ def test_newcomers_find_their_rotation(join_at: int | None) -> None:
 def test_newcomers_move_no_centre() -> None:
     with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, range(12))
         before = list(method.models)
         method.admit(fed, [12, 13])
@@ -275,7 +276,7 @@ def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
     with federation(fraction=1.0, groups=2, algorithm_options={"init": init}) as (method, fed):
 
         def change(reply: Reply) -> Reply:
-            answer = reply.answer(Trained)
+            answer = reply.answer(TrainReply)
             request = engine.asked.get((reply.round, reply.client, "train"))
             if reply.client == 5:
                 params = {name: np.full_like(value, np.nan) for name, value in answer.params.items()}
@@ -287,7 +288,7 @@ def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
 
         engine = Heard(fed, change)
         method.begin(fed)
-        for fed.now in (1, 2, 3):
+        for fed.round in (1, 2, 3):
             before = dict(method.groups())
             method.round(fed, range(6))
             assert all(np.isfinite(flat(model)).all() for model in method.models)
@@ -317,7 +318,7 @@ def test_the_server_keeps_no_model_of_a_client(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
         method.begin(fed)
-        for fed.now in (1, 2):
+        for fed.round in (1, 2):
             method.round(fed, range(16))
         save_checkpoint(path, method.save())
         model = sum(value.nbytes for value in method.start.values())
@@ -325,7 +326,7 @@ def test_the_server_keeps_no_model_of_a_client(tmp_path: Path) -> None:
         assert [*tmp_path.iterdir()] == [path]
         restored = FeSEM(**K_MEANS)
         restored.load(load_checkpoint(path))
-        fed.now = 3
+        fed.round = 3
         for each in (method, restored):
             each.round(fed, range(12, 20))
             fed._kept.clear()  # so that clients may be asked by both

@@ -16,13 +16,13 @@ from coterie.algorithms.flis_hc import FLISHC
 from coterie.client import MemoryStore
 from coterie.clustering import Silhouette, adjusted_rand_index
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation.loop import rounds
 from coterie.federation.newcomers import admit
-from coterie.federation.offer import Several
+from coterie.federation.served_model import CandidateModels
 from coterie.messages import weighted_mean, wire
+from coterie.run.progress import Silent
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.similarity import inference_similarity
 from coterie.testing import SMALL, goes_on_after_an_interruption, outcome, small_run
 from coterie.training import losses
@@ -134,7 +134,7 @@ def test_a_client_trains_the_model_that_is_best_for_it(select_on: str) -> None:
     with opened("flis-dc", fraction=1.0, algorithm_options=options, lr=1e-12) as run:
         method, data = play(run, 1), run.data
         method.models = [run.fed.initial(k) for k in range(1, 5)]  # any models: a step of 1e-12 leaves them as they are
-        run.fed.now = 2
+        run.fed.round = 2
         method.round(run.fed, run.fed.cohort(2))
         for client in range(data.clients):
             _, held = run.fed.engine._clients[client]._data[0].training_part(0.1, 0, client)
@@ -164,7 +164,7 @@ def test_everyone_receives_all_models_and_the_papers_formula_counts_them() -> No
         assert method.model_for(0) is method.start
         assert method.transfers == 5, "by the size of cohorts, whoever answered last"
         play(run, 1)
-        assert isinstance(method.model_for(0), Several)
+        assert isinstance(method.model_for(0), CandidateModels)
         assert len(method.model_for(0).models) == 4
 
 
@@ -213,7 +213,7 @@ def test_newcomers_take_the_best_of_all_current_models() -> None:
     settings = {"clients": 8, "newcomers": 0.25, "newcomer_draw": "last", "join_at": 2, "epochs": 10}
     with opened("flis-dc", **settings, algorithm_options={"beta": 1.5}) as run:
         method = play(run, 1)
-        run.fed.now = 2
+        run.fed.round = 2
         models = list(method.models)
         joined = admit(run.fed, method)
         assert sorted(joined) == [6, 7]
@@ -230,7 +230,7 @@ def test_newcomers_take_the_best_of_all_current_models() -> None:
 def test_newcomers_that_come_before_there_are_clusters_receive_the_start() -> None:
     with opened("flis-dc", newcomers=0.34, join_at=1) as run:
         run.algorithm.begin(run.fed)
-        run.fed.now = 1
+        run.fed.round = 1
         joined = admit(run.fed, run.algorithm)
         assert len(joined) == 2
         assert not set(joined) & set(run.algorithm.groups())
@@ -291,7 +291,7 @@ def test_hc_is_hierarchical_and_uses_its_threshold() -> None:
 def test_hc_clients_describe_themselves_from_the_common_start_whenever_they_do() -> None:
     with opened("flis-hc", fraction=1.0, epochs=5) as run, opened("flis-hc") as other:
         trained, fresh = play(run, 3), other.algorithm
-        other.fed.now, other.fed.plan = 3, run.fed.plan
+        other.fed.round, other.fed.plan = 3, run.fed.plan
         assert np.array_equal(trained.describe(run.fed, [2])[2], fresh.describe(other.fed, [2])[2])
 
 

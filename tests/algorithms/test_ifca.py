@@ -15,7 +15,7 @@ from coterie.algorithms.ifca import IFCA
 from coterie.data import FederatedData
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Failure, Losses, Params, Reply, Request, Trained
+from coterie.messages import Failure, Losses, Params, Reply, Request, TrainReply
 from coterie.testing import (
     SMALL,
     does_not_depend_on_workers,
@@ -47,7 +47,7 @@ class Heard:
     def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
         self.inner, self.change = fed.engine, change
         self.asked: dict[tuple[int, int], Request] = {}
-        self.trained: dict[tuple[int, int], Trained] = {}
+        self.trained: dict[tuple[int, int], TrainReply] = {}
         fed.engine = self
 
     def present(self, round: int) -> Mapping[int, int]:
@@ -59,7 +59,7 @@ class Heard:
         for reply in self.inner.exchange(requests, deadline):
             reply = self.change(reply) if isinstance(reply, Reply) else reply
             if isinstance(reply, Reply) and requests[reply.client].kind == "train":
-                self.trained[reply.round, reply.client] = reply.answer(Trained)
+                self.trained[reply.round, reply.client] = reply.answer(TrainReply)
             yield reply
 
 
@@ -102,7 +102,7 @@ def test_clients_choose_by_their_training_loss_and_not_by_test_accuracy(options:
     by_loss, by_test = [], []
     with federation(**MCLR, algorithm_options=options) as (method, fed, data):
         method.begin(fed)
-        for fed.now in (1, 2, 3):
+        for fed.round in (1, 2, 3):
             models = list(method.models)
             method.round(fed, range(8))
             for client in range(8):
@@ -117,7 +117,7 @@ def test_the_request_names_what_it_looks_at(options: dict[str, str]) -> None:
     with federation(groups=2, algorithm_options=options) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, [0, 1])
         losses, train = engine.asked[1, 0].verbs
         assert isinstance(losses, Losses)
@@ -147,7 +147,7 @@ def test_identical_models_are_all_the_first_ones() -> None:
     with federation(groups=3) as (method, fed, _):
         method.begin(fed)
         method.models = [fed.initial()] * 3
-        fed.now = 1
+        fed.round = 1
         cohort = fed.cohort(1)
         method.round(fed, cohort)
         assert method.groups() == dict.fromkeys(cohort, 0)
@@ -155,7 +155,7 @@ def test_identical_models_are_all_the_first_ones() -> None:
         ours = method.models[0]
     with federation(algorithm="fedavg") as (fedavg, fed, _):
         fedavg.begin(fed)
-        fed.now = 1
+        fed.round = 1
         fedavg.round(fed, cohort)
         assert all(np.array_equal(flat(ours), flat(fedavg.model_for(c))) for c in cohort)
 
@@ -171,10 +171,10 @@ def test_means_against_a_loop(weights: str) -> None:
     with federation(**uneven, drop=0.3, algorithm_options={"weights": weights}) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        for fed.now in range(1, 7):
+        for fed.round in range(1, 7):
             before = list(method.models)
-            method.round(fed, fed.cohort(fed.now))
-            now = {client: answer for (t, client), answer in engine.trained.items() if t == fed.now}
+            method.round(fed, fed.cohort(fed.round))
+            now = {client: answer for (t, client), answer in engine.trained.items() if t == fed.round}
             for k, model in enumerate(method.models):
                 own = [answer for client, answer in now.items() if method.groups()[client] == k]
                 if own:
@@ -248,7 +248,7 @@ def test_newcomers_download_all_models_and_choose() -> None:
     with federation(**MCLR) as (method, fed, data):
         engine = Heard(fed)
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, [0, 1, 2, 3])
         before = list(method.models)
         method.admit(fed, [6, 7])
@@ -287,7 +287,7 @@ def test_nonsense_takes_no_part() -> None:
                 return reply
             answers = [
                 replace(a, params={n: np.full_like(v, np.nan) for n, v in a.params.items()})
-                if isinstance(a, Trained)
+                if isinstance(a, TrainReply)
                 else a
                 for a in reply.answers
             ]
@@ -295,11 +295,11 @@ def test_nonsense_takes_no_part() -> None:
 
         Heard(fed, spoilt)
         method.begin(fed)
-        fed.now = 1
+        fed.round = 1
         method.round(fed, [0, 1, 2])
         assert set(method.groups()) == {0, 1}
         assert all(np.isfinite(flat(model)).all() for model in method.models)
-        fed.now = 2
+        fed.round = 2
         before = list(method.models)
         method.round(fed, [2])  # only nonsense: nothing changes
         assert all(a is b for a, b in zip(method.models, before, strict=True))
@@ -329,14 +329,14 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
     path = tmp_path / "checkpoint.safetensors"
     with federation(groups=3, clients=12) as (method, fed, _):
         method.begin(fed)
-        for fed.now in (1, 2):
-            method.round(fed, fed.cohort(fed.now))
+        for fed.round in (1, 2):
+            method.round(fed, fed.cohort(fed.round))
         save_checkpoint(path, method.save())
         restored = IFCA()
         restored.load(load_checkpoint(path))
-        for fed.now in (3, 4):
+        for fed.round in (3, 4):
             for each in (method, restored):
-                each.round(fed, fed.cohort(fed.now))
+                each.round(fed, fed.cohort(fed.round))
                 fed._kept.clear()  # so that clients may be asked by both
         assert restored.groups() == method.groups()
         assert all(np.array_equal(flat(a), flat(b)) for a, b in zip(restored.models, method.models, strict=True))

@@ -16,23 +16,23 @@ import coterie
 from coterie.algorithms import ALGORITHMS, REQUIRED
 from coterie.algorithms.fedavg import FedAvg
 from coterie.errors import CoterieError
-from coterie.experiment.runner import Session
-from coterie.federation import Algorithm, Federation, Layers, Several
-from coterie.federation.checkpoint import Lasting, check_state, load_checkpoint, save_checkpoint
-from coterie.federation.offer import flaw
+from coterie.federation import Algorithm, CandidateModels, Federation, SharedLayers
+from coterie.federation.checkpoint import WriteOnce, check_state, load_checkpoint, save_checkpoint
+from coterie.federation.served_model import flaw
 from coterie.messages import (
     ANSWERS,
     Anchor,
     ClassCounts,
-    Counted,
+    ClassCountsReply,
     Evaluate,
     Losses,
     Prune,
     Reply,
     Train,
-    Trained,
+    TrainReply,
 )
 from coterie.models import MODELS
+from coterie.run.runner import Session
 from coterie.testing import BATTERY, difference, goes_on_after_an_interruption, small_federation
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-method.md"
@@ -176,8 +176,8 @@ MISTAKES: dict[str, tuple[Callable[[Federation], Any], str]] = {
         r"the class ClassCounts \(without brackets\), which is no verb",
     ),
     "an answer for a model": (
-        lambda fed: fed.request(Train(fed.plan), model=Trained(1, 1, 0.0)),  # type: ignore[arg-type]
-        "the model 'model' of a request is a Trained, not arrays by name",
+        lambda fed: fed.request(Train(fed.plan), model=TrainReply(1, 1, 0.0)),  # type: ignore[arg-type]
+        "the model 'model' of a request is a TrainReply, not arrays by name",
     ),
     "models by group": (
         lambda fed: fed.request(Train(fed.plan), model={0: fed.initial()}),  # type: ignore[dict-item]
@@ -210,14 +210,14 @@ def test_what_can_be_asked_is_not_refused(fed: Federation) -> None:
 
 
 def test_an_answer_that_is_not_there() -> None:
-    reply = Reply(0, 1, (Counted(np.zeros(3)), Trained(1, 1, 0.5)))
-    assert reply.answer(Trained) is reply.answers[1]
-    assert reply.answer(Trained, -1) is reply.answers[1]
-    with pytest.raises(IndexError, match="this reply has no Compared; it has Counted, Trained"):
+    reply = Reply(0, 1, (ClassCountsReply(np.zeros(3)), TrainReply(1, 1, 0.5)))
+    assert reply.answer(TrainReply) is reply.answers[1]
+    assert reply.answer(TrainReply, -1) is reply.answers[1]
+    with pytest.raises(IndexError, match="this reply has no LossesReply; it has ClassCountsReply, TrainReply"):
         reply.answer(ANSWERS[Losses])
-    with pytest.raises(IndexError, match=r"has 1 of Trained, so that there is no \[1\]"):
-        reply.answer(Trained, 1)
-    with pytest.raises(IndexError, match="Train is what is asked; its answer is Trained"):
+    with pytest.raises(IndexError, match=r"has 1 of TrainReply, so that there is no \[1\]"):
+        reply.answer(TrainReply, 1)
+    with pytest.raises(IndexError, match="Train is what is asked; its answer is TrainReply"):
         reply.answer(Train)
 
 
@@ -227,7 +227,7 @@ def test_an_answer_that_is_not_there() -> None:
 def test_offers_that_are_models(fed: Federation) -> None:
     model = fed.initial()
     name = next(iter(model))
-    for offer in (model, Several((model, fed.initial(1))), Layers({name: model[name]})):
+    for offer in (model, CandidateModels((model, fed.initial(1))), SharedLayers({name: model[name]})):
         assert flaw(offer, model) is None
 
 
@@ -238,12 +238,12 @@ def test_offers_that_are_none(fed: Federation) -> None:
     wrong: dict[str, Any] = {
         "a dict with the keys 0, 1 and values of type dict": {0: model, 1: model},
         "a list: where a client takes the best": [model],
-        "a Trained: it should be a model": Trained(1, 1, 0.0),
+        "a TrainReply: it should be a model": TrainReply(1, 1, 0.0),
         f"lacks '{name}'": rest,
         "has 'extra'": {**model, "extra": model[name]},
         "of shape (1,)": {**model, name: np.zeros(1)},
-        "a dict with the keys 'a'": Several(({"a": model},)),  # type: ignore[dict-item]
-        "has 'b'": Layers({"b": model[name]}),
+        "a dict with the keys 'a'": CandidateModels(({"a": model},)),  # type: ignore[dict-item]
+        "has 'b'": SharedLayers({"b": model[name]}),
     }
     for told, offer in wrong.items():
         found = flaw(offer, model)
@@ -278,7 +278,7 @@ def test_a_method_that_returns_all_its_models_is_named(methods_put_back: None) -
         ({"a": {1, 2}}, r"at \['a'\] a set"),
         ({"a": np.array([None])}, "an array of object"),
         ({"a": np.array(["text"])}, "an array of <U4"),
-        ({"a": Lasting({"b": {0: 1}})}, r"at \['a'\]\['b'\] the key 0"),
+        ({"a": WriteOnce({"b": {0: 1}})}, r"at \['a'\]\['b'\] the key 0"),
         ({"a": FedAvg()}, "a FedAvg"),
         ({"a": 1j}, "a complex"),
         ([1], "returned a list: it should return a dictionary"),
@@ -297,7 +297,7 @@ def test_a_state_that_is_accepted_comes_back(tmp_path: Path) -> None:
         "group": {"3": 1},
         "numpy": np.int64(3),
         "verbs": (ClassCounts(),),
-        "lasting": Lasting({"x": 1}),
+        "lasting": WriteOnce({"x": 1}),
     }
     check_state(state, "save()")
     save_checkpoint(tmp_path / "checkpoint.safetensors", state)

@@ -11,9 +11,9 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import PARTITIONS, load
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Silent
+from coterie.run.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.similarity import principal_angles, signature
 from coterie.testing import SMALL, small_federation, small_run
 

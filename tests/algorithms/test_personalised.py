@@ -14,11 +14,11 @@ import torch
 from coterie.algorithms.lg_fedavg import last_layers
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.runner import Session, completed, load_data, session
-from coterie.federation.offer import Layers
+from coterie.federation.served_model import SharedLayers
 from coterie.messages import ModelSpec
 from coterie.models import build, initial
+from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, small_run
 from coterie.training.torch_trainer import TorchTrainer, one_thread
 
@@ -36,7 +36,7 @@ def opened(method: str, **settings: Any) -> Iterator[tuple[Session, Any, MemoryS
 
 
 def one_round(run: Session, t: int) -> None:
-    run.fed.now = t
+    run.fed.round = t
     run.algorithm.round(run.fed, run.fed.cohort(t))
 
 
@@ -114,7 +114,7 @@ def test_who_did_not_answer_still_begins_with_fedavgs_model() -> None:
         assert 0 < len(trained) < len(run.fed.clients)
         assert run.algorithm.begun == trained
         for client in run.fed.clients:
-            assert isinstance(run.algorithm.model_for(client), Layers) == (client in trained)
+            assert isinstance(run.algorithm.model_for(client), SharedLayers) == (client in trained)
 
 
 def test_only_global_layers_travel_and_local_ones_stay() -> None:
@@ -162,7 +162,7 @@ def test_after_fedavg_everyone_begins_with_its_model() -> None:
         assert all(np.array_equal(run.algorithm.model_for(c)["fc1.weight"], fedavg["fc1.weight"]) for c in range(6))
         one_round(run, 3)
         drawn = run.fed.cohort(3)
-        assert all(isinstance(run.algorithm.model_for(c), Layers) is (c in drawn) for c in range(6))
+        assert all(isinstance(run.algorithm.model_for(c), SharedLayers) is (c in drawn) for c in range(6))
 
 
 def test_two_rounds_of_fedavg_first_are_fedavgs() -> None:

@@ -17,28 +17,28 @@ from torch import nn
 from coterie.algorithms.sub_fedavg import SubFedAvgHy, SubFedAvgUn, owner_mean, prunable_channels
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.loop import afterwards, rounds
-from coterie.federation.offer import Layers
+from coterie.federation.served_model import SharedLayers
 from coterie.messages import (
     Channels,
     Failure,
     ModelSpec,
     Params,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Train,
-    Trained,
+    TrainReply,
     weighted_mean,
     wire,
 )
 from coterie.models import MODELS, initial
-from coterie.report.costs import paper_megabits, sub_fedavg_bytes
+from coterie.results.costs import paper_megabits, sub_fedavg_bytes
+from coterie.run.progress import Silent
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import (
     SMALL,
@@ -69,7 +69,7 @@ class Heard:
     def __init__(self, inner: Any, change: Callable[[Reply], Reply] = lambda reply: reply) -> None:
         self.inner, self.change = inner, change
         self.asked: dict[tuple[int, int], Request] = {}
-        self.pruned: dict[tuple[int, int], Pruned] = {}
+        self.pruned: dict[tuple[int, int], PruneReply] = {}
         self.replies: list[Reply] = []
 
     def present(self, round: int) -> Mapping[int, int]:
@@ -107,7 +107,7 @@ def play(run: Session, every: int = 0) -> None:
 
 def answers(
     seed: int, count: int, kept: float
-) -> tuple[dict[str, np.ndarray], list[Params], list[Params], list[Pruned]]:
+) -> tuple[dict[str, np.ndarray], list[Params], list[Params], list[PruneReply]]:
     """A server model, clients' models and masks, and how these are sent."""
     rng = np.random.default_rng(seed)
     shapes = {"conv.weight": (4, 3, 2, 2), "conv.bias": (4,), "fc.weight": (5, 7)}
@@ -119,7 +119,7 @@ def answers(
 
     old, models = model(), [model() for _ in range(count)]
     masks = [{name: rng.random(shapes[name]) < kept for name in ("conv.weight", "fc.weight")} for _ in range(count)]
-    sent = [Pruned.of(m, k, m, "pruned", None) for m, k in zip(models, masks, strict=True)]
+    sent = [PruneReply.of(m, k, m, "pruned", None) for m, k in zip(models, masks, strict=True)]
     return old, models, masks, sent
 
 
@@ -145,7 +145,7 @@ def test_each_weight_is_averaged_over_its_owners(seed: int, count: int, kept: fl
 
 def test_whole_masks_make_it_the_plain_mean() -> None:
     old, models, _, _ = answers(0, 5, 1.0)
-    sent = [Pruned.of(m, {}, m, "unchanged", None) for m in models]
+    sent = [PruneReply.of(m, {}, m, "unchanged", None) for m in models]
     mean, plain = owner_mean(old, sent), weighted_mean(models, [1] * 5)
     for name in old:
         np.testing.assert_allclose(mean[name], plain[name], rtol=1e-6)
@@ -154,7 +154,7 @@ def test_whole_masks_make_it_the_plain_mean() -> None:
 def test_what_everybody_has_pruned_keeps_its_value() -> None:
     old, models, _, _ = answers(1, 3, 1.0)
     nobody = {"fc.weight": np.zeros((5, 7), bool)}
-    mean = owner_mean(old, [Pruned.of(m, nobody, m, "pruned", None) for m in models])
+    mean = owner_mean(old, [PruneReply.of(m, nobody, m, "pruned", None) for m in models])
     assert mean["fc.weight"].tobytes() == old["fc.weight"].tobytes()
     assert not np.allclose(mean["conv.bias"], old["conv.bias"])
 
@@ -185,7 +185,7 @@ def test_a_mean_is_not_weighted_by_samples() -> None:
     unequal = {"dataset": "digits", "partition": "dirichlet:alpha=0.5", "rounds": 1, "fraction": 1.0}
     with federation({**UN, **unequal, "algorithm_options": {"target": 0.0}}) as (method, run, _, heard):
         play(run)
-        samples = [reply.answer(Trained).samples for reply in heard.replies]
+        samples = [reply.answer(TrainReply).samples for reply in heard.replies]
         sent = [answer.params for answer in heard.pruned.values()]
         assert len(set(samples)) > 2
         for name, value in method.model.items():
@@ -305,7 +305,7 @@ def test_what_is_asked() -> None:
                 np.testing.assert_array_equal(request.models["model"]["fc1.weight"], run.fed.initial()["fc1.weight"])
     with federation({**UN, "algorithm_options": {"validation": "test", "last_rate": 0.05}}) as (method, run, _, heard):
         method.begin(run.fed)
-        run.fed.now = 1
+        run.fed.round = 1
         method.round(run.fed, [0])
         train, prune = heard.asked[1, 0].verbs
         assert (train.plan.holdout, prune.on, prune.last_rate) == (0.0, "test", 0.05)
@@ -380,20 +380,20 @@ def test_the_papers_formula_is_near_what_was_counted() -> None:
 # Replies that can't be.
 
 
-def spoilt(change: Callable[[Pruned], Pruned]) -> Callable[[Reply], Reply]:
+def spoilt(change: Callable[[PruneReply], PruneReply]) -> Callable[[Reply], Reply]:
     def spoil(reply: Reply) -> Reply:
         *others, pruned = reply.answers
-        assert isinstance(pruned, Pruned)
+        assert isinstance(pruned, PruneReply)
         return replace(reply, answers=(*others, change(pruned)))
 
     return spoil
 
 
-def with_params(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Pruned], Pruned]:
+def with_params(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[PruneReply], PruneReply]:
     return lambda p: replace(p, params={**p.params, name: change(p.params[name])})
 
 
-def with_bits(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Pruned], Pruned]:
+def with_bits(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[PruneReply], PruneReply]:
     return lambda p: replace(p, bitmaps={**p.bitmaps, name: change(p.bitmaps.get(name, np.zeros(2, np.uint8)))})
 
 
@@ -401,7 +401,7 @@ def flipped(bits: np.ndarray) -> np.ndarray:
     return np.bitwise_xor(bits, np.eye(1, len(bits), dtype=np.uint8)[0])
 
 
-FORGED: dict[str, Callable[[Pruned], Pruned]] = {
+FORGED: dict[str, Callable[[PruneReply], PruneReply]] = {
     "a NaN among what is left": with_params("fc1.weight", lambda w: np.full_like(w, np.nan)),
     "an infinity in a whole tensor": with_params("fc1.bias", lambda w: np.full_like(w, np.inf)),
     "too few weights": with_params("fc1.weight", lambda w: w[1:]),
@@ -445,7 +445,7 @@ def test_forged_replies_are_refused(kind: str) -> None:
 def test_a_reply_that_lost_all_weights_does_no_harm() -> None:
     nothing = {"fc1.weight": (16, 64), "fc2.weight": (10, 16)}
 
-    def emptied(pruned: Pruned) -> Pruned:
+    def emptied(pruned: PruneReply) -> PruneReply:
         params = {**pruned.params, **{name: np.zeros(0, np.float32) for name in nothing}}
         return replace(
             pruned, params=params, bitmaps={n: np.zeros(a * b // 8, np.uint8) for n, (a, b) in nothing.items()}
@@ -690,11 +690,11 @@ def test_statistics_may_stay_with_clients() -> None:
         for key, request in heard.asked.items():
             assert request.verbs[0].start == ("own", "model")  # type: ignore[union-attr]
             assert not statistics & (set(request.models["model"]) | set(heard.pruned[key].params))
-        assert isinstance(method.model_for(0), Layers)
+        assert isinstance(method.model_for(0), SharedLayers)
         own = [store.load(client, before=99)["model"]["bn1.running_mean"] for client in range(3)]
         assert not np.allclose(own[0], own[1])
         for client in range(3):  # counted through all rounds
-            steps = sum(r.answer(Trained).steps for r in heard.replies if r.client == client)
+            steps = sum(r.answer(TrainReply).steps for r in heard.replies if r.client == client)
             assert store.load(client, before=99)["model"]["bn1.num_batches_tracked"] == steps > 0
         assert run.evaluator.received  # C is measured with one's own statistics
         assert run.fed.events.save() == []
@@ -702,7 +702,7 @@ def test_statistics_may_stay_with_clients() -> None:
 
 def test_forged_channels_are_refused() -> None:
     small = {**HY, "rounds": 2, "fraction": 1.0, "clients": 3}
-    forgeries: list[Callable[[Pruned], Pruned]] = [
+    forgeries: list[Callable[[PruneReply], PruneReply]] = [
         lambda p: replace(p, channels=None),
         with_bits("fc1.bias", lambda b: b),
         with_bits("bn1.num_batches_tracked", lambda b: b[:1]),
@@ -713,7 +713,7 @@ def test_forged_channels_are_refused() -> None:
         with federation(small) as (_, run, _, heard):
             heard.change = lambda reply, forge=forge: spoilt(forge)(reply) if reply.client == 1 else reply
             run.algorithm.begin(run.fed)
-            run.fed.now = 1
+            run.fed.round = 1
             run.algorithm.round(run.fed, [0, 1])
             assert [(event["kind"], event["count"]) for event in run.fed.events.save()] == [("invalid", 1)]
 

@@ -14,7 +14,7 @@ import sys
 import sklearn.datasets  # noqa: F401
 
 import coterie.cli.main
-import coterie.experiment.runner
+import coterie.run.runner
 import coterie.training.torch_trainer
 
 

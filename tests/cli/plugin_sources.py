@@ -13,7 +13,7 @@ class Median:
 
     def round(self, fed, cohort):
         replies = fed.ask(dict.fromkeys(cohort, fed.request(Train(fed.plan), model=self.model)))
-        trained = [reply.answer(Trained).params for reply in replies.values()]
+        trained = [reply.answer(TrainReply).params for reply in replies.values()]
         if trained:
             self.model = {
                 name: (old + self.damping * (np.median([t[name] for t in trained], axis=0) - old)).astype(old.dtype)
@@ -72,7 +72,7 @@ from annotated_types import Ge
 
 import coterie
 from coterie.data import Dataset, Partition, Samples
-from coterie.messages import Train, Trained
+from coterie.messages import Train, TrainReply
 '''
 
 FUTURE = "from __future__ import annotations\n"

@@ -107,7 +107,7 @@ def test_wrong_wishes_are_refused_before_data_are_read(flags: list[str], named: 
 
 def test_a_method_without_groups_takes_no_wish_for_them(place: Path) -> None:
     message = refusal(cli("run", *SMALL, "--algorithm", "fedavg", "--groups", "4"))
-    assert "'fedavg' takes no wishes for groups" in message
+    assert "'fedavg' takes no options for groups" in message
     assert "set by --groups" in message
 
 

@@ -34,7 +34,7 @@ class Logged(FedAvg):
         super().round(fed, cohort)
         time.sleep(float(os.environ.get("SLOWLY", "0")))
         with open(os.environ["LOG"], "a") as file:
-            file.write(f"{self.name} {fed.seed} {fed.now}\\n")
+            file.write(f"{self.name} {fed.seed} {fed.round}\\n")
 
 
 @coterie.algorithm("first")
@@ -56,7 +56,7 @@ class Raising(FedAvg):
     """Raises an error in round 2 with seed 1."""
 
     def round(self, fed, cohort):
-        if fed.seed == 1 and fed.now == 2:
+        if fed.seed == 1 and fed.round == 2:
             raise ValueError("that was too much")
         super().round(fed, cohort)
 '''
@@ -259,7 +259,7 @@ def test_an_unfinished_run_with_holes_in_its_metrics_fails(compared: Path) -> No
         (["sweep", "--vary", "grouping.treshold=1,2"], "did you mean 'threshold'?"),
         (["sweep", "--vary", "lr=0.1,0.2", "--vary", "lr=0.3"], "names lr twice"),
         (["sweep", "--vary", "lr=0.1"], "two values or more"),
-        (["sweep", "--vary", "grouping.threshold=1,2"], "takes no wishes for groups"),
+        (["sweep", "--vary", "grouping.threshold=1,2"], "takes no options for groups"),
         (["sweep", "--algorithm", "pacfl", "--vary", "threshold=-1,2"], "greater than or equal to 0"),
     ],
 )

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from command_line import SMALL, cli, outcome, refusal, tree
 
-from coterie.experiment import runner
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.estimate import estimate
+from coterie.run import runner
+from coterie.run.dry_run import estimate
+from coterie.run.settings import settings_to_config
 from coterie.training.torch_trainer import TorchTrainer
 
 CASES = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import SMALL, cli, outcome, refusal
 
-from coterie.experiment.config import keys
+from coterie.run.config import keys
 
 OWN = {"--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help", "--debug"}
 """Flags that are about the command, not the run."""

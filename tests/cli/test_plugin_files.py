@@ -10,7 +10,7 @@ import pytest
 from command_line import SMALL, cli, outcome, refusal, spawn, tree
 from plugin_sources import ALL, FUTURE, HEAD, METHOD, MODEL
 
-from coterie.experiment.plugins import import_plugins
+from coterie.run.plugins import import_plugins
 from coterie.testing import BATTERY
 
 MINE = ["--algorithm", "median", "--model", "narrow:width=5", "--partition", "stripes:offset=1",

@@ -10,7 +10,7 @@ import pytest
 from command_line import SMALL, cli, refusal
 from sklearn.datasets import load_digits
 
-from coterie.experiment import journal
+from coterie.run import recorder as journal
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import SMALL, cli, outcome, refusal, tree
 
-from coterie.experiment import runner
+from coterie.run import runner
 
 
 class TestAFolderThatExists:

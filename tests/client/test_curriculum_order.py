@@ -8,7 +8,7 @@ import pytest
 from client_world import CLASSES, ID, PLAN, SEED, SPEC, World, equal, losses, model, normalise, scores
 
 from coterie.client.scoring import curriculum_order
-from coterie.messages import Curriculum, Train, Trained
+from coterie.messages import Curriculum, Train, TrainReply
 from coterie.models import initial
 from coterie.streams import stream
 
@@ -121,7 +121,7 @@ def local(world: World) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("score", ["G", "L", "LG"])
 def test_the_client_scores_with_what_it_received_and_what_it_had(score: Any) -> None:
     world = World()
-    own = dict(world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params)
+    own = dict(world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params)
     plan = replace(PLAN, curriculum=Curriculum(score=score))
     world.reply(2, Train(plan), model=model(2))
     x, y = local(world)
@@ -172,7 +172,7 @@ def test_a_curriculum_that_hides_nothing_is_ordinary_training(a: float, b: float
     """Bit for bit: scoring the samples must not use up the stream that shuffles them."""
     shown = World().reply(1, Train(replace(PLAN, curriculum=Curriculum(a=a, b=b, order=order))), model=model(2))
     ordinary = World().reply(1, Train(PLAN), model=model(2))
-    assert equal(shown.answer(Trained).params, ordinary.answer(Trained).params)
+    assert equal(shown.answer(TrainReply).params, ordinary.answer(TrainReply).params)
 
 
 def test_the_random_order_follows_client_and_round() -> None:

@@ -23,15 +23,15 @@ from client_world import (
 
 from coterie.messages import (
     ClassCounts,
-    Compared,
-    Counted,
+    ClassCountsReply,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Losses,
+    LossesReply,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
 )
 from coterie.models import initial
 
@@ -51,7 +51,7 @@ def score(world: World, params: dict[str, np.ndarray], on: str = "test", share: 
     return len(y), int((scores(params, x).argmax(axis=1) == y).sum()), float(losses(params, x, y).mean())
 
 
-def check(answer: Evaluated, expected: tuple[int, int, float]) -> None:
+def check(answer: EvaluateReply, expected: tuple[int, int, float]) -> None:
     assert (answer.samples, answer.correct) == expected[:2]
     assert answer.loss == pytest.approx(expected[2], rel=1e-5)
 
@@ -61,7 +61,7 @@ def check(answer: Evaluated, expected: tuple[int, int, float]) -> None:
 @pytest.mark.parametrize("share", [0.1, 0.4])
 def test_evaluate_on_each_part(on: str, common: bool, share: float) -> None:
     world = World(local_data(common))
-    answer = world.reply(1, Evaluate("m", on=on, share=share), m=model(1)).answer(Evaluated)  # type: ignore[arg-type]
+    answer = world.reply(1, Evaluate("m", on=on, share=share), m=model(1)).answer(EvaluateReply)  # type: ignore[arg-type]
     check(answer, score(world, model(1), on, share))
 
 
@@ -70,15 +70,15 @@ def test_evaluate_own_initial_trained_and_sent_models(common: bool) -> None:
     world = World(local_data(common))
     common_start = initial(SPEC, SEED)
     for name in ("own", "initial"):
-        check(world.reply(1, Evaluate(name)).answer(Evaluated), score(world, common_start))
+        check(world.reply(1, Evaluate(name)).answer(EvaluateReply), score(world, common_start))
     reply = world.reply(1, Train(PLAN), Evaluate("trained"), Evaluate("own"), Evaluate(), model=model(1))
-    trained = dict(reply.answer(Trained).params)
-    check(reply.answer(Evaluated, 0), score(world, trained))
-    check(reply.answer(Evaluated, 1), score(world, trained))
-    check(reply.answer(Evaluated, 2), score(world, model(1)))
+    trained = dict(reply.answer(TrainReply).params)
+    check(reply.answer(EvaluateReply, 0), score(world, trained))
+    check(reply.answer(EvaluateReply, 1), score(world, trained))
+    check(reply.answer(EvaluateReply, 2), score(world, model(1)))
     later = world.reply(2, Evaluate("own"), Evaluate("initial"))
-    check(later.answer(Evaluated, 0), score(world, trained))
-    check(later.answer(Evaluated, 1), score(world, common_start))
+    check(later.answer(EvaluateReply, 0), score(world, trained))
+    check(later.answer(EvaluateReply, 1), score(world, common_start))
     assert len({score(world, params) for params in (trained, common_start, model(1))}) == 3
 
 
@@ -91,7 +91,7 @@ def test_evaluating_changes_no_state() -> None:
 def test_without_test_samples_the_score_is_empty() -> None:
     for common in (False, True):
         world = World(local_data(common, test=0))
-        assert world.reply(1, Evaluate("m"), m=model(1)).answer(Evaluated) == Evaluated(0, 0, 0.0)
+        assert world.reply(1, Evaluate("m"), m=model(1)).answer(EvaluateReply) == EvaluateReply(0, 0, 0.0)
 
 
 @pytest.mark.parametrize("on", PARTS)
@@ -100,7 +100,7 @@ def test_losses_are_means_and_wins_counts(on: str, share: float) -> None:
     world = World()
     models = {f"m{k}": model(k) for k in range(4)}
     verb = Losses(tuple(models), on=on, share=share)  # type: ignore[arg-type]
-    answer = world.reply(1, verb, **models).answer(Compared)
+    answer = world.reply(1, verb, **models).answer(LossesReply)
     x, y = samples(world, on, share)
     table = np.array([losses(m, x, y) for m in models.values()])
     assert answer.samples == len(y)
@@ -111,8 +111,8 @@ def test_losses_are_means_and_wins_counts(on: str, share: float) -> None:
 
 def test_losses_know_the_names_of_the_clients_own_models() -> None:
     world = World()
-    trained = dict(world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params)
-    answer = world.reply(2, Losses(("own", "initial", "m")), m=model(2)).answer(Compared)
+    trained = dict(world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params)
+    answer = world.reply(2, Losses(("own", "initial", "m")), m=model(2)).answer(LossesReply)
     x, y = samples(world, "train")
     expected = [losses(m, x, y).mean() for m in (trained, initial(SPEC, SEED), model(2))]
     np.testing.assert_allclose(answer.losses, expected, rtol=1e-5)
@@ -121,7 +121,7 @@ def test_losses_know_the_names_of_the_clients_own_models() -> None:
 def test_ties_go_to_the_first() -> None:
     world = World()
     reply = world.reply(1, Losses(("a", "b", "c")), Train(PLAN, start=("best",)), a=model(1), b=model(1), c=model(1))
-    assert reply.answer(Compared).wins == (30, 0, 0)
+    assert reply.answer(LossesReply).wins == (30, 0, 0)
 
 
 @pytest.mark.parametrize("best", [0, 1, 2])
@@ -134,9 +134,9 @@ def test_the_best_model_is_that_of_the_least_mean_loss_and_can_be_trained(best: 
     models = {name: candidates[k] for name, k in zip(names, order, strict=True)}
     assert order.index(0) == best
     reply = world.reply(1, Losses(tuple(names)), Train(PLAN, start=("best",)), Evaluate("best"), **models)
-    assert int(np.argmin(reply.answer(Compared).losses)) == best
+    assert int(np.argmin(reply.answer(LossesReply).losses)) == best
     assert equal(world.trainer.jobs[-1].start, candidates[0])
-    check(reply.answer(Evaluated), score(world, candidates[0]))
+    check(reply.answer(EvaluateReply), score(world, candidates[0]))
 
 
 def test_most_wins_is_not_what_makes_the_best() -> None:
@@ -178,7 +178,7 @@ def test_a_model_without_a_finite_loss_loses(kind: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it warns is another test
         reply = world.reply(1, Losses(("bad", "good")), Train(PLAN, start=("best",)), bad=hopeless(kind), good=model(2))
-    compared = reply.answer(Compared)
+    compared = reply.answer(LossesReply)
     assert compared.wins == (0, 30)
     assert all(math.isfinite(loss) for loss in compared.losses)
     assert compared.losses[0] > 1e6 * compared.losses[1]
@@ -195,7 +195,7 @@ def test_the_score_of_a_model_that_overflows_is_a_valid_answer(common: bool) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reply = World(local_data(common)).reply(1, Evaluate("m"), m=hopeless("overflow"))
-    answer = reply.answer(Evaluated)
+    answer = reply.answer(EvaluateReply)
     assert 0 <= answer.correct <= answer.samples == 17
     assert math.isfinite(answer.loss)
 
@@ -203,7 +203,7 @@ def test_the_score_of_a_model_that_overflows_is_a_valid_answer(common: bool) -> 
 def test_losses_without_samples() -> None:
     world = World(local_data(train=0))
     reply = world.reply(1, Losses(("a", "b")), Train(PLAN, start=("best",)), a=model(1), b=model(2))
-    assert reply.answer(Compared) == Compared(0, (0.0, 0.0), (0, 0), (0, 0))
+    assert reply.answer(LossesReply) == LossesReply(0, (0.0, 0.0), (0, 0), (0, 0))
     assert equal(world.trainer.jobs[-1].start, model(1))
 
 
@@ -214,7 +214,7 @@ def raw(world: World) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("p", [1, 3, 6, 9])
 def test_the_signature_spans_the_first_singular_directions_of_the_raw_samples(p: int) -> None:
     world = World()
-    vectors = world.reply(1, Signature(p)).answer(Signed).vectors
+    vectors = world.reply(1, Signature(p)).answer(SignatureReply).vectors
     u = np.linalg.svd(raw(world)[0].T, full_matrices=False)[0][:, :p]
     assert vectors.shape == u.shape
     assert vectors.dtype == np.float32
@@ -225,7 +225,7 @@ def test_the_signature_spans_the_first_singular_directions_of_the_raw_samples(p:
 def test_the_signature_per_label() -> None:
     world = World()
     x, y = raw(world)
-    vectors = world.reply(1, Signature(2, per_label=True)).answer(Signed).vectors
+    vectors = world.reply(1, Signature(2, per_label=True)).answer(SignatureReply).vectors
     labels = np.unique(y)
     assert vectors.shape == (6, 2 * len(labels))
     assert len(labels) == 3
@@ -238,19 +238,19 @@ def test_the_signature_per_label() -> None:
 def test_the_signature_of_images_is_flat() -> None:
     flat = local_data()
     images = World(type(flat)(**{**vars(flat), "x": flat.x.reshape(90, 1, 2, 3)}))
-    vectors = images.reply(1, Signature(3)).answer(Signed).vectors
-    np.testing.assert_array_equal(vectors, World(flat).reply(1, Signature(3)).answer(Signed).vectors)
+    vectors = images.reply(1, Signature(3)).answer(SignatureReply).vectors
+    np.testing.assert_array_equal(vectors, World(flat).reply(1, Signature(3)).answer(SignatureReply).vectors)
 
 
 @pytest.mark.parametrize("per_label", [False, True])
 def test_a_client_without_samples_has_an_empty_signature(per_label: bool) -> None:
-    vectors = World(local_data(train=0)).reply(1, Signature(3, per_label)).answer(Signed).vectors
+    vectors = World(local_data(train=0)).reply(1, Signature(3, per_label)).answer(SignatureReply).vectors
     assert vectors.shape == (6, 0)
 
 
 def test_class_counts() -> None:
     world = World()
-    counts = world.reply(1, ClassCounts()).answer(Counted).counts
+    counts = world.reply(1, ClassCounts()).answer(ClassCountsReply).counts
     labels = raw(world)[1].tolist()
     assert counts.tolist() == [labels.count(c) for c in range(CLASSES)]
     assert counts[-1] == 0  # a class that the client does not have is counted too
@@ -258,13 +258,13 @@ def test_class_counts() -> None:
 
 
 def test_class_counts_without_samples() -> None:
-    assert World(local_data(train=0)).reply(1, ClassCounts()).answer(Counted).counts.tolist() == [0] * CLASSES
+    assert World(local_data(train=0)).reply(1, ClassCounts()).answer(ClassCountsReply).counts.tolist() == [0] * CLASSES
 
 
 def test_answers_stand_in_the_order_of_the_verbs() -> None:
     verbs = (ClassCounts(), Evaluate("a"), Signature(), Evaluate("b"), Losses(("a",)), Train(PLAN), Evaluate("trained"))
     reply = World().reply(1, *verbs, a=model(1), b=model(2), model=model(3))
-    kinds = [Counted, Evaluated, Signed, Evaluated, Compared, Trained, Evaluated]
+    kinds = [ClassCountsReply, EvaluateReply, SignatureReply, EvaluateReply, LossesReply, TrainReply, EvaluateReply]
     assert [type(answer) for answer in reply.answers] == kinds
     world = World()
     for position, params in ((1, model(1)), (3, model(2))):

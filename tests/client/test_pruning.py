@@ -32,18 +32,18 @@ from coterie.client.pruning import (
 from coterie.messages import (
     Channels,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     ModelSpec,
     Params,
     Plan,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Schedule,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
 from coterie.models import initial
@@ -392,10 +392,10 @@ ANY = Prune(("fc.weight",), rate=0.2, target=0.9, distance=0.0, accuracy=0.0)
 ALWAYS = replace(ANY, on="train", accuracy=-1.0)
 
 
-def asked(world: World, round: int, prune: Prune = ALWAYS, **changes: Any) -> tuple[Trained, Pruned]:
+def asked(world: World, round: int, prune: Prune = ALWAYS, **changes: Any) -> tuple[TrainReply, PruneReply]:
     train = Train(replace(PLAN, **changes), send=False)
     reply = world.reply(round, train, prune, model=model(round))
-    return reply.answer(Trained), reply.answer(Pruned)
+    return reply.answer(TrainReply), reply.answer(PruneReply)
 
 
 def test_the_proposals_are_those_of_the_first_and_the_last_epoch() -> None:
@@ -436,7 +436,7 @@ def test_what_is_not_kept_is_not_pruned_for_good() -> None:
     asked(world, 1)
     before = world.state(1)
     reply = world.reply(2, Train(PLAN, send=False, keep=False), ALWAYS, model=model(2))
-    assert len(reply.answer(Pruned).params["fc.weight"]) < before["mask"]["fc.weight"].sum()
+    assert len(reply.answer(PruneReply).params["fc.weight"]) < before["mask"]["fc.weight"].sum()
     assert same(world.state(9), before)
 
 
@@ -491,11 +491,11 @@ def test_pruned_weights_stay_exactly_0_through_training_with_momentum(name: str)
         verbs = (Train(plan), prune)  # as sent by Train, before it is pruned again
         reply = client.answer(Request(t, 0, spec, verbs, {"model": initial(spec, t)}))
         assert isinstance(reply, Reply)
-        trained = reply.answer(Trained).params
+        trained = reply.answer(TrainReply).params
         for key, mask in before.items():
             assert (trained[key][~mask] == 0).all()
             assert (trained[key][mask] != 0).mean() > 0.99
-        assert reply.answer(Pruned).weights == "pruned"
+        assert reply.answer(PruneReply).weights == "pruned"
     assert pruned_share(dict(before), weights) == pytest.approx(1 - 0.8**4, abs=0.01)
 
 
@@ -523,7 +523,7 @@ def test_the_accuracy_is_that_of_the_model_after_pruning() -> None:
     """Ask the client itself, with the model it would have: just below that threshold it prunes, at it not."""
     world = World()
     _, pruned = asked(world, 1, ALWAYS)
-    score = world.reply(1, Evaluate(("own",), on="train")).answer(Evaluated)
+    score = world.reply(1, Evaluate(("own",), on="train")).answer(EvaluateReply)
     reached = score.correct / score.samples
     assert 0.3 < reached < 1
     for threshold, verdict in ((reached - 1e-9, "pruned"), (reached, "reverted")):
@@ -589,8 +589,8 @@ def test_snapshots_can_be_named_by_other_verbs() -> None:
     for epochs in (1, 2, 3):
         shorter = replace(twice, epochs=epochs, snapshots=())
         again = world.reply(1, Train(shorter, keep=False), Evaluate("trained", on="train"), model=model(1))
-        ends.append(again.answer(Evaluated))
-    assert [reply.answer(Evaluated, which) for which in range(3)] == ends
+        ends.append(again.answer(EvaluateReply))
+    assert [reply.answer(EvaluateReply, which) for which in range(3)] == ends
     shorter = Train(replace(PLAN, snapshots=()), keep=False)
     with pytest.raises(KeyError):  # of the last training only
         world.reply(1, Train(PLAN, keep=False), shorter, Evaluate("epoch 1"), model=model(1))
@@ -606,10 +606,10 @@ def test_what_is_left_and_where_it_belongs_come_back_from_the_wire(size: int) ->
     kept = rng.random((1, size)) < 0.6
     kept[0, 0] = False
     others = {"b": np.float32([1, 2]), "count": np.array(7)}
-    answer = Pruned.of({"w": weights, **others}, {"w": kept}, ["w", "b", "count"], "pruned", None)
+    answer = PruneReply.of({"w": weights, **others}, {"w": kept}, ["w", "b", "count"], "pruned", None)
     arrived = wire.decode(wire.encode(Reply(1, 2, (answer,))))
     assert isinstance(arrived, Reply)
-    found = arrived.answer(Pruned)
+    found = arrived.answer(PruneReply)
     np.testing.assert_array_equal(found.mask("w", (1, size)), kept)
     np.testing.assert_array_equal(found.params["w"], weights[kept])
     assert equal({name: found.params[name] for name in others}, others)
@@ -619,7 +619,7 @@ def test_what_is_left_and_where_it_belongs_come_back_from_the_wire(size: int) ->
 
 def test_a_whole_tensor_needs_no_bitmap() -> None:
     weights = np.ones((2, 3), np.float32)
-    answer = Pruned.of({"w": weights}, {"w": np.ones((2, 3), bool)}, ["w"], "unchanged", None)
+    answer = PruneReply.of({"w": weights}, {"w": np.ones((2, 3), bool)}, ["w"], "unchanged", None)
     assert answer.bitmaps == {}
     assert answer.mask("w", (2, 3)).all()
     assert equal(answer.params, {"w": weights})
@@ -641,12 +641,12 @@ def test_bytes_of_the_reply() -> None:
         reply = world.reply(t, Train(PLAN, send=False), ALWAYS, model=model(t))
     left = int(world.state(4)["mask"]["fc.weight"].sum())
     assert left < 24
-    pruned = reply.answer(Pruned)
+    pruned = reply.answer(PruneReply)
     assert sum(a.nbytes for a in (*pruned.params.values(), *pruned.bitmaps.values())) == 4 * left + 3 + 4 * CLASSES
     empty = replace(
         pruned, params={k: v[:0] for k, v in pruned.params.items()}, bitmaps={"fc.weight": np.zeros(0, "u1")}
     )
-    around = len(wire.encode(replace(reply, answers=(reply.answer(Trained), empty))))
+    around = len(wire.encode(replace(reply, answers=(reply.answer(TrainReply), empty))))
     assert len(wire.encode(reply)) - around == pytest.approx(4 * left + 3 + 4 * CLASSES, abs=24)
 
 

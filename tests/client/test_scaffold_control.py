@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from client_world import ID, SEED, World, equal, losses, model, normalise, scores
 
-from coterie.messages import Plan, Schedule, Train, Trained
+from coterie.messages import Plan, Schedule, Train, TrainReply
 from coterie.streams import stream
 from coterie.training import steps
 
@@ -69,7 +69,7 @@ def test_the_controls_of_three_rounds(plan: Plan) -> None:
     reference = Reference(world)
     rounds = [(1, model(1), ZERO), (2, model(2), model(20)), (5, model(3), model(30))]
     for t, start, server in rounds:
-        trained = world.reply(t, Train(plan), model=start, c=server).answer(Trained)
+        trained = world.reply(t, Train(plan), model=start, c=server).answer(TrainReply)
         expected, change = reference.round(t, plan, start, server)
         close(dict(trained.params), expected)
         close(dict(trained.control), change, 1e-4)
@@ -78,8 +78,8 @@ def test_the_controls_of_three_rounds(plan: Plan) -> None:
 
 def test_in_the_first_round_with_controls_of_zero_training_is_ordinary() -> None:
     plan = PLANS["momentum"]
-    corrected = World().reply(1, Train(plan), model=model(1), c=ZERO).answer(Trained)
-    ordinary = World().reply(1, Train(replace(plan, correction=None)), model=model(1)).answer(Trained)
+    corrected = World().reply(1, Train(plan), model=model(1), c=ZERO).answer(TrainReply)
+    ordinary = World().reply(1, Train(replace(plan, correction=None)), model=model(1)).answer(TrainReply)
     assert equal(corrected.params, ordinary.params)
 
 
@@ -96,7 +96,7 @@ def test_where_all_controls_are_right_the_client_takes_the_mean_step() -> None:
     """With c_i the client's own gradient the correction replaces it by the server's c."""
     plan, world = PLANS["one step"], World()
     world.reply(1, Train(plan), model=model(1), c=ZERO)
-    trained = world.reply(2, Train(plan), model=model(1), c=model(20)).answer(Trained)
+    trained = world.reply(2, Train(plan), model=model(1), c=model(20)).answer(TrainReply)
     expected = {name: model(1)[name] - 0.2 * model(20)[name].astype(np.float64) for name in ZERO}
     close(dict(trained.params), expected)
 
@@ -106,7 +106,7 @@ def test_the_change_adds_up_to_the_control() -> None:
     plan, world = PLANS["momentum"], World()
     total = {name: np.zeros(value.shape) for name, value in ZERO.items()}
     for t in (1, 2, 3, 4):
-        change = world.reply(t, Train(plan), model=model(t), c=model(20 + t)).answer(Trained).control
+        change = world.reply(t, Train(plan), model=model(t), c=model(20 + t)).answer(TrainReply).control
         total = {name: total[name] + change[name] for name in total}
     close(dict(world.state(4)["control"]), total, 1e-4)
 
@@ -115,7 +115,7 @@ def test_a_round_without_correction_leaves_the_control() -> None:
     world = World()
     world.reply(1, Train(PLANS["plain"]), model=model(1), c=model(20))
     control = world.state(1)["control"]
-    trained = world.reply(2, Train(replace(PLANS["plain"], correction=None)), model=model(2)).answer(Trained)
+    trained = world.reply(2, Train(replace(PLANS["plain"], correction=None)), model=model(2)).answer(TrainReply)
     assert trained.control == {}
     assert equal(world.state(2)["control"], control)
 
@@ -131,7 +131,7 @@ def test_training_that_is_not_kept_leaves_the_control() -> None:
 def test_controls_of_some_layers_only() -> None:
     world = World()
     some = {"fc.bias": model(20)["fc.bias"]}
-    trained = world.reply(1, Train(PLANS["plain"]), model=model(1), c=some).answer(Trained)
+    trained = world.reply(1, Train(PLANS["plain"]), model=model(1), c=some).answer(TrainReply)
     assert set(trained.control) == {"fc.bias"}
     expected, change = Reference(world).round(1, PLANS["plain"], model(1), {**ZERO, **some})
     close(dict(trained.params), expected)

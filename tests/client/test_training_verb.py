@@ -10,16 +10,16 @@ from coterie.client import Client, MemoryStore
 from coterie.messages import (
     Anchor,
     ClassCounts,
-    Counted,
+    ClassCountsReply,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     Losses,
     Reply,
     Request,
     Schedule,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
 from coterie.models import initial
@@ -36,7 +36,7 @@ def by_hand(world: World, start: dict[str, np.ndarray], round: int, purpose: str
 
 def test_training_starts_from_the_model_that_was_sent() -> None:
     world = World()
-    trained = world.reply(1, Train(PLAN), model=model(1)).answer(Trained)
+    trained = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply)
     assert equal(trained.params, by_hand(world, model(1), 1))
     assert (trained.samples, trained.steps) == (30, 10)
     assert trained.control == {}
@@ -45,16 +45,16 @@ def test_training_starts_from_the_model_that_was_sent() -> None:
 
 def test_the_client_goes_on_from_its_own_model() -> None:
     world = World()
-    first = world.reply(1, Train(PLAN, start=("own",))).answer(Trained).params
+    first = world.reply(1, Train(PLAN, start=("own",))).answer(TrainReply).params
     assert equal(first, by_hand(world, initial(SPEC, SEED), 1))
-    second = world.reply(4, Train(PLAN, start=("own",))).answer(Trained).params
+    second = world.reply(4, Train(PLAN, start=("own",))).answer(TrainReply).params
     assert equal(second, by_hand(world, first, 4))
 
 
 def test_rounds_and_purposes_shuffle_differently() -> None:
     world = World()
     ends = [
-        world.reply(round, Train(PLAN, keep=False, purpose=purpose), model=model(1)).answer(Trained).params
+        world.reply(round, Train(PLAN, keep=False, purpose=purpose), model=model(1)).answer(TrainReply).params
         for round, purpose in ((1, "train"), (2, "train"), (1, "fine-tune"))
     ]
     assert equal(ends[2], by_hand(world, model(1), 1, "fine-tune"))
@@ -65,7 +65,7 @@ def test_rounds_and_purposes_shuffle_differently() -> None:
 def test_models_are_laid_over_each_other() -> None:
     """One's own model with the layers that were sent on top (LG-FedAvg)."""
     world = World()
-    own = world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params
+    own = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params
     sent = {"fc.bias": np.arange(CLASSES, dtype=np.float32)}
     world.reply(2, Train(PLAN, start=("own", "model")), model=sent)
     assert equal(world.trainer.jobs[-1].start, {"fc.weight": own["fc.weight"], "fc.bias": sent["fc.bias"]})
@@ -93,9 +93,9 @@ def test_laying_over_changes_neither_the_state_nor_what_was_sent() -> None:
 
 def test_keep_makes_the_result_the_own_model_and_not_keeping_leaves_it() -> None:
     world = World()
-    kept = world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params
+    kept = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params
     assert equal(world.state(1)["model"], kept)
-    passing = world.reply(2, Train(PLAN, keep=False), model=model(2)).answer(Trained).params
+    passing = world.reply(2, Train(PLAN, keep=False), model=model(2)).answer(TrainReply).params
     assert equal(world.state(9)["model"], kept)
     assert not equal(passing, kept)
     world.reply(3, Train(PLAN, start=("own",)))
@@ -106,7 +106,7 @@ def test_all_some_or_none_of_the_parameters_are_sent() -> None:
     world = World()
 
     def sent(send: bool | tuple[str, ...]) -> dict[str, np.ndarray]:
-        return dict(world.reply(1, Train(PLAN, send=send), model=model(1)).answer(Trained).params)
+        return dict(world.reply(1, Train(PLAN, send=send), model=model(1)).answer(TrainReply).params)
 
     everything = sent(True)
     assert set(everything) == {"fc.weight", "fc.bias"}
@@ -120,7 +120,7 @@ def test_all_some_or_none_of_the_parameters_are_sent() -> None:
 
 def test_anchors_are_found_by_name() -> None:
     world = World()
-    own = world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params
+    own = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params
     plan = replace(PLAN, anchors=(Anchor("own", 0.1), Anchor("initial", 0.2), Anchor("centre", 0.3)))
     world.reply(2, Train(plan), model=model(2), centre=model(3))
     anchors = world.trainer.jobs[-1].anchors
@@ -131,19 +131,19 @@ def test_anchors_are_found_by_name() -> None:
 def test_a_mask_is_sent_or_the_clients_own() -> None:
     mask = {"fc.weight": (np.arange(24).reshape(4, 6) % 3 > 0).astype(np.float32)}
     world = World()
-    trained = world.reply(1, Train(replace(PLAN, mask="m")), model=model(1), m=mask).answer(Trained).params
+    trained = world.reply(1, Train(replace(PLAN, mask="m")), model=model(1), m=mask).answer(TrainReply).params
     assert np.all((trained["fc.weight"] == 0) == (mask["fc.weight"] == 0))
     assert "mask" not in world.state(1)  # one that was sent does not become the client's
 
     world.store.save(ID, 2, {"model": model(2), "mask": mask})
-    own = world.reply(3, Train(replace(PLAN, mask="own")), model=model(1)).answer(Trained).params
+    own = world.reply(3, Train(replace(PLAN, mask="own")), model=model(1)).answer(TrainReply).params
     assert np.all((own["fc.weight"] == 0) == (mask["fc.weight"] == 0))
     assert equal(world.state(3)["mask"], mask)  # what training does not touch stays
 
 
 def test_without_an_own_mask_nothing_is_masked() -> None:
     world = World()
-    trained = world.reply(1, Train(replace(PLAN, mask="own")), model=model(1)).answer(Trained).params
+    trained = world.reply(1, Train(replace(PLAN, mask="own")), model=model(1)).answer(TrainReply).params
     assert equal(trained, by_hand(world, model(1), 1))
 
 
@@ -153,9 +153,9 @@ def test_the_result_can_be_evaluated_in_the_same_request() -> None:
         1, Evaluate("own"), Train(PLAN, keep=False), Evaluate("trained"), Evaluate("own"), model=model(1)
     )
     alone = World().reply(1, Evaluate("m"), Evaluate("initial"), m=by_hand(world, model(1), 1))
-    assert reply.answer(Evaluated, 1) == alone.answer(Evaluated, 0)
-    assert reply.answer(Evaluated, 0) == reply.answer(Evaluated, 2) == alone.answer(Evaluated, 1)
-    assert reply.answer(Evaluated, 0) != reply.answer(Evaluated, 1)
+    assert reply.answer(EvaluateReply, 1) == alone.answer(EvaluateReply, 0)
+    assert reply.answer(EvaluateReply, 0) == reply.answer(EvaluateReply, 2) == alone.answer(EvaluateReply, 1)
+    assert reply.answer(EvaluateReply, 0) != reply.answer(EvaluateReply, 1)
 
 
 SHARES = [0.1, 0.25, 0.5]
@@ -169,9 +169,9 @@ def test_the_hold_out_is_the_same_every_time_and_never_trained_on(share: float) 
     trained_on, held_out = [], []
     for round in (1, 2, 7):
         reply = world.reply(round, Train(plan), Evaluate("model", on="holdout", share=share), model=model(1))
-        assert reply.answer(Trained).samples == 30 - held
-        assert reply.answer(Trained).steps == 2 * -(-(30 - held) // 7)
-        assert reply.answer(Evaluated).samples == held
+        assert reply.answer(TrainReply).samples == 30 - held
+        assert reply.answer(TrainReply).steps == 2 * -(-(30 - held) // 7)
+        assert reply.answer(EvaluateReply).samples == held
         trained_on.append(sorted(who(world.trainer.jobs[-1].x)))
         held_out.append(sorted(who(world.trainer.seen[-1])))
         world.reply(round, Losses(("model",), on="holdout", share=share), model=model(1))
@@ -199,13 +199,13 @@ def test_clients_and_seeds_hold_out_different_samples() -> None:
 def test_a_small_hold_out_of_few_samples_is_empty() -> None:
     world = World(local_data(train=9))
     reply = world.reply(1, Train(replace(PLAN, holdout=0.1)), Evaluate("model", on="holdout"), model=model(1))
-    assert reply.answer(Trained).samples == 9
-    assert reply.answer(Evaluated) == Evaluated(0, 0, 0.0)
+    assert reply.answer(TrainReply).samples == 9
+    assert reply.answer(EvaluateReply) == EvaluateReply(0, 0, 0.0)
 
 
 def test_without_samples_the_model_comes_back_as_it_was() -> None:
     world = World(local_data(train=0))
-    trained = world.reply(1, Train(PLAN), model=model(1)).answer(Trained)
+    trained = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply)
     assert (trained.samples, trained.steps, trained.loss) == (0, 0, 0.0)
     assert equal(trained.params, model(1))
 
@@ -220,12 +220,12 @@ def test_samples_may_change_with_the_rounds() -> None:
     for round, count in ((0, 30), (2, 30), (3, 10), (4, 10), (3, 10), (2, 30), (5, 2), (9, 2)):
         reply = client.answer(Request(round, SEED, SPEC, (Train(PLAN), ClassCounts()), {"model": model(1)}))
         assert isinstance(reply, Reply)
-        assert reply.answer(Trained).samples == reply.answer(Counted).counts.sum() == count
+        assert reply.answer(TrainReply).samples == reply.answer(ClassCountsReply).counts.sum() == count
 
 
 def test_divergence_is_a_failure_that_leaves_the_old_state() -> None:
     world = World()
-    kept = world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params
+    kept = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params
     failure = world.ask(2, Train(replace(PLAN, lr=Schedule(1e38))), model=model(1))
     assert isinstance(failure, Failure)
     assert (failure.client, failure.round, failure.kind) == (ID, 2, "diverged")
@@ -237,7 +237,7 @@ def test_divergence_is_a_failure_that_leaves_the_old_state() -> None:
 
 def test_of_a_request_that_fails_half_way_nothing_is_kept() -> None:
     world = World()
-    kept = world.reply(1, Train(PLAN), model=model(1)).answer(Trained).params
+    kept = world.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params
     bad = Train(replace(PLAN, lr=Schedule(1e38)))
     assert isinstance(world.ask(2, Train(PLAN), bad, model=model(2)), Failure)
     assert equal(world.state(9)["model"], kept)
@@ -289,7 +289,7 @@ def test_what_a_lost_attempt_left_is_forgotten(verbs: tuple[Train, ...]) -> None
 
 def test_the_latest_state_is_what_is_evaluated() -> None:
     world = World()
-    trained = world.reply(3, Train(PLAN), model=model(1)).answer(Trained).params
+    trained = world.reply(3, Train(PLAN), model=model(1)).answer(TrainReply).params
     for round in (3, 4):
         own = world.reply(round, Evaluate("own"), Evaluate("m"), m=trained)
         assert own.answers[0] == own.answers[1]
@@ -298,7 +298,7 @@ def test_the_latest_state_is_what_is_evaluated() -> None:
 def test_clients_of_one_store_do_not_meet() -> None:
     store = MemoryStore()
     worlds = [World(store=store, id=id) for id in (0, 1)]
-    ends = [w.reply(1, Train(PLAN), model=model(1)).answer(Trained).params for w in worlds]
+    ends = [w.reply(1, Train(PLAN), model=model(1)).answer(TrainReply).params for w in worlds]
     assert not equal(ends[0], ends[1])  # shuffled differently
     assert equal(worlds[0].state(1)["model"], ends[0])
     assert equal(worlds[1].state(1)["model"], ends[1])

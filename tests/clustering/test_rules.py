@@ -12,10 +12,10 @@ from coterie.clustering import (
     Demo,
     Gap,
     Grouping,
+    GroupingOptions,
     Silhouette,
     Threshold,
     Trial,
-    Wish,
     cut,
     elbow,
     granularity_for,
@@ -176,15 +176,15 @@ def test_a_grouping_is_saved_without_its_proximities() -> None:
 @pytest.mark.parametrize(
     ("wish", "rule"),
     [
-        (Wish(), Auto(samples=100)),
-        (Wish(threshold=5), Threshold("weighted", "degrees", 5)),
-        (Wish(groups=4), Count("weighted", "degrees", 4)),
-        (Wish(granularity=2.0), Auto(2.0, samples=100)),
-        (Wish(rule="gap", linkage="single"), Gap("single")),
-        (Wish(linkage="complete"), Auto(linkage="complete", samples=100)),
+        (GroupingOptions(), Auto(samples=100)),
+        (GroupingOptions(threshold=5), Threshold("weighted", "degrees", 5)),
+        (GroupingOptions(groups=4), Count("weighted", "degrees", 4)),
+        (GroupingOptions(granularity=2.0), Auto(2.0, samples=100)),
+        (GroupingOptions(rule="gap", linkage="single"), Gap("single")),
+        (GroupingOptions(linkage="complete"), Auto(linkage="complete", samples=100)),
     ],
 )
-def test_a_number_names_its_rule(wish: Wish, rule) -> None:
+def test_a_number_names_its_rule(wish: GroupingOptions, rule) -> None:
     assert wish.problem() is None
     assert wish.make(Auto(), samples=100) == rule
 
@@ -192,13 +192,13 @@ def test_a_number_names_its_rule(wish: Wish, rule) -> None:
 @pytest.mark.parametrize(
     ("wish", "named"),
     [
-        (Wish(threshold=5, groups=4), "threshold and groups"),
-        (Wish(rule="gap", threshold=5), "belongs to rule 'degrees'"),
-        (Wish(rule="degrees"), "needs a threshold"),
-        (Wish(rule="count"), "number of groups"),
+        (GroupingOptions(threshold=5, groups=4), "threshold and groups"),
+        (GroupingOptions(rule="gap", threshold=5), "belongs to rule 'degrees'"),
+        (GroupingOptions(rule="degrees"), "needs a threshold"),
+        (GroupingOptions(rule="count"), "number of groups"),
     ],
 )
-def test_wishes_that_contradict_themselves(wish: Wish, named: str) -> None:
+def test_wishes_that_contradict_themselves(wish: GroupingOptions, named: str) -> None:
     assert named in wish.problem()
 
 
@@ -239,11 +239,11 @@ def test_no_smaller_count_is_as_good_as_the_elbow(thousandths: list[int]) -> Non
 def test_a_wish_keeps_the_methods_own_linkage() -> None:
     """FLAG's is UPGMA for all rules, FLIS-HC's WPGMA; beside auto, PACFL's paper has WPGMA."""
     for own in ("average", "weighted"):
-        for wish in (Wish(groups=2), Wish(threshold=0.5), Wish(rule="gap")):
+        for wish in (GroupingOptions(groups=2), GroupingOptions(threshold=0.5), GroupingOptions(rule="gap")):
             assert wish.make(Silhouette(own, "1 − agreement")).linkage == own
-    assert Wish(groups=2).make(Auto()).linkage == "weighted"
-    assert Wish(rule="gap").make(Auto()).linkage == "average"
-    assert Wish(rule="trial").make(Trial("average")).name == "trial"
+    assert GroupingOptions(groups=2).make(Auto()).linkage == "weighted"
+    assert GroupingOptions(rule="gap").make(Auto()).linkage == "average"
+    assert GroupingOptions(rule="trial").make(Trial("average")).name == "trial"
 
 
 @pytest.mark.parametrize("step", [0.1, 0.05, 0.01, 0.3])

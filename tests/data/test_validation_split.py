@@ -69,7 +69,7 @@ def test_clients_with_one_sample_keep_it_and_with_none_have_none() -> None:
 
 def test_a_run_on_validation_data_never_sees_the_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other test samples, same numbers; other training samples, other numbers."""
-    import coterie.experiment.runner as runner
+    from coterie.run import runner
 
     def validated(poison: str | None) -> dict[str, float | None]:
         original = runner.sources.load

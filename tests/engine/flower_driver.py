@@ -16,7 +16,7 @@ from typing import Any
 
 import coterie
 from coterie.engine.flower.simulation import OWN_RAY
-from coterie.experiment.progress import Silent
+from coterie.run.progress import Silent
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,

@@ -17,8 +17,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from coterie.data import FederatedData, load
-from coterie.experiment.app_folder import init
-from coterie.experiment.deployment import client_app
+from coterie.deploy.app_folder import init
+from coterie.deploy.deployment import client_app
 
 Node = Callable[[Message], Message | None]
 

@@ -10,8 +10,8 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import load
-from coterie.engine import EmbeddedEngine, Faults
-from coterie.messages import Evaluate, Failure, ModelSpec, Plan, Reply, Request, Schedule, Train, Trained
+from coterie.engine import EmbeddedEngine, SimulatedFaults
+from coterie.messages import Evaluate, Failure, ModelSpec, Plan, Reply, Request, Schedule, Train, TrainReply
 from coterie.models import MODELS, model
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer
@@ -20,7 +20,7 @@ SPEC = ModelSpec("mclr", (1, 8, 8), 10)
 CLIENTS = 40
 
 
-def exchange(faults: Faults, round: int = 1, store: MemoryStore | None = None, kind: str = "train") -> dict:
+def exchange(faults: SimulatedFaults, round: int = 1, store: MemoryStore | None = None, kind: str = "train") -> dict:
     data = load("digits", clients=CLIENTS)
     verb = Train(Plan(Schedule(0.1)), start=("initial",)) if kind == "train" else Evaluate("initial")
     request = Request(round, 0, SPEC, (verb,), kind=kind)
@@ -31,14 +31,14 @@ def exchange(faults: Faults, round: int = 1, store: MemoryStore | None = None, k
 
 
 def test_without_faults_everyone_answers() -> None:
-    assert all(isinstance(answer, Reply) for answer in exchange(Faults()).values())
+    assert all(isinstance(answer, Reply) for answer in exchange(SimulatedFaults()).values())
 
 
 def test_drop_and_straggle_are_seeded_and_of_about_the_wanted_share() -> None:
     kinds = []
     for round in range(6):
-        answers = exchange(Faults(drop=0.3, straggle=0.2), round)
-        again = exchange(Faults(drop=0.3, straggle=0.2), round)
+        answers = exchange(SimulatedFaults(drop=0.3, straggle=0.2), round)
+        again = exchange(SimulatedFaults(drop=0.3, straggle=0.2), round)
         missing = {c: a.kind for c, a in answers.items() if isinstance(a, Failure)}
         assert missing == {c: a.kind for c, a in again.items() if isinstance(a, Failure)}
         kinds += list(missing.values())
@@ -49,25 +49,25 @@ def test_drop_and_straggle_are_seeded_and_of_about_the_wanted_share() -> None:
 
 def test_a_late_client_has_trained_a_dropped_one_has_not() -> None:
     store = MemoryStore()
-    answers = exchange(Faults(drop=0.4, straggle=0.4), store=store)
+    answers = exchange(SimulatedFaults(drop=0.4, straggle=0.4), store=store)
     for client, answer in answers.items():
         kind = answer.kind if isinstance(answer, Failure) else "answered"
         assert bool(store.load(client, before=2)) == (kind in ("late", "answered"))
 
 
 def test_requests_that_measure_are_spared() -> None:
-    answers = exchange(Faults(drop=1.0, hostile=1.0), kind="evaluate")
+    answers = exchange(SimulatedFaults(drop=1.0, hostile=1.0), kind="evaluate")
     assert all(isinstance(answer, Reply) for answer in answers.values())
 
 
 def test_hostile_replies_are_wrong_in_several_ways() -> None:
-    replies = [a for a in exchange(Faults(hostile=1.0)).values() if isinstance(a, Reply)]
-    spoilt = [reply.answer(Trained) for reply in replies if isinstance(reply.answers[0], Trained)]
+    replies = [a for a in exchange(SimulatedFaults(hostile=1.0)).values() if isinstance(a, Reply)]
+    spoilt = [reply.answer(TrainReply) for reply in replies if isinstance(reply.answers[0], TrainReply)]
     shapes = {next(iter(t.params.values())).shape for t in spoilt}
     assert len(replies) == CLIENTS
     assert len(shapes) == 2
     assert any(np.isnan(next(iter(t.params.values()))).all() for t in spoilt)
-    assert any(not isinstance(reply.answers[0], Trained) for reply in replies)
+    assert any(not isinstance(reply.answers[0], TrainReply) for reply in replies)
 
 
 def test_an_error_in_a_client_names_client_round_and_verb() -> None:

@@ -17,17 +17,17 @@ from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 import coterie
+from coterie.deploy.deployment import make_site, read_site, read_terms, serve
 from coterie.engine.flower import app as app_module
-from coterie.engine.flower.app import BESIDE, WIRE, Carrier, enclosed, received
+from coterie.engine.flower.app import BESIDE, WIRE, GridTransport, enclosed, received
 from coterie.engine.flower.deployment import FlowerDeployment
-from coterie.engine.flower.roll import Roll
+from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.errors import CoterieError
-from coterie.experiment.deployment import make_site, read_site, read_terms, serve
 from coterie.federation.validation import largest_reply
 from coterie.messages import (
     ClassCounts,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     ModelSpec,
     Plan,
@@ -36,7 +36,7 @@ from coterie.messages import (
     Schedule,
     Signature,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
 from coterie.models import initial
@@ -56,7 +56,7 @@ def said(blob: bytes) -> Message:
     return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message_to(5))
 
 
-HONEST = Reply(4, 3, (Trained(10, 1, 0.5, initial(SPEC, 0)),))
+HONEST = Reply(4, 3, (TrainReply(10, 1, 0.5, initial(SPEC, 0)),))
 
 
 def test_an_honest_reply_passes() -> None:
@@ -98,7 +98,7 @@ def test_an_error_of_flower_is_a_missing_reply() -> None:
 
 
 def test_too_long_a_reply_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    huge = wire.encode(Reply(4, 3, (Trained(10, 1, 0.5, {"fc1.weight": np.zeros(10**7, np.float32)}),)))
+    huge = wire.encode(Reply(4, 3, (TrainReply(10, 1, 0.5, {"fc1.weight": np.zeros(10**7, np.float32)}),)))
     monkeypatch.setattr(app_module.wire, "decode", lambda blob: pytest.fail("it was read"))
     failure = received(said(huge), 4, REQUEST)
     assert isinstance(failure, Failure)
@@ -147,7 +147,7 @@ def test_replies_are_told_apart_by_what_they_reply_to() -> None:
         return Message(RecordDict({WIRE: enclosed(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
 
     grid.nodes |= {11: gone, 12: honest, 13: silent}
-    answers = list(Carrier(grid, 0.01).exchange({0: 11, 4: 12, 7: 13}, dict.fromkeys((0, 4, 7, 9), REQUEST), 0.1))
+    answers = list(GridTransport(grid, 0.01).exchange({0: 11, 4: 12, 7: 13}, dict.fromkeys((0, 4, 7, 9), REQUEST), 0.1))
     kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
     assert kinds == {0: "dropped", 4: "reply", 7: "late", 9: "dropped"}
 
@@ -168,8 +168,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 0.0)
 
 
-def door(grid: PlayedGrid, roll: Roll | None = None) -> FlowerDeployment:
-    return FlowerDeployment(grid, roll or Roll())
+def door(grid: PlayedGrid, roll: SiteRegistry | None = None) -> FlowerDeployment:
+    return FlowerDeployment(grid, roll or SiteRegistry())
 
 
 def test_numbers_follow_names_not_nodes() -> None:
@@ -181,21 +181,21 @@ def test_numbers_follow_names_not_nodes() -> None:
 def test_who_comes_later_gets_the_next_number_also_after_a_restart(tmp_path: Path) -> None:
     grid = PlayedGrid()
     grid.nodes |= {1: card("m"), 2: card("z")}
-    door(grid, Roll.open(tmp_path / "sites.json")).present(0)
+    door(grid, SiteRegistry.open(tmp_path / "sites.json")).present(0)
     grid.nodes = {7: card("a", samples=3), 8: card("z", samples=4)}
-    again = door(grid, Roll.open(tmp_path / "sites.json"))
+    again = door(grid, SiteRegistry.open(tmp_path / "sites.json"))
     assert again.present(5) == {2: 3, 1: 4}
 
 
 def test_an_entry_removed_by_hand_leaves_the_numbers_of_others_alone(tmp_path: Path) -> None:
     grid, file = PlayedGrid(), tmp_path / "sites.json"
     grid.nodes |= {1: card("a"), 2: card("b", samples=6), 3: card("c", samples=7)}
-    door(grid, Roll.open(file)).present(0)
+    door(grid, SiteRegistry.open(file)).present(0)
     roll = json.loads(file.read_text())
     del roll["sites"]["a"]
     file.write_text(json.dumps(roll))
     grid.nodes[1] = card("a", proof="new secret of this site", samples=8)
-    assert door(grid, Roll.open(file)).present(3) == {1: 6, 2: 7, 3: 8}
+    assert door(grid, SiteRegistry.open(file)).present(3) == {1: 6, 2: 7, 3: 8}
 
 
 def test_somebody_elses_name_is_refused() -> None:
@@ -304,7 +304,7 @@ def test_nodes_that_keep_coming_hold_up_a_round_for_ten_seconds_in_all(monkeypat
     clock, grid = Clock(monkeypatch), PlayedGrid()
     monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 10.0)
     grid.nodes |= {1: card("a")}
-    engine = FlowerDeployment(grid, Roll())
+    engine = FlowerDeployment(grid, SiteRegistry())
     monkeypatch.setattr(grid, "get_node_ids", lambda: {1, *range(100, 100 + int(clock.now - 1000.0) + 1)})
     for node in range(100, 150):
         grid.nodes[node] = silent
@@ -329,7 +329,7 @@ def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.Mon
     Clock(monkeypatch)
     grid, told = PlayedGrid(), list[str]()
     grid.nodes |= {1: card("a"), 2: card("b"), 3: card("a", proof="wrong" * 5)}
-    engine = FlowerDeployment(grid, Roll(), min_clients=3)
+    engine = FlowerDeployment(grid, SiteRegistry(), min_clients=3)
 
     def hear(text: str) -> None:
         told.append(text)
@@ -347,7 +347,7 @@ def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(mo
     monkeypatch.setattr("coterie.engine.flower.deployment.PAUSE", 0.0)
     grid, told = PlayedGrid(), list[str]()
     grid.nodes |= {1: card("c", samples=3), 2: silent, 3: card("b", samples=2), 4: silent}
-    engine = FlowerDeployment(grid, Roll(), min_clients=3)
+    engine = FlowerDeployment(grid, SiteRegistry(), min_clients=3)
 
     def hear(text: str) -> None:
         told.append(text)
@@ -364,7 +364,7 @@ def test_a_node_that_comes_is_waited_for_a_little_and_once(monkeypatch: pytest.M
     clock, grid = Clock(monkeypatch), PlayedGrid()
     monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 5.0)
     grid.nodes |= {1: silent, 2: card("b")}
-    engine = FlowerDeployment(grid, Roll())
+    engine = FlowerDeployment(grid, SiteRegistry())
     assert engine.present(0) == {0: 5}
     assert clock.now == 1005.0
     engine.present(1)
@@ -417,7 +417,7 @@ def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
 
     grid.nodes |= {11: honest, 12: honest, 13: hollow, 14: elsewhere, 15: no_message}
     grid.broken[11] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    carrier = Carrier(grid, 0.01, wary=True)
+    carrier = GridTransport(grid, 0.01, wary=True)
     nodes = {0: 11, 4: 12, 5: 13, 6: 14, 7: 15}
     answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), None))
     kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
@@ -603,8 +603,8 @@ def spoiled(honest: Any, how: str) -> Any:
             return {**params, "fc1.weight": new}
 
         wrong = tuple(
-            replace(a, params=spoil(a.params)) if isinstance(a, Trained) and a.params
-            else Evaluated(-1, 5, 0.0) for a in answer.answers
+            replace(a, params=spoil(a.params)) if isinstance(a, TrainReply) and a.params
+            else EvaluateReply(-1, 5, 0.0) for a in answer.answers
         )  # fmt: skip
         return Message(RecordDict({WIRE: enclosed(wire.encode(replace(answer, answers=wrong)))}), reply_to=message)
 
@@ -680,7 +680,7 @@ def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest
     grid.nodes |= dict.fromkeys((11, 12, 13), honest_node)
     began = time.monotonic()
     answers = list(
-        Carrier(grid, 0.01, wary=True).exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 0.5)
+        GridTransport(grid, 0.01, wary=True).exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 0.5)
     )
     assert time.monotonic() - began < 10
     grid.free.set()
@@ -704,7 +704,7 @@ def test_a_reply_that_takes_a_while_is_taken_once(
     grid = Long()
     grid.nodes |= dict.fromkeys(range(11, 17), honest_node)
     nodes = {client: client + 11 for client in range(6)}
-    carrier = Carrier(grid, pause, wary=True)
+    carrier = GridTransport(grid, pause, wary=True)
     for _ in range(2):
         answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), 20.0))
         assert [type(answer) for answer in answers] == [Reply] * 6
@@ -714,7 +714,7 @@ def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
     """It would keep the replies of those who were late or not needed until the end of the run."""
     grid = PlayedGrid()
     grid.nodes |= {11: honest_node, 12: silent, 13: honest_node}
-    carrier = Carrier(grid, 0.01, wary=True)
+    carrier = GridTransport(grid, 0.01, wary=True)
     exchange = carrier.exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 5.0)
     next(exchange)
     exchange.close()  # enough have answered
@@ -726,7 +726,7 @@ def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
 
 
 def test_types_of_arrays_that_nobody_sends_are_refused() -> None:
-    odd = Reply(4, 3, (Trained(10, 1, 0.5, {"fc1.weight": np.zeros(3, np.complex64)}),))
+    odd = Reply(4, 3, (TrainReply(10, 1, 0.5, {"fc1.weight": np.zeros(3, np.complex64)}),))
     from safetensors.numpy import save
 
     tree, arrays = wire._take_apart(odd)

@@ -151,8 +151,8 @@ from flwr.app import Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body
 
 from coterie.engine.flower.app import WIRE, enclosed
-from coterie.experiment.deployment import client_app
-from coterie.messages import Reply, Trained, wire
+from coterie.deploy.deployment import client_app
+from coterie.messages import Reply, TrainReply, wire
 
 app = client_app(__file__)
 honest = app.__call__
@@ -183,7 +183,7 @@ class Hostile:
             answer = replace(answer, client=0)
         elif how != "verb":
             answer = replace(answer, answers=tuple(
-                replace(a, params=wrong(a.params)) if isinstance(a, Trained) else a for a in answer.answers))
+                replace(a, params=wrong(a.params)) if isinstance(a, TrainReply) else a for a in answer.answers))
         blob = wire.encode(answer)
         if how == "verb":
             blob = blob.replace(b"Trained", b"Drained")

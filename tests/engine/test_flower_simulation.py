@@ -17,12 +17,12 @@ from flower_processes import NAMESPACE, end_with_parent, namespace_refused
 
 import coterie
 from coterie.algorithms import ALGORITHMS
-from coterie.engine.flower.app import Carrier
+from coterie.engine.flower.app import GridTransport
 from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
 from coterie.errors import CoterieError
-from coterie.experiment.folder import RunFolder
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.models import MODELS
+from coterie.results.run_folder import RunFolder
 from coterie.testing import outcome, small_settings
 
 METHODS = ["fedavg", "pacfl", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
@@ -129,7 +129,7 @@ def test_ray_is_started_again_where_it_gave_up(
             return set()
 
     monkeypatch.setattr(FlowerSimulation, "_simulate", simulate)
-    monkeypatch.setattr(Carrier, "greet", lambda self, nodes, seconds: self.check() or {})
+    monkeypatch.setattr(GridTransport, "greet", lambda self, nodes, seconds: self.check() or {})
     for name in OWN_RAY:
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)

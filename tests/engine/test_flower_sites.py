@@ -16,18 +16,18 @@ from test_flower_simulation import METHODS
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.data import load
-from coterie.engine.flower.app import WIRE, Carrier, client_app
+from coterie.deploy.deployment import read_terms, serve
+from coterie.engine.flower.app import WIRE, GridTransport, client_app
 from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedSites
 from coterie.errors import CoterieError
-from coterie.experiment.deployment import read_terms, serve
-from coterie.experiment.folder import RunFolder
-from coterie.experiment.layers import compare
-from coterie.experiment.pages import make_page
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import ModelSpec, Plan, Request, Schedule, Train, wire
 from coterie.models import MODELS, initial
+from coterie.report.folders import make_page
 from coterie.report.page import render
+from coterie.results.run_folder import RunFolder
+from coterie.studies.layers import compare
 from coterie.testing import outcome
 
 SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
@@ -248,7 +248,7 @@ def test_a_run_that_began_otherwise_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_exported_models_of_a_deployed_federation(tmp_path: Path) -> None:
-    from coterie.experiment.trained import find_model
+    from coterie.run.trained_models import find_model
 
     write_app(tmp_path / "app", 2, training={"rounds": 1})
     grid = PlayedGrid()
@@ -298,7 +298,7 @@ def test_what_goes_wrong_in_another_process_is_told_here(
     grid = PlayedGrid()
     grid.nodes[7] = lambda message: app(message, Context(1, 7, {}, RecordDict(), {}))
     simulation = FlowerSimulation(recipe, {0: 5, 1: 5}, address="10.0.0.5:6379")
-    simulation._carrier, simulation._nodes = Carrier(grid, 0.01), {0: 7}
+    simulation._carrier, simulation._nodes = GridTransport(grid, 0.01), {0: 7}
     with pytest.raises(kind, match=told):
         list(simulation.exchange({0: request}, None))
 

@@ -42,7 +42,7 @@ def test_tests_are_skipped_with_a_reason_and_the_command_says_what_to_install(py
     quiet = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
     code, told = run(*quiet, "--collect-only")
     assert code == 0, told[-3000:]
-    code, told = run(*quiet, "-rs", "tests/engine", "tests/experiment/test_deploy_files.py", "src/coterie/engine")
+    code, told = run(*quiet, "-rs", "tests/engine", "tests/deploy/test_deploy_files.py", "src/coterie/engine")
     print(told)
     assert code == 0, told[-3000:]
     reasons = [line for line in told.splitlines() if line.startswith("SKIPPED")]

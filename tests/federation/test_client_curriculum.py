@@ -15,13 +15,13 @@ import pytest
 from coterie import testing
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.federation import Uniform
+from coterie.federation.federation import UniformSampler
 from coterie.federation.loop import rounds
 from coterie.messages import Params, Request, Train
+from coterie.run.progress import Silent
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, outcome, small_run
 from coterie.training import losses
 from coterie.training.torch_trainer import one_thread
@@ -60,7 +60,7 @@ class World:
         act = run.algorithm.round
 
         def round(fed: Any, cohort: Sequence[int]) -> None:
-            self.cohorts.append((fed.now, list(cohort)))
+            self.cohorts.append((fed.round, list(cohort)))
             act(fed, cohort)
 
         run.algorithm.round = round  # type: ignore[method-assign]
@@ -175,7 +175,7 @@ def test_a_random_order_grows_by_who_stands_next_and_asks_nobody() -> None:
     firsts = set()
     for seed in range(6):
         with world(Noting(order="random"), seed=seed) as w:
-            w.run.fed.now = 1
+            w.run.fed.round = 1
             firsts.add(tuple(w.run.fed.selection.pool(w.run.fed, w.run.algorithm)))  # type: ignore[attr-defined]
     assert len(firsts) > 3
 
@@ -301,9 +301,9 @@ def test_after_a_drift_the_losses_are_out_of_date() -> None:
 def test_no_clients_at_all_and_one_alone() -> None:
     with world(ClientCurriculum()) as w:
         w.run.fed.admitted = set()
-        w.run.fed.now = 1
+        w.run.fed.round = 1
         assert list(w.run.fed.selection.cohorts(w.run.fed, w.run.algorithm)) == [[]]
-    assert Uniform().save() == {}
+    assert UniformSampler().save() == {}
 
 
 BOTH = {"curriculum": "score=LG,order=anti", "client_curriculum": "a=0.9,refresh_every=2"}

@@ -10,11 +10,11 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import FederatedData
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.runner import Session, completed, load_data, session
 from coterie.federation.loop import rounds
 from coterie.messages import ModelSpec, Params
 from coterie.models import build, initial
+from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -91,13 +91,13 @@ def test_only_what_changed_is_asked_for() -> None:
     with session(completed(config, data), data, MemoryStore(), TorchTrainer()) as run:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             before = run.evaluator.save()
-            assert evaluate_requests(run) == (6 if run.fed.now == 0 else 0)
-            if run.fed.now:
+            assert evaluate_requests(run) == (6 if run.fed.round == 0 else 0)
+            if run.fed.round:
                 assert run.evaluator.save() == before
     with session(completed(settings_to_config(None, {**SMALL, "algorithm": "solo"}), data), data, MemoryStore(),
                  TorchTrainer()) as run:  # fmt: skip
         run.evaluator.evaluate()
-        run.fed.touched = {3}
+        run.fed.stale_clients = {3}
         assert evaluate_requests(run) == 1
 
 

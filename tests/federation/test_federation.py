@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from coterie.client import MemoryStore
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.runner import Session, completed, load_data, session
 from coterie.federation.loop import rounds
 from coterie.messages import (
     ClassCounts,
-    Counted,
+    ClassCountsReply,
     Evaluate,
     Failure,
     Losses,
     Reply,
     Request,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
+from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -90,7 +90,7 @@ def test_clients_without_samples_are_never_sampled(run: Session) -> None:
 
 def test_the_ledger_counts_what_is_sent_by_kind_client_and_round(run: Session) -> None:
     fed = run.fed
-    fed.now = 3
+    fed.round = 3
     request = fed.request(Train(fed.plan), model=fed.initial())
     replies = fed.ask({1: request, 4: request})
     other = fed.request(ClassCounts())
@@ -110,7 +110,7 @@ def test_the_ledger_counts_what_is_sent_by_kind_client_and_round(run: Session) -
 
 def spoilt_params(change: Any) -> Any:
     def spoil(reply: Reply) -> Reply:
-        trained = reply.answer(Trained)
+        trained = reply.answer(TrainReply)
         name = next(iter(trained.params))
         params = change({**trained.params}, name)
         return replace(reply, answers=(replace(trained, params=params),))
@@ -127,7 +127,7 @@ NONSENSE = {
     "unasked": spoilt_params(lambda p, n: {**p, "extra": p[n]}),
     "round": lambda reply: replace(reply, round=reply.round + 1),
     "no answer": lambda reply: replace(reply, answers=()),
-    "other answer": lambda reply: replace(reply, answers=(Counted(np.zeros(10, int)),)),
+    "other answer": lambda reply: replace(reply, answers=(ClassCountsReply(np.zeros(10, int)),)),
     "two answers": lambda reply: replace(reply, answers=reply.answers * 2),
     "negative samples": lambda reply: replace(reply, answers=(replace(reply.answers[0], samples=-1),)),
     "loss": lambda reply: replace(reply, answers=(replace(reply.answers[0], loss=float("nan")),)),
@@ -141,7 +141,7 @@ def test_nonsense_is_noted_and_ignored(run: Session, kind: str) -> None:
     assert set(fed.ask({0: request, 1: request})) == {0, 1}
     spoil = NONSENSE[kind]
     fed.engine = Answers(fed.engine, lambda reply: spoil(reply) if reply.client == 1 else reply)
-    fed.now = 1
+    fed.round = 1
     request = fed.request(Train(fed.plan), model=fed.initial())
     assert set(fed.ask({0: request, 1: request})) == {0}
     assert [event["kind"] for event in fed.events.save()] == ["invalid"]
@@ -172,10 +172,10 @@ def test_wrong_descriptions_are_ignored(run: Session) -> None:
         return fed.ask({0: request})
 
     assert answers() != {}
-    assert answers(Signed=Signed(np.zeros((64, 3), np.float32), np.full(3, -1))) == {}
-    assert answers(Signed=Signed(np.full((64, 2), np.nan, np.float32), np.full(2, -1))) == {}
-    assert answers(Counted=Counted(np.zeros(9, int))) == {}
-    assert answers(Counted=Counted(np.full(10, -1))) == {}
+    assert answers(SignatureReply=SignatureReply(np.zeros((64, 3), np.float32), np.full(3, -1))) == {}
+    assert answers(SignatureReply=SignatureReply(np.full((64, 2), np.nan, np.float32), np.full(2, -1))) == {}
+    assert answers(ClassCountsReply=ClassCountsReply(np.zeros(9, int))) == {}
+    assert answers(ClassCountsReply=ClassCountsReply(np.full(10, -1))) == {}
     assert fed.events.count == 4
 
 
@@ -183,7 +183,7 @@ def test_mean_loss_and_discrepancy_are_those_of_the_replies(run: Session) -> Non
     fed = run.fed
     model = fed.initial()
     replies = fed.ask(dict.fromkeys((0, 2), fed.request(Train(fed.plan), model=model)))
-    trained = [reply.answer(Trained) for reply in replies.values()]
+    trained = [reply.answer(TrainReply) for reply in replies.values()]
     flat = [np.concatenate([(t.params[n] - model[n]).ravel() for n in model]).astype(float) for t in trained]
     discrepancy = fed.training.discrepancy(lambda client: model)
     assert discrepancy == pytest.approx(np.mean([np.linalg.norm(f) for f in flat]), rel=1e-5)

@@ -17,24 +17,24 @@ from coterie.federation.validation import LARGEST_LOSS, MOST_SAMPLES, fault
 from coterie.messages import (
     LARGEST,
     ClassCounts,
+    ClassCountsReply,
     ClientId,
-    Compared,
-    Counted,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     Losses,
+    LossesReply,
     ModelSpec,
     Plan,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Schedule,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
 from coterie.models import initial
@@ -45,12 +45,12 @@ SPEC = ModelSpec("mlp", (1, 2, 2), 3, {"hidden": 4})
 MODEL = initial(SPEC, 0)
 KEPT = {"fc1.weight": np.arange(MODEL["fc1.weight"].size).reshape(MODEL["fc1.weight"].shape) % 2 > 0}
 ASKED: list[tuple[Any, Any]] = [
-    (Train(Plan(lr=Schedule(0.1), epochs=1)), Trained(10, 1, 0.5, MODEL)),
-    (Prune(("fc1.weight",)), Pruned.of(MODEL, KEPT, MODEL, "pruned", None)),
-    (Evaluate(), Evaluated(5, 3, 0.5)),
-    (Losses(("a", "b")), Compared(5, (0.5, 0.7), (3, 2), (4, 1))),
-    (Signature(p=2), Signed(np.eye(4, 2, dtype=np.float32), np.full(2, -1), 12.5)),
-    (ClassCounts(), Counted(np.array([1, 2, 3]))),
+    (Train(Plan(lr=Schedule(0.1), epochs=1)), TrainReply(10, 1, 0.5, MODEL)),
+    (Prune(("fc1.weight",)), PruneReply.of(MODEL, KEPT, MODEL, "pruned", None)),
+    (Evaluate(), EvaluateReply(5, 3, 0.5)),
+    (Losses(("a", "b")), LossesReply(5, (0.5, 0.7), (3, 2), (4, 1))),
+    (Signature(p=2), SignatureReply(np.eye(4, 2, dtype=np.float32), np.full(2, -1), 12.5)),
+    (ClassCounts(), ClassCountsReply(np.array([1, 2, 3]))),
 ]
 REQUEST = Request(3, 0, SPEC, tuple(verb for verb, _ in ASKED), {"model": MODEL})
 HONEST = Reply(1, 3, tuple(answer for _, answer in ASKED))
@@ -125,17 +125,22 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        Trained(MOST_SAMPLES + 1, 1, 0.5, MODEL), Trained(1, MOST_SAMPLES + 1, 0.5, MODEL), Trained(-1, 1, 0.5, MODEL),
-        Trained(10, 0, 0.5, MODEL), Trained(10, 2, 0.5, MODEL), Trained(11, 1, 0.5, MODEL), Trained(0, 0, 0.5, MODEL),
-        Trained(1, 1, 1e300, MODEL), Trained(1, 1, float("nan"), MODEL), Trained(1, 1, float("-inf"), MODEL),
-        Trained(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"] * np.float32(1e20)}),
-        Trained(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"].astype(np.float64)}),
-        Evaluated(MOST_SAMPLES + 1, 1, 0.5), Evaluated(5, 6, 0.5), Evaluated(5, -1, 0.5), Evaluated(5, 1, 1e300),
-        Compared(5, (0.5, 1e300), (3, 2), (4, 1)), Compared(5, (0.5, 0.5), (6, -1), (4, 1)),
-        Compared(5, (0.5, 0.5), (3, 2), (6, 1)), Compared(5, (0.5, 0.5), (3, 2), (-1, 1)),
-        Compared(10**13, (0.5, 0.5), (10**13 - 1, 1), (4, 1)),
-        Signed(np.eye(4, 2, dtype=np.float32) * 2, np.full(2, -1)), Signed(np.full((4, 2), np.nan), np.full(2, -1)),
-        Counted(np.array([1, 2, 10**13])), Counted(np.array([1, 2, -3])), Counted(np.array([1.0, 2.0, 3.0])),
+        TrainReply(MOST_SAMPLES + 1, 1, 0.5, MODEL), TrainReply(1, MOST_SAMPLES + 1, 0.5, MODEL),
+        TrainReply(-1, 1, 0.5, MODEL),
+        TrainReply(10, 0, 0.5, MODEL), TrainReply(10, 2, 0.5, MODEL), TrainReply(11, 1, 0.5, MODEL),
+        TrainReply(0, 0, 0.5, MODEL),
+        TrainReply(1, 1, 1e300, MODEL), TrainReply(1, 1, float("nan"), MODEL), TrainReply(1, 1, float("-inf"), MODEL),
+        TrainReply(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"] * np.float32(1e20)}),
+        TrainReply(1, 1, 0.5, {**MODEL, "fc1.weight": MODEL["fc1.weight"].astype(np.float64)}),
+        EvaluateReply(MOST_SAMPLES + 1, 1, 0.5), EvaluateReply(5, 6, 0.5), EvaluateReply(5, -1, 0.5),
+        EvaluateReply(5, 1, 1e300),
+        LossesReply(5, (0.5, 1e300), (3, 2), (4, 1)), LossesReply(5, (0.5, 0.5), (6, -1), (4, 1)),
+        LossesReply(5, (0.5, 0.5), (3, 2), (6, 1)), LossesReply(5, (0.5, 0.5), (3, 2), (-1, 1)),
+        LossesReply(10**13, (0.5, 0.5), (10**13 - 1, 1), (4, 1)),
+        SignatureReply(np.eye(4, 2, dtype=np.float32) * 2, np.full(2, -1)), SignatureReply(np.full((4, 2), np.nan),
+        np.full(2, -1)),
+        ClassCountsReply(np.array([1, 2, 10**13])), ClassCountsReply(np.array([1, 2, -3])),
+        ClassCountsReply(np.array([1.0, 2.0, 3.0])),
     ],
 )  # fmt: skip
 def test_numbers_that_can_t_be_are_refused(wrong: Any) -> None:
@@ -173,7 +178,7 @@ class Extreme(OnTheWire):
             yield answer
 
     def spoiled(self, verb: Any, answer: Any) -> Any:
-        if isinstance(answer, Signed):
+        if isinstance(answer, SignatureReply):
             return answer
         large = {field.name: at_the_limit(getattr(answer, field.name)) for field in fields(answer)}
         if isinstance(verb, Train):

@@ -8,11 +8,11 @@ import pytest
 
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import arrivals, completed, load_data, make_spec, make_trainer, session
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Request
+from coterie.run.progress import Silent
+from coterie.run.runner import arrivals, completed, load_data, make_spec, make_trainer, session
+from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, small_run
 
 MANY = {**SMALL, "clients": 20}

@@ -49,7 +49,7 @@ def test_more_are_asked_and_as_many_as_wanted_are_taken() -> None:
     assert outcome(result) == outcome(small_run("fedavg", oversample=0.5, rounds=4))
     with small_federation("fedavg", oversample=0.5) as (run, _):
         assert len(run.fed.cohort(1)) == 5
-        run.fed.now = 1
+        run.fed.round = 1
         run.algorithm.begin(run.fed)
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert run.fed.training.replies == 3
@@ -67,7 +67,7 @@ def test_where_time_counts_a_round_ends_when_enough_have_answered() -> None:
     with small_federation("fedavg", oversample=0.5) as (run, _):
         run.fed.engine = engine = Counting(run.fed.engine, closes_early=True)
         run.algorithm.begin(run.fed)
-        run.fed.now = 1
+        run.fed.round = 1
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert engine.answered[-1] == 3
         assert run.fed.training.replies == 3
@@ -77,7 +77,7 @@ def test_without_oversampling_all_replies_are_used() -> None:
     with small_federation("fedavg") as (run, _):
         run.fed.engine = Counting(run.fed.engine, closes_early=True)
         run.algorithm.begin(run.fed)
-        run.fed.now = 1
+        run.fed.round = 1
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert run.fed.training.replies == 3
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.messages import Evaluated, Reply, wire
+from coterie.messages import EvaluateReply, Reply, wire
 
 
 @settings(deadline=None)
 @given(st.floats(allow_nan=False))
 def test_a_message_is_as_long_whatever_its_numbers(loss: float) -> None:
-    message = Reply(1, 2, (Evaluated(3, 1, loss),))
-    assert wire.size(message) == wire.size(Reply(1, 2, (Evaluated(3, 1, 0.0),))) == len(wire.encode(message))
+    message = Reply(1, 2, (EvaluateReply(3, 1, loss),))
+    assert wire.size(message) == wire.size(Reply(1, 2, (EvaluateReply(3, 1, 0.0),))) == len(wire.encode(message))
     [answer] = wire.decode(wire.encode(message)).answers  # type: ignore[union-attr]
     assert answer.loss == loss
     assert math.copysign(1, answer.loss) == math.copysign(1, loss)

@@ -16,24 +16,24 @@ from coterie.messages import (
     Anchor,
     Channels,
     ClassCounts,
-    Compared,
-    Counted,
+    ClassCountsReply,
     Curriculum,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     Losses,
+    LossesReply,
     ModelSpec,
     Plan,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Schedule,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     wire,
 )
 
@@ -60,12 +60,12 @@ REPLY = Reply(
     1,
     3,
     (
-        Trained(5, 6, 0.5, WEIGHTS, WEIGHTS),
-        Evaluated(9, 4, 0.1),
-        Compared(3, (0.1, 0.2), (1, 2), (3, 0)),
-        Signed(np.eye(3), np.arange(3)),
-        Counted(np.arange(4)),
-        Pruned({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
+        TrainReply(5, 6, 0.5, WEIGHTS, WEIGHTS),
+        EvaluateReply(9, 4, 0.1),
+        LossesReply(3, (0.1, 0.2), (1, 2), (3, 0)),
+        SignatureReply(np.eye(3), np.arange(3)),
+        ClassCountsReply(np.arange(4)),
+        PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
@@ -349,4 +349,4 @@ def test_a_pickle_is_refused_and_never_executed(tmp_path: Path, protocol: int) -
 
 def test_an_array_of_objects_can_not_be_sent() -> None:
     with pytest.raises(Exception, match="object"):
-        wire.encode(Reply(1, 1, (Signed(np.array([object()]), np.arange(1)),)))
+        wire.encode(Reply(1, 1, (SignatureReply(np.array([object()]), np.arange(1)),)))

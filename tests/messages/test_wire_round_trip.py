@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from message_strategies import DTYPES, KINDS, arrays, failures, params, plain, replies, requests, same
 
-from coterie.messages import Compared, Evaluated, ModelSpec, Reply, Request, Trained, weighted_mean, wire
+from coterie.messages import EvaluateReply, LossesReply, ModelSpec, Reply, Request, TrainReply, weighted_mean, wire
 
 GENERATED = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -36,7 +36,7 @@ def test_states_come_back_as_they_were(state: dict[str, Any]) -> None:
 
 
 def holding(**tensors: np.ndarray) -> Reply:
-    return Reply(1, 2, (Trained(3, 4, 0.5, tensors),))
+    return Reply(1, 2, (TrainReply(3, 4, 0.5, tensors),))
 
 
 @given(failures)
@@ -49,7 +49,7 @@ def of_one_type(kind: str) -> st.SearchStrategy[Reply]:
     """Replies with any number of tensors; of several types of one width there is a test of its own."""
     shapes = st.lists(st.integers(0, 40), max_size=2).filter(lambda shape: shape != []).map(tuple)
     tensors = st.dictionaries(st.text(max_size=5), shapes.map(lambda shape: np.zeros(shape, kind)), max_size=14)
-    return st.builds(lambda p: Reply(1, 2, (Trained(3, 4, 0.5, p),)), tensors)
+    return st.builds(lambda p: Reply(1, 2, (TrainReply(3, 4, 0.5, p),)), tensors)
 
 
 @given(st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "?"]).flatmap(of_one_type))
@@ -121,9 +121,13 @@ def test_layout_in_memory_does_not_matter() -> None:
 
 def test_numbers_of_numpy_arrive_as_numbers() -> None:
     odd = Reply(
-        np.int64(1), 2, (Evaluated(np.int32(5), 3, np.float64(0.25)), Compared(2, (np.float32(0.5),), (2,), (1,)))
+        np.int64(1),
+        2,
+        (EvaluateReply(np.int32(5), 3, np.float64(0.25)), LossesReply(2, (np.float32(0.5),), (2,), (1,))),
     )  # type: ignore[arg-type]
-    assert same(wire.decode(wire.encode(odd)), Reply(1, 2, (Evaluated(5, 3, 0.25), Compared(2, (0.5,), (2,), (1,)))))
+    assert same(
+        wire.decode(wire.encode(odd)), Reply(1, 2, (EvaluateReply(5, 3, 0.25), LossesReply(2, (0.5,), (2,), (1,))))
+    )
 
 
 def test_lists_arrive_as_tuples() -> None:

@@ -15,12 +15,12 @@ from random_networks import NAME, Forbidden, again, build, lanes_here, make_job,
 from torch import nn
 
 from coterie.errors import CoterieError
-from coterie.experiment.api import settings_to_config
-from coterie.experiment.progress import Silent
-from coterie.experiment.runner import make_trainer
 from coterie.messages import ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, initial, model
 from coterie.native import Network, Stage, available, stages
+from coterie.run.progress import Silent
+from coterie.run.runner import make_trainer
+from coterie.run.settings import settings_to_config
 from coterie.testing import small_run
 from coterie.training import Diverged, Job
 from coterie.training.native_trainer import NativeTrainer, runs_natively

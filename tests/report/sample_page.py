@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from coterie.report.charts import (
+from coterie.results.charts import (
     Bars,
     Code,
     Distribution,

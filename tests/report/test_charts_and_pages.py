@@ -18,7 +18,9 @@ from scipy.spatial.distance import pdist, squareform
 
 from coterie.errors import CoterieError
 from coterie.report.alternatives import as_table
-from coterie.report.charts import (
+from coterie.report.page import render
+from coterie.report.static import PAINTERS, colour, marker, save
+from coterie.results.charts import (
     Bars,
     Distribution,
     HeatMap,
@@ -36,8 +38,6 @@ from coterie.report.charts import (
     values,
     worst_of,
 )
-from coterie.report.page import render
-from coterie.report.static import PAINTERS, colour, marker, save
 
 PNG, SVG, PDF = b"\x89PNG", b"<?xml", b"%PDF"
 

@@ -12,15 +12,15 @@ import pytest
 from scipy.stats import ttest_rel
 
 import coterie
+from coterie.compare.stored import read_compared
 from coterie.errors import CoterieError
-from coterie.experiment.compared import read_compared
-from coterie.experiment.pages import make_page
-from coterie.report.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
 from coterie.report.comparison import PROTOCOLS, Cell, make_table
+from coterie.report.folders import make_page
 from coterie.report.page import render
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.comparison import comparison_page, verdict
 from coterie.report.pages.sweep import sweep_page
+from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
+from coterie.results.comparisons import StoredComparison
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,
@@ -416,14 +416,14 @@ def test_one_varied_setting_is_a_line_over_bars(swept: Path) -> None:
     assert "SOLO" not in [section.heading for section in page.sections]
 
 
-def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) -> Compared:
+def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) -> StoredComparison:
     made = make_table(
         cells(**{label: [number] for label, number in zip(settings, numbers, strict=True)}),
         [0],
         title="t",
         what="setting",
     )
-    return Compared(Path("x"), made, {label: {} for label in settings}, [], "", sweep=True, settings=settings)
+    return StoredComparison(Path("x"), made, {label: {} for label in settings}, [], "", sweep=True, settings=settings)
 
 
 def test_two_varied_settings_are_a_map_with_gaps() -> None:

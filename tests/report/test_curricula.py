@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coterie.experiment.curriculum import pacing_curves
 from coterie.report.curricula import consistency_plot, order_plot, pacing_plot
+from coterie.run.curriculum import pacing_curves
 
 
 @pytest.fixture

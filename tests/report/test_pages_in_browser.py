@@ -11,11 +11,11 @@ import pytest
 from sample_page import EVIL, sample_page
 
 import coterie
-from coterie.experiment.config import make_config
-from coterie.experiment.inspection import inspect
-from coterie.experiment.pages import make_page
+from coterie.inspect.inspection import inspect
+from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.reproduce import reproduce
+from coterie.run.config import make_config
 
 pytestmark = pytest.mark.slow
 

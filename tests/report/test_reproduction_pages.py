@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from coterie.cli.main import app
 from coterie.errors import CoterieError
-from coterie.experiment.pages import make_page
-from coterie.report.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
+from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.pages.reproduction import read_reproduction, reproduction_page
 from coterie.report.reproduction import Line, Reproduction, digits_of, number_text
-from coterie.report.statistics import Spread
+from coterie.results.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
+from coterie.results.statistics import Spread
 
 CHART = Bars(
     title="Accuracy: Digits",

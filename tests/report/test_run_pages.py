@@ -11,12 +11,23 @@ from typer.testing import CliRunner
 import coterie
 from coterie.cli.main import app
 from coterie.errors import CoterieError
-from coterie.experiment.pages import make_page
 from coterie.federation.events import Events
 from coterie.messages import Failure
-from coterie.report.charts import Bars, Chart, Dendrogram, Distribution, HeatMap, Lines, Page, Scatter, Table, charts_of
+from coterie.report.folders import make_page
 from coterie.report.page import render
-from coterie.report.runs import read_run
+from coterie.results.charts import (
+    Bars,
+    Chart,
+    Dendrogram,
+    Distribution,
+    HeatMap,
+    Lines,
+    Page,
+    Scatter,
+    Table,
+    charts_of,
+)
+from coterie.results.runs import read_run
 
 SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
 
@@ -207,8 +218,8 @@ def test_the_command_that_reruns_it(runs: dict[str, Path], tmp_path: Path) -> No
     command = titles(make_page([runs["solo"]]))["The command that reruns it (solo)"].text  # type: ignore[attr-defined]
     words = command.split()
     assert words[:2] == ["coterie", "run"]
-    from coterie.experiment.config import make_config, read_toml
-    from coterie.experiment.runner import start
+    from coterie.run.config import make_config, read_toml
+    from coterie.run.runner import start
 
     config = make_config(read_toml(Path(words[2])), words[2])
     config.run.out = str(tmp_path / "again")

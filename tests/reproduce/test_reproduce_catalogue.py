@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.experiment.config import make_config
 from coterie.reproduce import catalogue, read_own, reproduce
 from coterie.reproduce.catalogue import Cell, Published
 from coterie.reproduce.computed import KINDS as COMPUTED
@@ -16,6 +15,7 @@ from coterie.reproduce.estimate import minutes
 from coterie.reproduce.quantities import KEYS, is_target
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
+from coterie.run.config import make_config
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"
 NOT_MADE = ("cannot", "same")
@@ -387,7 +387,7 @@ def test_a_coreset_aware_of_costs_is_cheaper(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "within"), [("cifar10-class-angles", 0.011), ("dissertation-figure3.11", 0.03)])
 def test_angles_are_the_published_ones(name: str, within: float, tmp_path: Path) -> None:
-    from coterie.reproduce.wish import not_here
+    from coterie.reproduce.request import not_here
 
     if not_here(catalogue()[name].entry.needs):
         pytest.skip("the data are not here")

@@ -67,7 +67,7 @@ def test_measures_of_updates_are_correlated(tmp_path: Path) -> None:
 
 
 def test_layers(tmp_path: Path) -> None:
-    pytest.importorskip("coterie.experiment.layers")
+    pytest.importorskip("coterie.studies.layers")
     found = made("layers", tmp_path)
     assert found.lines[0].ours is not None
     assert 0 < found.lines[0].ours.mean <= 1

@@ -14,8 +14,8 @@ from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import minutes
 from coterie.reproduce.gcn import accuracy, normalised, tensor
 from coterie.reproduce.graphs import block_model, cora, random_graph, tree
+from coterie.reproduce.request import LENGTHS, ONE_SEED, SEEDLESS, ReproductionRequest
 from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.reproduce.wish import LENGTHS, ONE_SEED, SEEDLESS, Wish
 from coterie.training.torch_trainer import one_thread
 
 BOOK = Path(__file__).parent / "digits.toml"
@@ -204,8 +204,8 @@ MEASURED = {
 
 @pytest.mark.parametrize(("dataset", "method"), MEASURED)
 def test_times_are_about_those_measured(dataset: str, method: str) -> None:
-    wish = Wish.of(0.25, [0], [dataset], [method])
-    told = minutes(catalogue()["pacfl-table2"], wish, cores=1)
+    request = ReproductionRequest.of(0.25, [0], [dataset], [method])
+    told = minutes(catalogue()["pacfl-table2"], request, cores=1)
     assert told is not None
     assert MEASURED[dataset, method] / 1.5 < 60 * told < MEASURED[dataset, method] * 1.5
 

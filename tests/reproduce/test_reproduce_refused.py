@@ -10,9 +10,9 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.report.reproduction import Line, Reproduction, ours_text
-from coterie.report.statistics import Spread
 from coterie.reproduce import reproduce
 from coterie.reproduce import trained as trained_module
+from coterie.results.statistics import Spread
 
 BOOK = Path(__file__).parent / "digits.toml"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.experiment.result import Result
 from coterie.report.reproduction import Reproduction
 from coterie.reproduce import reproduce
 from coterie.reproduce.quantities import measure
+from coterie.run.result import Result
 
 BOOK = Path(__file__).parent / "digits.toml"
 

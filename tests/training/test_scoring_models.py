@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import Evaluated, ModelSpec, Params, Plan, Schedule
+from coterie.messages import EvaluateReply, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial
 from coterie.training import CommonTest, Job, digest, evaluate, losses, total_steps
 from coterie.training.rehearsal import RehearsalTrainer
@@ -94,7 +94,7 @@ def brute_force(params: Params, x: np.ndarray, y: np.ndarray) -> tuple[int, int,
     return len(y), int((scores.argmax(axis=1) == y).sum()), float(loss.mean()) if len(y) else 0.0
 
 
-def check(score: Evaluated, expected: tuple[int, int, float]) -> None:
+def check(score: EvaluateReply, expected: tuple[int, int, float]) -> None:
     assert (score.samples, score.correct) == expected[:2]
     assert score.loss == pytest.approx(expected[2], rel=1e-5)
 
@@ -125,12 +125,12 @@ def test_a_common_test_gives_what_direct_evaluation_gives_for_any_parts_in_any_o
         direct = evaluate(TorchTrainer(), SPEC, model(which), x[rows], y[rows])
         assert (score.samples, score.correct) == (direct.samples, direct.correct)
         assert score.loss == pytest.approx(direct.loss, rel=1e-6)
-    touched = {
+    stale_clients = {
         (digest(model(which)), int(block) * 250)
         for which, part in questions
         for block in np.unique((np.arange(SAMPLES) if part is None else part) // 250)
     }
-    assert Counter((name, first) for name, first, _ in trainer.runs) == Counter(touched)
+    assert Counter((name, first) for name, first, _ in trainer.runs) == Counter(stale_clients)
 
 
 def test_who_asks_first_changes_not_even_the_rounding() -> None:
@@ -143,9 +143,9 @@ def test_who_asks_first_changes_not_even_the_rounding() -> None:
 
 
 def test_an_empty_common_test_scores_nothing() -> None:
-    assert WHOLE.evaluate(TorchTrainer(), SPEC, model(0)) == Evaluated(0, 0, 0.0)
+    assert WHOLE.evaluate(TorchTrainer(), SPEC, model(0)) == EvaluateReply(0, 0, 0.0)
     test, _, _ = common()
-    assert test.evaluate(TorchTrainer(), SPEC, model(0), np.zeros(0, np.int64)) == Evaluated(0, 0, 0.0)
+    assert test.evaluate(TorchTrainer(), SPEC, model(0), np.zeros(0, np.int64)) == EvaluateReply(0, 0, 0.0)
 
 
 def test_threads_that_ask_at_once_run_each_block_once() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups
+from coterie.algorithms.grouped import GroupedMethod
 from coterie.clustering import bipartition, should_split, update_norms
-from coterie.federation.checkpoint import Lasting
-from coterie.messages import Array, ClientId, Params, Train, Trained, update
+from coterie.federation.checkpoint import WriteOnce
+from coterie.messages import Array, ClientId, Params, Train, TrainReply, update
 from coterie.similarity import update_cosines
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Split:
 
     round: int
     groups: tuple[int, int]
-    then: Lasting
+    then: WriteOnce
     """The group's ``model`` before, and the mean Δ of either side, the ``directions``, (2, parameters)."""
 
     def side(self, delta: Array) -> int:
@@ -36,7 +36,7 @@ class Split:
 
 @algorithm("cfl")
 @dataclass(kw_only=True)
-class CFL(Groups):
+class CFL(GroupedMethod):
     """One model for all at first; a group whose clients pull in different directions is split in two."""
 
     rules: ClassVar[tuple[str, ...]] = ()
@@ -52,7 +52,7 @@ class CFL(Groups):
     """In order; the first is that of all clients."""
     standing: dict[ClientId, int] = field(init=False, default_factory=dict)
     """The split at which a client stands whose side is not known yet."""
-    last: dict[ClientId, Lasting] = field(init=False, default_factory=dict)
+    last: dict[ClientId, WriteOnce] = field(init=False, default_factory=dict)
     """The last known ``update`` of each client: for its side at a split, never for a mean."""
     unit: float = field(init=False, default=0.0)
     """Of eps1 and eps2; 0 until it is known."""
@@ -74,14 +74,14 @@ class CFL(Groups):
         self.place(fed, [client for client in cohort if client not in self.member])
         trained = self.train(fed, cohort)
         deltas = {client: update(t.params, self.models[self.member[client]]) for client, t in trained.items()}
-        self.last |= {client: Lasting({"update": delta}) for client, delta in deltas.items()}
+        self.last |= {client: WriteOnce({"update": delta}) for client, delta in deltas.items()}
         if not self.unit and deltas:
             self.unit = float(np.mean([np.linalg.norm(d) for d in deltas.values()])) if self.relative else 1.0
         for group in sorted({self.member[client] for client in deltas}):
             own = {client: delta for client, delta in deltas.items() if self.member[client] == group}
             rows = np.stack([*own.values()]) / np.float32(self.unit or 1.0)
             self.norms[group] = update_norms(rows)
-            if fed.now > self.min_round and should_split(rows, self.eps1, self.eps2):
+            if fed.round > self.min_round and should_split(rows, self.eps1, self.eps2):
                 self.split(fed, group, own)
         self.average(trained, plain=True)
 
@@ -93,7 +93,7 @@ class CFL(Groups):
         clients, rows = np.array([*deltas]), np.stack([*deltas.values()])
         halves, groups = bipartition(update_cosines(rows)), (group, len(self.models))
         directions = np.stack([rows[half].mean(axis=0, dtype=np.float64) for half in halves])
-        split = Split(fed.now, groups, Lasting({"model": self.models[group], "directions": directions}))
+        split = Split(fed.round, groups, WriteOnce({"model": self.models[group], "directions": directions}))
         self.splits.append(split)
         self.models.append(self.models[group])
         for client in [client for client, z in self.member.items() if z == group]:
@@ -116,8 +116,8 @@ class CFL(Groups):
             clients = []
             for client, reply in fed.ask({client: requests[s] for client, s in walking.items()}).items():
                 s = self.standing.pop(client)
-                delta = update(reply.answer(Trained).params, models[s])
-                self.last[client] = Lasting({"update": delta})
+                delta = update(reply.answer(TrainReply).params, models[s])
+                self.last[client] = WriteOnce({"update": delta})
                 self._enter(client, self.splits[s].side(delta), s + 1)
                 clients.append(client)
 
@@ -161,8 +161,8 @@ class CFL(Groups):
     def load(self, state: Mapping[str, Any]) -> None:
         """Take all of it back."""
         super().load(state)
-        self.splits = [Split(**{**split, "then": Lasting(split["then"])}) for split in state["splits"].values()]
+        self.splits = [Split(**{**split, "then": WriteOnce(split["then"])}) for split in state["splits"].values()]
         self.standing = {int(client): s for client, s in state["standing"].items()}
-        self.last = {int(client): Lasting(value) for client, value in state["last"].items()}
+        self.last = {int(client): WriteOnce(value) for client, value in state["last"].items()}
         self.unit = state["unit"]
         self.norms = {int(group): norms for group, norms in state["norms"].items()}

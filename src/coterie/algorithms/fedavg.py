@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.algorithms import algorithm
-from coterie.messages import Array, ClientId, Params, Plan, Train, Trained, weighted_mean
+from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, weighted_mean
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -29,7 +29,7 @@ class FedAvg:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
         request = fed.request(Train(self.plan(fed)), kind="train", models=self.sent())
         replies = fed.ask(dict.fromkeys(cohort, request))
-        trained = [reply.answer(Trained) for reply in replies.values()]
+        trained = [reply.answer(TrainReply) for reply in replies.values()]
         if trained:
             self.model = self.aggregate(fed, trained)
 
@@ -41,7 +41,7 @@ class FedAvg:
         """LocalSGD, as the run has it."""
         return fed.plan
 
-    def aggregate(self, fed: Federation, trained: Sequence[Trained]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
         """WAvg: the mean weighted by samples."""
         return weighted_mean([t.params for t in trained], [t.samples for t in trained])
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups, usual_number
+from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import Count, Grouping, k_means
 from coterie.messages import (
     Anchor,
@@ -20,7 +20,7 @@ from coterie.messages import (
     Params,
     Plan,
     Train,
-    Trained,
+    TrainReply,
     distance,
     frozen,
     update,
@@ -30,7 +30,7 @@ from coterie.similarity import cosine_features, madc, update_cosines
 from coterie.streams import stream
 
 if TYPE_CHECKING:
-    from coterie.federation import Federation, Offer
+    from coterie.federation import Federation, ServedModel
 
 DECIMALS = 6
 """Of cosines between updates; what is behind them is rounding of float32."""
@@ -38,7 +38,7 @@ DECIMALS = 6
 
 @algorithm("fedgroup")
 @dataclass(kw_only=True)
-class FedGroup(Groups):
+class FedGroup(GroupedMethod):
     """One model per group of clients whose first updates point in similar directions; some of them form the groups."""
 
     one_shot: ClassVar[bool] = True
@@ -86,16 +86,16 @@ class FedGroup(Groups):
         plan = replace(fed.plan, steps=steps) if epochs is None else replace(fed.plan, steps=None, epochs=epochs)
         verb = Train(plan, start=("initial",), keep=False, purpose="pre-train")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="pre-train")))
-        return {client: reply.answer(Trained).params for client, reply in replies.items()}
+        return {client: reply.answer(TrainReply).params for client, reply in replies.items()}
 
     def group_cold_start(self, fed: Federation) -> list[ClientId]:
         """Form m groups of the first updates Δ_i of α_pre·m clients (Alg. 3); return who was asked for one.
 
         w^(g) ← the plain mean of its clients' models, and Δ^(g) ← w^(g) − w₀. A client that did not move is in group 0.
         """
-        m, eligible = usual_number(fed), fed.trainable
+        m, eligible = default_group_count(fed), fed.trainable
         size = m if self.centres == "random" else self.alpha_pre * m
-        asked = sorted(eligible[i] for i in stream(fed.seed, "cold start", fed.now).permutation(len(eligible))[:size])
+        asked = sorted(eligible[i] for i in stream(fed.seed, "cold start", fed.round).permutation(len(eligible))[:size])
         models = self.pretrain(fed, asked)
         if models:
             moved = [client for client, model in models.items() if update(model, self.start).any()] or [*models]
@@ -115,7 +115,7 @@ class FedGroup(Groups):
         if self.centres == "random":
             found, how = _without_tree(np.arange(n)), ", each of a client drawn at random"
         elif self.measure == "edc":
-            rng = stream(fed.seed, "k-means", fed.now)
+            rng = stream(fed.seed, "k-means", fed.round)
             found, how = _without_tree(k_means(features[:, :k], k, rng, iterations=20).labels), " by EDC and k-means"
         else:
             found, how = Count("complete", "MADC", k).group(madc(deltas)), " by MADC and complete linkage"
@@ -146,7 +146,7 @@ class FedGroup(Groups):
 
     def drawn(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
         """g* ← any group."""
-        when = (fed.now,) if self.assignment == "random-each" else ()
+        when = (fed.round,) if self.assignment == "random-each" else ()
         streams = {client: stream(fed.seed, "random group", client, *when) for client in clients}
         return {client: int(rng.integers(len(self.models))) for client, rng in streams.items()}
 
@@ -157,7 +157,7 @@ class FedGroup(Groups):
             self.member = {c: group for c, group in self.member.items() if c in founders or c not in cohort}
         super().round(fed, cohort)
 
-    def average(self, trained: Mapping[ClientId, Trained], plain: bool = False) -> None:
+    def average(self, trained: Mapping[ClientId, TrainReply], plain: bool = False) -> None:
         """Aggregate inside groups, then between them (Alg. 2, lines 7 and 10)."""
         before = [*self.models]
         super().average(trained, plain)
@@ -175,7 +175,7 @@ class FedGroup(Groups):
         means = [weighted_mean(self.models, row) for row in weights]
         self.models = [m if self.normalise else _scaled(m, sum(row)) for m, row in zip(means, weights, strict=True)]
 
-    def model_for(self, client: ClientId) -> Offer | None:
+    def model_for(self, client: ClientId) -> ServedModel | None:
         """Return the model of a client's group; none as long as it is in none, unless it can't train."""
         return None if self.models and client in self.cold else super().model_for(client)
 

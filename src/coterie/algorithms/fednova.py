@@ -10,7 +10,7 @@ import numpy as np
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.messages import Array, Trained, frozen
+from coterie.messages import Array, TrainReply, frozen
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -30,7 +30,7 @@ def normaliser(steps: int, momentum: float) -> float:
 class FedNova(FedAvg):
     """FedAvg of normalised updates, so that clients who take more steps do not pull harder."""
 
-    def aggregate(self, fed: Federation, trained: Sequence[Trained]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
         """θ ← θ − (Σ p_i a_i) Σ p_i (θ − θ_i)/a_i, with p_i = n_i/Σn."""
         p = np.array([t.samples for t in trained], np.float64)
         p /= p.sum()

@@ -10,8 +10,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups
-from coterie.messages import Anchor, ClientId, Compared, Losses, Params, Train, Trained, weighted_mean
+from coterie.algorithms.grouped import GroupedMethod
+from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train, TrainReply, weighted_mean
 from coterie.streams import stream
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @algorithm("fedsoft")
 @dataclass(kw_only=True)
-class FedSoft(Groups):
+class FedSoft(GroupedMethod):
     """Clients belong to all groups in shares, and train models of their own that are held near the groups' centres."""
 
     lam: Annotated[float, Ge(0), "strength λ of the proximal term λ/2·Σ_s u_is ‖w − c_s‖²"] = 0.1
@@ -43,7 +43,7 @@ class FedSoft(Groups):
 
         Every τ rounds the u_is come first. Who was away then is asked again in the next round.
         """
-        due = (fed.now - 1) % self.tau == 0
+        due = (fed.round - 1) % self.tau == 0
         self.place(fed, [client for client in fed.trainable if due or client not in self.u])
         known = [client for client in (fed.trainable if self.selection else cohort) if client in self.u]
         chosen = [self.chosen(fed, s, known) for s in range(len(self.models))]
@@ -63,24 +63,24 @@ class FedSoft(Groups):
         if not self.selection or not clients:
             return dict(zip(clients, v.tolist(), strict=True))
         K = min(max(round(fed.fraction * len(fed.trainable) / len(self.models)), 1), len(clients))
-        drawn = stream(fed.seed, "fedsoft", fed.now, s).choice(len(clients), K, replace=False, p=v)
+        drawn = stream(fed.seed, "fedsoft", fed.round, s).choice(len(clients), K, replace=False, p=v)
         return {clients[i]: 1.0 for i in sorted(drawn)}
 
-    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, Trained]:
+    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
         """Let clients go on with their own models, held near all centres by their shares."""
         centres, requests = self._centres(), {}
         for client in cohort:
             anchors = tuple(Anchor(name, self.lam * u) for name, u in zip(centres, self.u[client], strict=True))
             verb = Train(replace(self.plan(fed), anchors=anchors), start=("own",))
             requests[client] = fed.request(verb, models=centres)
-        return {client: reply.answer(Trained) for client, reply in fed.ask(requests).items()}
+        return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """u_is ← share of the client's samples on which c_s has the smallest loss, σ where there are none."""
         centres = self._centres()
         request = fed.request(Losses(tuple(centres)), models=centres)
         for client, reply in fed.ask(dict.fromkeys(clients, request)).items():
-            answer = reply.answer(Compared)
+            answer = reply.answer(LossesReply)
             self.u[client] = [wins / max(answer.samples, 1) or self.sigma for wins in answer.wins]
             self.member[client] = int(np.argmax(self.u[client]))
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups, usual_number
+from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import k_means
 from coterie.errors import CoterieError
-from coterie.messages import ClientId, Params, Train, Trained, distance, update, weighted_mean
+from coterie.messages import ClientId, Params, Train, TrainReply, distance, update, weighted_mean
 from coterie.streams import stream
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @algorithm("fesem")
 @dataclass(kw_only=True)
-class FeSEM(Groups):
+class FeSEM(GroupedMethod):
     """K centres; a client belongs to the one nearest to the model that it trained last, and goes on from there."""
 
     init: Annotated[
@@ -38,7 +38,7 @@ class FeSEM(Groups):
         """M_k ← different random models; or none until a cohort has trained."""
         self.start, size = fed.initial(), len(fed.cohort(1))
         if self.init == "random":
-            self.models = [fed.initial(k) for k in range(usual_number(fed))]
+            self.models = [fed.initial(k) for k in range(default_group_count(fed))]
         elif size < (fed.grouping.groups or 0):
             raise CoterieError(
                 f"k-means can't find {fed.grouping.groups} groups in a first cohort of {size}: raise --fraction, lower "
@@ -70,14 +70,14 @@ class FeSEM(Groups):
         if train or self.init == "k-means":
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
-            models = {client: reply.answer(Trained).params for client, reply in replies.items()}
+            models = {client: reply.answer(TrainReply).params for client, reply in replies.items()}
             if not self.models and not self._found(fed, clients, [*models.values()]):
                 return
         self.member |= {client: self.nearest(model) for client, model in models.items()}
 
     def _found(self, fed: Federation, clients: Sequence[ClientId], models: Sequence[Params]) -> bool:
         """Find the centres by k-means; if too few clients have answered, wait for the next cohort."""
-        K = min(usual_number(fed), len(clients))
+        K = min(default_group_count(fed), len(clients))
         if len(models) >= max(K, 1):
             points = [update(model, self._compared(self.start)) for model in models]
             labels = k_means(points, K, stream(fed.seed, "k-means")).labels.tolist()

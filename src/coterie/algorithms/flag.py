@@ -11,19 +11,19 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.clustered import Clustered, Floats
+from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.algorithms.trial import FederatedTrial
-from coterie.clustering import Rule, Trial, Wish
+from coterie.clustering import GroupingOptions, Rule, Trial
 from coterie.messages import (
     Array,
     ClassCounts,
+    ClassCountsReply,
     ClientId,
-    Counted,
     ModelSpec,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     update,
 )
 from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_proximity
@@ -37,7 +37,7 @@ Description = Mapping[str, Array]
 
 @algorithm("flag")
 @dataclass(kw_only=True)
-class FLAG(Clustered[Description]):
+class FLAG(OneShotClustering[Description]):
     """One model per group of clients whose data and first gradients both point the same way."""
 
     rules: ClassVar[tuple[str, ...]] = ("trial", "degrees", "count", "gap", "silhouette")
@@ -67,10 +67,10 @@ class FLAG(Clustered[Description]):
     scales: Scales | None = field(init=False, default=None)
     """Of the first clients; those who come later are measured by them."""
 
-    def problem(self, wish: Wish) -> str | None:
+    def problem(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
-        if wish.threshold is not None and not 0 <= wish.threshold <= 1:
-            return f"a threshold of flag is a share of the largest angle, 0 to 1, got {wish.threshold:g}: write 0.6"
+        if options.threshold is not None and not 0 <= options.threshold <= 1:
+            return f"a threshold of flag is a share of the largest angle, 0 to 1, got {options.threshold:g}: write 0.6"
         return None
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
@@ -79,12 +79,12 @@ class FLAG(Clustered[Description]):
         request = fed.request(Signature(per_label=True, share=self.share), ClassCounts(), warmup, kind="describe")
         described: dict[ClientId, Description] = {}
         for client, reply in fed.ask(dict.fromkeys(clients, request)).items():
-            signed = reply.answer(Signed)
+            signed = reply.answer(SignatureReply)
             described[client] = {
                 "vectors": signed.vectors,
                 "labels": signed.labels,
-                "counts": reply.answer(Counted).counts,
-                "update": update(reply.answer(Trained).params, self.start),
+                "counts": reply.answer(ClassCountsReply).counts,
+                "update": update(reply.answer(TrainReply).params, self.start),
             }
         return described
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import choices
+from coterie.algorithms.grouped import choices
 from coterie.algorithms.inference import Cluster, Inference, clusters, together
 from coterie.clustering import Grouping
-from coterie.federation.offer import Several, terms
-from coterie.messages import ClientId, Losses, Params, Plan, Train, Trained, weighted_mean
+from coterie.federation.served_model import CandidateModels, as_request
+from coterie.messages import ClientId, Losses, Params, Plan, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class FLISDC(Inference):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
-        first, best, models = terms(self.offer())
+        first, best, models = as_request(self.offer())
         request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
-        trained = {c: reply.answer(Trained) for c, reply in fed.ask(dict.fromkeys(cohort, request)).items()}
+        trained = {c: reply.answer(TrainReply) for c, reply in fed.ask(dict.fromkeys(cohort, request)).items()}
         if not trained:
             return
         A = inference_similarity(self.predictions(fed, [t.params for t in trained.values()]))
@@ -72,15 +72,15 @@ class FLISDC(Inference):
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Newcomers download all models and take the best."""
         offer = self.offer()
-        if isinstance(offer, Several):
+        if isinstance(offer, CandidateModels):
             self.member |= choices(fed, offer, clients)
 
-    def offer(self, last: int | None = None) -> Params | Several:
+    def offer(self, last: int | None = None) -> Params | CandidateModels:
         """All models of the last round, and how clients choose; θ⁰ as long as there are none."""
         by: Literal["loss", "accuracy"] = "accuracy" if self.select_on == "test" else "loss"
-        return Several(tuple(self.models), self.select_on, by, last) if self.models else self.start
+        return CandidateModels(tuple(self.models), self.select_on, by, last) if self.models else self.start
 
-    def model_for(self, client: ClientId) -> Params | Several:
+    def model_for(self, client: ClientId) -> Params | CandidateModels:
         """Everyone receives all models."""
         return self.offer(self.member.get(client))
 

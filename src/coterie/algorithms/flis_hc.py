@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.clustered import Clustered, Floats
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
-from coterie.clustering import Grouping, Threshold, Wish
-from coterie.messages import Array, ClientId, Params, Train, Trained, weighted_mean
+from coterie.algorithms.one_shot import Floats, OneShotClustering
+from coterie.clustering import Grouping, GroupingOptions, Threshold
+from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ALIKE = 0.96
 
 @algorithm("flis-hc")
 @dataclass(kw_only=True)
-class FLISHC(Inference, Clustered[Array]):
+class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
 
     rules: ClassVar[tuple[str, ...]] = ("count", "gap", "silhouette")
@@ -42,17 +42,17 @@ class FLISHC(Inference, Clustered[Array]):
         self.samples(fed)  # refuse what can't work before any client does
         super().begin(fed)
 
-    def problem(self, wish: Wish) -> str | None:
+    def problem(self, options: GroupingOptions) -> str | None:
         """The released script knows no rules."""
-        if self.hc_mode == "row-threshold" and wish.named is not None:
+        if self.hc_mode == "row-threshold" and options.named is not None:
             return "hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]"
-        return super().problem(wish)
+        return super().problem(options)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Let each client train θ⁰ once; of its model only what it says of the server's samples is kept."""
         verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="warm-up")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="warm-up")))
-        models = [reply.answer(Trained).params for reply in replies.values()]
+        models = [reply.answer(TrainReply).params for reply in replies.values()]
         return dict(zip(replies, self.predictions(fed, models), strict=True))
 
     def distances(self, a: Sequence[Array], b: Sequence[Array] | None = None) -> Floats:

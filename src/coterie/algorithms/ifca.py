@@ -10,9 +10,9 @@ import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.groups import Groups, choices, usual_number
-from coterie.federation.offer import Several, terms
-from coterie.messages import ClientId, Train, Trained
+from coterie.algorithms.grouped import GroupedMethod, choices, default_group_count
+from coterie.federation.served_model import CandidateModels, as_request
+from coterie.messages import ClientId, Train, TrainReply
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @algorithm("ifca")
 @dataclass(kw_only=True)
-class IFCA(Groups):
+class IFCA(GroupedMethod):
     """K models, all sent to the cohort; each client trains the one that fits its data best."""
 
     criterion: Annotated[
@@ -34,7 +34,7 @@ class IFCA(Groups):
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""
-        self.start, K = fed.initial(), usual_number(fed)
+        self.start, K = fed.initial(), default_group_count(fed)
         for attempt in range(self.init_retry + 1):
             self.models = [fed.initial(attempt * K + k) for k in range(K)]
             self.member = {}  # of models that were given up
@@ -48,23 +48,23 @@ class IFCA(Groups):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
         offer = self.offer()
-        first, best, models = terms(offer)
+        first, best, models = as_request(offer)
         request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
-        self.average({client: reply.answer(Trained) for client, reply in replies.items()}, self.weights == "equal")
+        self.average({client: reply.answer(TrainReply) for client, reply in replies.items()}, self.weights == "equal")
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Newcomers download the K models and choose."""
         self.member |= choices(fed, self.offer(), clients)
 
-    def offer(self, last: int | None = None) -> Several:
+    def offer(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""
         if self.criterion == "train-loss":
-            return Several(tuple(self.models), "train", "loss", last)
-        return Several(tuple(self.models), "test", "accuracy", last)
+            return CandidateModels(tuple(self.models), "train", "loss", last)
+        return CandidateModels(tuple(self.models), "test", "accuracy", last)
 
-    def model_for(self, client: ClientId) -> Several:
+    def model_for(self, client: ClientId) -> CandidateModels:
         """Everyone receives all models."""
         return self.offer(self.member.get(client))
 

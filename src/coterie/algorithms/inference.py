@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from coterie.algorithms.groups import Groups
-from coterie.clustering import Rule, Silhouette, Threshold, Wish, row_groups
+from coterie.algorithms.grouped import GroupedMethod
+from coterie.clustering import GroupingOptions, Rule, Silhouette, Threshold, row_groups
 from coterie.errors import CoterieError
 from coterie.messages import Array, ClientId, Params
 from coterie.streams import stream
@@ -27,7 +27,7 @@ Cluster: TypeAlias = tuple[ClientId, ...]
 
 
 @dataclass(kw_only=True)
-class Inference(Groups):
+class Inference(GroupedMethod):
     """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
 
     linkage: ClassVar[str] = "weighted"
@@ -46,12 +46,12 @@ class Inference(Groups):
     ] = "reserved"
     _samples: npt.NDArray[np.float32] | None = field(init=False, default=None, repr=False)
 
-    def problem(self, wish: Wish) -> str | None:
+    def problem(self, options: GroupingOptions) -> str | None:
         """Both β and a rule say who belongs together."""
-        if self.beta is None or wish.named is None:
+        if self.beta is None or options.named is None:
             return None
         return (
-            f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule '{wish.named}' in "
+            f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule '{options.named}' in "
             "[grouping]: leave one of them out"
         )
 

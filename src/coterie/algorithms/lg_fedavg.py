@@ -10,13 +10,13 @@ from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation.offer import Layers, terms
-from coterie.messages import ClientId, ModelSpec, Params, Train, Trained, frozen, weighted_mean
+from coterie.federation.served_model import SharedLayers, as_request
+from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen, weighted_mean
 from coterie.models import initial
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
-    from coterie.federation.federation import Selection
+    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("lg-fedavg")
@@ -38,7 +38,7 @@ class LGFedAvg:
     begun: set[ClientId] = field(init=False, default_factory=set)
     """Who has layers of its own."""
 
-    def check(self, spec: ModelSpec, selection: Selection) -> None:
+    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
         """Refuse a network without local layers, and that clients are sent to twice in a round."""
         last_layers(initial(spec, 0), self.shared)
         if self.broadcast_all and getattr(selection, "all_batches", False):
@@ -54,7 +54,7 @@ class LGFedAvg:
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
-        if fed.now <= self.pretrain:
+        if fed.round <= self.pretrain:
             self.start = self.mean([*self.ask(fed, cohort, Train(fed.plan)).values()]) or self.start
             self.layers = last_layers(self.start, self.shared)
             return
@@ -65,24 +65,24 @@ class LGFedAvg:
         self.layers = self.mean([*trained.values()]) or self.layers
         self.begun |= {*trained}
 
-    def mean(self, trained: Sequence[Trained]) -> Params:
+    def mean(self, trained: Sequence[TrainReply]) -> Params:
         """Return the mean of what clients sent back, by samples or plain; nothing if nobody did."""
         weights = [1 if self.weights == "equal" else t.samples for t in trained]
         return weighted_mean([t.params for t in trained], weights) if trained else {}
 
-    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, Trained]:
+    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, TrainReply]:
         """Let clients train what they would receive now."""
         requests = {}
         for client in clients:
-            _, start, models = terms(self.model_for(client))
+            _, start, models = as_request(self.model_for(client))
             requests[client] = fed.request(replace(verb, start=start), models=models)
-        return {client: reply.answer(Trained) for client, reply in fed.ask(requests).items()}
+        return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
 
-    def model_for(self, client: ClientId) -> Layers | Params:
+    def model_for(self, client: ClientId) -> SharedLayers | Params:
         """Return the global layers, to be laid over one's own; to who has none yet after FedAvg, its whole model."""
         if self.pretrain and client not in self.begun:
             return frozen({**self.start, **self.layers})
-        return Layers(self.layers)
+        return SharedLayers(self.layers)
 
     def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
         """Newcomers begin as others did, with the global layers of the moment."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.federation.curriculum import needs_no_model
-from coterie.messages import Anchor, ClientId, ModelSpec, Train, Trained, weighted_mean
+from coterie.federation.curriculum import refuse_order_by_loss
+from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply, weighted_mean
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
-    from coterie.federation.federation import Selection
+    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("mtl")
@@ -29,9 +29,9 @@ class MTL:
 
     transfers = 2.0
 
-    def check(self, spec: ModelSpec, selection: Selection) -> None:
+    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
         """The server has no model by which clients could be put in order."""
-        needs_no_model(selection)
+        refuse_order_by_loss(selection)
 
     def begin(self, fed: Federation) -> None:
         """Each client begins with θ⁰."""
@@ -43,7 +43,7 @@ class MTL:
         """
         now = Train(replace(fed.plan, steps=0, curriculum=None), start=("own",), keep=False)
         replies = fed.ask(dict.fromkeys(cohort, fed.request(now, kind="gather")))
-        W = {client: reply.answer(Trained).params for client, reply in replies.items()}
+        W = {client: reply.answer(TrainReply).params for client, reply in replies.items()}
         penalty, n = 2 * self.penalty(fed), len(W)
         decayed = replace(fed.plan, weight_decay=fed.plan.weight_decay + penalty)
         requests = {}

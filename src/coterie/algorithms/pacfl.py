@@ -10,9 +10,9 @@ import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.clustered import Clustered, Floats
-from coterie.clustering import Auto, Rule, Wish, noise
-from coterie.messages import ClientId, Signature, Signed
+from coterie.algorithms.one_shot import Floats, OneShotClustering
+from coterie.clustering import Auto, GroupingOptions, Rule, noise
+from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.similarity import Measure, principal_angles
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ WHOLE = ("auto", "gap", "silhouette")
 
 @algorithm("pacfl")
 @dataclass(kw_only=True)
-class PACFL(Clustered[Signed]):
+class PACFL(OneShotClustering[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
@@ -46,7 +46,7 @@ class PACFL(Clustered[Signed]):
         Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
     ] = None
 
-    def problem(self, wish: Wish) -> str | None:
+    def problem(self, options: GroupingOptions) -> str | None:
         """A budget is of vectors per label."""
         if self.budget is not None and self.signature == "whole":
             return "budget divides vectors among labels, but signature is 'whole': leave one of them out"
@@ -57,7 +57,7 @@ class PACFL(Clustered[Signed]):
         samples = [count for count in fed.samples.values() if count > 0]
         return fed.grouping.make(Auto(), samples=float(np.median(samples)) if samples else 0.0)
 
-    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Signed]:
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
         rule = self.rule(fed)
         usual: Literal["whole", "per-label"] = "whole" if rule.name in WHOLE and not self.budget else "per-label"
@@ -74,14 +74,14 @@ class PACFL(Clustered[Signed]):
             normalised=self.inputs == "normalised",
         )
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb)))
-        return {client: reply.answer(Signed) for client, reply in replies.items()}
+        return {client: reply.answer(SignatureReply) for client, reply in replies.items()}
 
-    def distances(self, a: Sequence[Signed], b: Sequence[Signed] | None = None) -> Floats:
+    def distances(self, a: Sequence[SignatureReply], b: Sequence[SignatureReply] | None = None) -> Floats:
         """Principal angles in degrees (Eqs. 2 and 3)."""
         others = None if b is None else [signed.vectors for signed in b]
         return principal_angles([signed.vectors for signed in a], others, self.measure or "theta1")
 
-    def noise(self, fed: Federation, described: Mapping[ClientId, Signed], proximity: Floats) -> Floats | None:
+    def noise(self, fed: Federation, described: Mapping[ClientId, SignatureReply], proximity: Floats) -> Floats | None:
         """Each client's split-half noise, for the rule that is calibrated by it."""
         if not isinstance(self.rule(fed), Auto):
             return None

@@ -11,7 +11,7 @@ from annotated_types import Ge, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.messages import Array, Params, Plan, Trained
+from coterie.messages import Array, Params, Plan, TrainReply
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -46,7 +46,7 @@ class Scaffold(FedAvg):
         """θ and c."""
         return {"model": self.model, "control": self.control}
 
-    def aggregate(self, fed: Federation, trained: Sequence[Trained]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
         """θ ← WAvg(θ_i); c ← c + Σ Δc_i / N."""
         divisor = len(fed.trainable) if self.server_divisor == "all" else len(trained)
         self.control = {

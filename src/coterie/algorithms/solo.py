@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.federation.curriculum import needs_no_model
+from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import ClientId, ModelSpec, Train
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
-    from coterie.federation.federation import Selection
+    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("solo")
@@ -28,9 +28,9 @@ class Solo:
 
     transfers = 0.0
 
-    def check(self, spec: ModelSpec, selection: Selection) -> None:
+    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
         """The server has no model by which clients could be put in order."""
-        needs_no_model(selection)
+        refuse_order_by_loss(selection)
 
     def begin(self, fed: Federation) -> None:
         """Each client makes the common start by itself."""
@@ -38,7 +38,7 @@ class Solo:
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """All clients go on with their own models; the epochs are spread evenly over the rounds."""
         total = self.epochs or max(round(fed.rounds * fed.fraction * fed.plan.epochs), fed.plan.epochs)
-        epochs = total * fed.now // fed.rounds - total * (fed.now - 1) // fed.rounds
+        epochs = total * fed.round // fed.rounds - total * (fed.round - 1) // fed.rounds
         if epochs:
             request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))
             fed.ask(dict.fromkeys(fed.trainable, request))

@@ -14,8 +14,8 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation.offer import Layers, terms
-from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, Pruned, Train, frozen
+from coterie.federation.served_model import SharedLayers, as_request
+from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, PruneReply, Train, frozen
 from coterie.models import build
 from coterie.models.flops import Size, size
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from coterie.federation import Federation
-    from coterie.federation.federation import Selection
+    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("sub-fedavg-un")
@@ -83,7 +83,7 @@ class SubFedAvgUn:
             on=self.validation,
         )
 
-    def check(self, spec: ModelSpec, selection: Selection) -> None:
+    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
         """Refuse a network of which nothing can be pruned in this way."""
         self.asked(spec)
 
@@ -92,10 +92,10 @@ class SubFedAvgUn:
         gated = self.validation == "holdout" and self.target > 0 and fed.plan.epochs > 1
         held_out = self.prune.share if gated else 0.0
         plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
-        _, start, models = terms(self.offer())
+        _, start, models = as_request(self.offer())
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
-        answers = {client: reply.answer(Pruned) for client, reply in replies.items()}
+        answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
         self.model = owner_mean(self.model, [*answers.values()])
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
@@ -105,11 +105,11 @@ class SubFedAvgUn:
             if answer.channels is not None:
                 self.verdicts[f"channels {answer.channels}"] += 1
 
-    def offer(self) -> Params | Layers:
+    def offer(self) -> Params | SharedLayers:
         """θ_g, to which each client applies its mask itself."""
         return self.model
 
-    def model_for(self, client: ClientId) -> Params | Layers:
+    def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives the same."""
         return self.offer()
 
@@ -244,12 +244,12 @@ class SubFedAvgHy(SubFedAvgUn):
             statistics=self.statistics == "shared",
         )
 
-    def offer(self) -> Params | Layers:
+    def offer(self) -> Params | SharedLayers:
         """θ_g; where statistics are local, to be laid over one's own."""
-        return self.model if self.statistics == "shared" else Layers(self.model)
+        return self.model if self.statistics == "shared" else SharedLayers(self.model)
 
 
-def owner_mean(model: Params, answers: Sequence[Pruned]) -> Params:
+def owner_mean(model: Params, answers: Sequence[PruneReply]) -> Params:
     """Return Σ M_i θ_i / Σ M_i, position by position; where nobody has a weight, the server's value stays.
 
     Clients count alike, however many samples they have. Of integers (BatchNorm's counters) the largest is taken.

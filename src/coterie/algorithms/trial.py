@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from coterie.messages import ClientId, Evaluate, Evaluated, ModelSpec, Params, Train, Trained, Verb, weighted_mean
+from coterie.messages import (
+    ClientId,
+    Evaluate,
+    EvaluateReply,
+    ModelSpec,
+    Params,
+    Train,
+    TrainReply,
+    Verb,
+    weighted_mean,
+)
 from coterie.models import initial
 from coterie.streams import stream
 
@@ -17,7 +27,7 @@ if TYPE_CHECKING:
     from coterie.federation import Federation
 
 Group = frozenset[ClientId]
-A = TypeVar("A", Trained, Evaluated)
+A = TypeVar("A", TrainReply, EvaluateReply)
 
 
 @dataclass
@@ -36,7 +46,7 @@ class FederatedTrial:
     rounds: int
     epochs: int
     holdout: float
-    _scores: dict[Group, dict[ClientId, Evaluated]] = field(default_factory=dict)
+    _scores: dict[Group, dict[ClientId, EvaluateReply]] = field(default_factory=dict)
 
     def score(self, labels: npt.NDArray[np.int64]) -> float:
         """Return the mean accuracy of the trial's clients on their held-out samples."""
@@ -53,11 +63,11 @@ class FederatedTrial:
         plan = replace(fed.plan, epochs=self.epochs, holdout=self.holdout)
         for t in range(self.rounds):
             verb = Train(plan, keep=False, purpose=f"trial {t}")
-            for group, answers in self._ask(verb, Trained, models).items():
+            for group, answers in self._ask(verb, TrainReply, models).items():
                 if answers:
                     own = list(answers.values())
                     models[group] = weighted_mean([a.params for a in own], [a.samples for a in own])
-        self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), Evaluated, models)
+        self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:
         """Ask the members of all groups at once, each with its group's model."""

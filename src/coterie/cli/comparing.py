@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.cli.running import add_command, going_on, lay_over
+from coterie.compare.design import Design, Protocol, comparing, parse_seeds, parse_variation, sweeping
 from coterie.errors import CoterieError
-from coterie.experiment.config import read_toml
-from coterie.experiment.design import Design, Protocol, comparing, parse_seeds, parse_variation, sweeping
-from coterie.experiment.folder import unused
 from coterie.report.comparison import Format
+from coterie.results.run_folder import unused
+from coterie.run.config import read_toml
 
 if TYPE_CHECKING:
-    from coterie.experiment.comparison import Comparison
+    from coterie.compare.comparison import Comparison
 
 SHOWN = 3
 """Failures that the last line names."""
@@ -142,7 +142,7 @@ def sweep(
 
 def go_on(folder: Path, quiet: bool) -> None:
     """Go on with a comparison that was interrupted."""
-    from coterie.experiment.comparison import FILE
+    from coterie.compare.comparison import FILE
 
     _go(Design.read(folder / FILE), {"out": str(folder)}, None, "text", False, False, quiet)
 
@@ -163,8 +163,8 @@ def _go(
     if dry:
         _say_estimate(design, jobs)
         return
-    from coterie.cli.board import make_watcher
-    from coterie.experiment.comparison import run_design
+    from coterie.cli.batch_progress import make_watcher
+    from coterie.compare.comparison import run_design
 
     first = design.config(next(iter(design.cells)), design.seeds[0])
     out = Path(flags.get("out") or unused(f"{design.kind}-{Path(first.data.name).stem}"))
@@ -224,7 +224,7 @@ def _say_estimate(design: Design, jobs: int | None) -> None:
     """Say how many runs there would be and how long they would take, as far as that is known already."""
     import os
 
-    from coterie.experiment.estimate import estimate
+    from coterie.run.dry_run import estimate
 
     jobs, total = jobs or os.cpu_count() or 1, 0.0
     typer.echo("Would run")

@@ -21,7 +21,7 @@ def init(
 
     DIR: A new folder.
     """
-    from coterie.experiment.app_folder import init as write
+    from coterie.deploy.app_folder import init as write
 
     for file in write(folder, name):
         typer.echo(file)
@@ -37,7 +37,7 @@ def check(
 
     DIR: The folder of the app.
     """
-    from coterie.experiment.app_folder import check as inspect
+    from coterie.deploy.app_folder import check as inspect
 
     for line in inspect(folder, site):
         typer.echo(line)

@@ -63,8 +63,8 @@ def inspect(
     """
     from coterie.cli.progress import make_progress
     from coterie.cli.running import configuration, going_on
-    from coterie.experiment.groups import DEFAULT
-    from coterie.experiment.inspection import inspect as look
+    from coterie.inspect.inspection import inspect as look
+    from coterie.run.cluster import DEFAULT
 
     checked = configuration(config, set or [], flags, {"algorithm": {"name": DEFAULT}})
     with going_on():
@@ -107,7 +107,7 @@ def pairs(
     """
     from coterie.cli.progress import make_progress
     from coterie.cli.running import configuration, going_on
-    from coterie.experiment.pairs import DEFAULTS, study
+    from coterie.studies.pairs import DEFAULTS, study
 
     checked = configuration(config, set or [], flags, DEFAULTS)
     with going_on():
@@ -135,7 +135,7 @@ def layers(
     """
     from coterie.cli.progress import make_progress
     from coterie.cli.running import going_on
-    from coterie.experiment.layers import study
+    from coterie.studies.layers import study
 
     with going_on():
         found = study(runs, layers=layers, inputs=inputs, progress=make_progress(quiet))

@@ -67,8 +67,8 @@ def resume(
         return
     from coterie.cli.progress import make_progress
     from coterie.cli.running import going_on, show
-    from coterie.experiment.folder import RunFolder
-    from coterie.experiment.runner import resume as go_on
+    from coterie.results.run_folder import RunFolder
+    from coterie.run.runner import resume as go_on
 
     finished = RunFolder.open(folder).finished
     with going_on():
@@ -96,7 +96,7 @@ def predict(
 
     IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'.
     """
-    from coterie.experiment.predict import predict as predict_labels
+    from coterie.run.predict import predict as predict_labels
 
     prediction = predict_labels(folder, images, client, out)
     if out is None:
@@ -121,7 +121,7 @@ def export(
 
     RUN: Run folder.
     """
-    from coterie.experiment.export import export as write
+    from coterie.run.export import export as write
 
     _, told = write(folder, out, client=client, group=cluster, format=format, smaller=compact)
     typer.echo(told)
@@ -132,7 +132,7 @@ def _listing(
 ) -> None:
     """Print a line per entry, perhaps with a mark behind it, or one entry with its options."""
     if plugins:
-        from coterie.experiment.plugins import import_plugins
+        from coterie.run.plugins import import_plugins
 
         import_plugins(plugins)
     if name is None:
@@ -214,7 +214,7 @@ def datasets(name: Name = None, plugin: Plugins = None) -> None:
         typer.echo("".join(f"  {fact}\n" for fact in facts(name)) if name in CATALOGUE else "", nl=False)
         return
     if plugin:
-        from coterie.experiment.plugins import import_plugins
+        from coterie.run.plugins import import_plugins
 
         import_plugins(plugin)
     typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")
@@ -266,8 +266,8 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             what = f": '{error.filename}' can't be written" if error.filename else ""
             _fail(f"the disk is full{what}: free some space, then 'coterie resume'", 2)
-        from coterie.experiment.plugins import blamed_on_plugin
         from coterie.registry import Registry
+        from coterie.run.plugins import blamed_on_plugin
 
         if told := blamed_on_plugin(error):
             _fail(f"{told} (--debug shows the traceback)", 2)

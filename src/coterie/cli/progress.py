@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.experiment.progress import Progress, Silent
+from coterie.run.progress import Progress, Silent
 
 
 def make_progress(quiet: bool = False) -> Progress:

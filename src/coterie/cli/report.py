@@ -24,7 +24,7 @@ def report(
     the folder of a comparison or sweep; or folders of reproductions.
     """
     from coterie.errors import CoterieError
-    from coterie.experiment.pages import make_page
+    from coterie.report.folders import make_page
     from coterie.report.page import render
     from coterie.report.static import check_formats, save
 

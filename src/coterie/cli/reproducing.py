@@ -14,7 +14,7 @@ from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.reproduce.catalogue import Catalogue, Reproducible
-    from coterie.reproduce.wish import Wish
+    from coterie.reproduce.request import ReproductionRequest
 
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 
@@ -50,9 +50,9 @@ def reproduce(
 
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
-    from coterie.cli.board import make_watcher
+    from coterie.cli.batch_progress import make_watcher
     from coterie.cli.running import going_on
-    from coterie.experiment.design import parse_seeds
+    from coterie.compare.design import parse_seeds
     from coterie.reproduce.reproducing import FILE, PLACE, the_catalogue, the_one
     from coterie.reproduce.reproducing import reproduce as make
 
@@ -82,7 +82,6 @@ def reproduce(
 def listing(known: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
     from coterie.reproduce.estimate import minutes, told
-    from coterie.reproduce.wish import Wish
 
     width = max(map(len, known))
     lines: list[str] = []
@@ -100,7 +99,8 @@ def listing(known: Catalogue) -> str:
             continue
         also = f" [also {', '.join(entry.also)}]" if entry.also else ""
         lines += [
-            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  {_data(one, Wish())}",
+            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  "
+            f"{_data(one, ReproductionRequest())}",
             f"  {'':<{width}}  {entry.title}{also}",
         ]
     lines += [
@@ -134,36 +134,36 @@ def plan(
 ) -> str:
     """Say what would run."""
     from coterie.reproduce.estimate import TRAINS, minutes, told
+    from coterie.reproduce.request import ReproductionRequest, how_to_get, not_here, skipped
     from coterie.reproduce.trained import run_path
-    from coterie.reproduce.wish import Wish, how_to_get, not_here, skipped
 
-    wish = Wish.of(rounds_scale, seeds, datasets, algorithms)
-    wish.check(one)
-    cells = wish.cells(one)
-    runs = {run_path(Path(), wish.scaled(cell.settings), 0) for cell in cells} if one.entry.kind in TRAINS else set()
-    many = len(runs) * len(wish.seeds_of(one))
+    request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
+    request.check(one)
+    cells = request.cells(one)
+    runs = {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if one.entry.kind in TRAINS else set()
+    many = len(runs) * len(request.seeds_of(one))
     numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
-    lost, takes = not_here(one.entry.needs), minutes(one, wish, here=True)
+    lost, takes = not_here(one.entry.needs), minutes(one, request, here=True)
     said = [
         f"{one.name}: {one.entry.title}",
-        f"  SHORTENED: {'; '.join(wish.shortened(one))}" if wish.shortened(one) else "",
-        f"  a part of it: {'; '.join(wish.narrowed())}" if wish.narrowed() else "",
+        f"  SHORTENED: {'; '.join(request.shortened(one))}" if request.shortened(one) else "",
+        f"  a part of it: {'; '.join(request.narrowed())}" if request.narrowed() else "",
         f"  {numbers}, of {len(list(one.cells()))} numbers in all",
         "  time: nothing can be made without the data" if takes is None or lost
         else f"  time: about {told(takes)} on this machine's cores, if they are free",
-        f"  data: {_data(one, wish)}",
-        *(f"  left out: {text}" for text in skipped(one, wish)),
+        f"  data: {_data(one, request)}",
+        *(f"  left out: {text}" for text in skipped(one, request)),
         f"  needed: {how_to_get(lost)}" if lost else "",
-        *(f"  {text}" for text in wish.without_effect(one)),
+        *(f"  {text}" for text in request.without_effect(one)),
     ]  # fmt: skip
     return "\n".join(line for line in said if line)
 
 
-def _data(one: Reproducible, wish: Wish) -> str:
+def _data(one: Reproducible, request: ReproductionRequest) -> str:
     """Name the data sets; those that are not here are marked."""
-    from coterie.reproduce.wish import data_of, not_here
+    from coterie.reproduce.request import data_of, not_here
 
-    named = data_of(one, wish)
+    named = data_of(one, request)
     absent = not_here(named)
     return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"
 

@@ -14,10 +14,10 @@ import typer
 
 from coterie.cli.progress import INTERRUPTION
 from coterie.errors import CoterieError, Stopped
-from coterie.experiment.config import Config, Key, Origins, keys, make_config, merge, parse_value, read_toml, to_toml
+from coterie.run.config import Config, Key, Origins, keys, make_config, merge, parse_value, read_toml, to_toml
 
 if TYPE_CHECKING:
-    from coterie.experiment.result import Result
+    from coterie.run.result import Result
 
 
 def run(
@@ -45,12 +45,12 @@ def run(
         typer.echo(to_toml(checked))
         return
     if dry_run:
-        from coterie.experiment.estimate import estimate
+        from coterie.run.dry_run import estimate
 
         typer.echo(estimate(checked).text())
         return
     from coterie.cli.progress import make_progress
-    from coterie.experiment.runner import start
+    from coterie.run.runner import start
 
     with going_on():
         result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
@@ -76,7 +76,7 @@ def cluster(
     groups against the threshold, as PNG and SVG.
     """
     from coterie.cli.progress import make_progress
-    from coterie.experiment.groups import DEFAULT, form_groups
+    from coterie.run.cluster import DEFAULT, form_groups
 
     checked = configuration(config, set or [], flags, {"algorithm": {"name": DEFAULT}})
     with going_on():

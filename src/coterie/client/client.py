@@ -16,22 +16,22 @@ from coterie.messages import (
     Answer,
     Array,
     ClassCounts,
+    ClassCountsReply,
     ClientId,
-    Compared,
-    Counted,
     Evaluate,
-    Evaluated,
+    EvaluateReply,
     Failure,
     Losses,
+    LossesReply,
     Params,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     Verb,
     usable,
 )
@@ -60,7 +60,7 @@ class Client:
     def answer(self, request: Request) -> Reply | Failure:
         """Answer all verbs of a request, or none; only then is a new state kept."""
         data = self._data[max(start for start in self._data if start <= request.round)]
-        turn = _Turn(self.id, data, self._trainer, request, self._remembered(request))
+        turn = RequestHandler(self.id, data, self._trainer, request, self._remembered(request))
         try:
             answers = tuple(turn.do(verb) for verb in request.verbs)
         except Diverged as event:
@@ -74,7 +74,7 @@ class Client:
         return self._store.load(self.id, before=request.round + (request.kind == EVALUATION))
 
 
-class _Turn:
+class RequestHandler:
     """One request being answered."""
 
     def __init__(self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State) -> None:
@@ -83,6 +83,7 @@ class _Turn:
         self.made: dict[str, Params] = {}
 
     def do(self, verb: Verb) -> Answer:
+        """Answer one verb."""
         match verb:
             case Train():
                 return self.train(verb)
@@ -93,11 +94,12 @@ class _Turn:
             case Signature():
                 return self.sign(verb)
             case ClassCounts():
-                return Counted(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
+                return ClassCountsReply(np.bincount(self.data.y[self.data.train], minlength=self.data.classes))
             case Prune():
                 return self.prune(verb)
 
-    def sign(self, verb: Signature) -> Signed:
+    def sign(self, verb: Signature) -> SignatureReply:
+        """Describe the training data by singular vectors."""
         x, y = self.data.x[self.data.train], self.data.y[self.data.train]
         if verb.normalised:
             x = self.data.normalise(x)
@@ -110,10 +112,10 @@ class _Turn:
         vectors = np.hstack([*parts.values(), np.zeros((math.prod(x.shape[1:]), 0))]).astype(np.float32)
         whose = np.repeat(np.array([*parts], np.int64), [part.shape[1] for part in parts.values()])
         if not verb.halves:
-            return Signed(vectors, whose)
+            return SignatureReply(vectors, whose)
         rng = stream(self.request.seed, "halves", self.id)
         apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=_measure(verb.measure), labels=labels)
-        return Signed(vectors, whose, apart)
+        return SignatureReply(vectors, whose, apart)
 
     def model(self, name: str) -> Params:
         """Find a model by the names that verbs use."""
@@ -133,13 +135,15 @@ class _Turn:
         return result
 
     def samples(self, on: str, share: float) -> tuple[Floats, Index]:
+        """Return the samples of a part, normalised."""
         if on == "test":
             return self.data.load_test()
         if on == "train":
             return self.data.load(self.data.train)
         return self.data.load(self.data.training_part(share, self.request.seed, self.id)[1])
 
-    def train(self, verb: Train) -> Trained:
+    def train(self, verb: Train) -> TrainReply:
+        """Train by the plan."""
         plan, request, start = verb.plan, self.request, self.overlaid(verb.start)
         used, _ = self.data.training_part(plan.holdout, request.seed, self.id)
         x, y = self.data.load(used)
@@ -184,7 +188,7 @@ class _Turn:
         if verb.keep:
             self.new_state = {**self.state, **changed}
             self.state = self.new_state
-        return Trained(len(y), outcome.steps, outcome.loss, _selected(outcome.params, verb.send), control)
+        return TrainReply(len(y), outcome.steps, outcome.loss, _selected(outcome.params, verb.send), control)
 
     def _correction(self, name: str | None) -> Params | None:
         if name is None:
@@ -195,7 +199,8 @@ class _Turn:
     def _mask(self, name: str | None) -> Params | None:
         return self.state.get("mask") if name == "own" else None if name is None else self.request.models[name]
 
-    def prune(self, verb: Prune) -> Pruned:
+    def prune(self, verb: Prune) -> PruneReply:
+        """Prune what the training led to, if that pays."""
         last = self.model("trained")
         mask = {**pruning.whole(last, verb.masked(last)), **self.state.get("mask", {})}
 
@@ -210,9 +215,10 @@ class _Turn:
         self.made["trained"] = model = pruning.under(last, mask)
         if self.new_state is not None:
             self.state = self.new_state = {**self.new_state, "model": model, "mask": mask}
-        return Pruned.of(model, mask, verb.sent(model), weights, channels)
+        return PruneReply.of(model, mask, verb.sent(model), weights, channels)
 
-    def evaluate(self, verb: Evaluate) -> Evaluated:
+    def evaluate(self, verb: Evaluate) -> EvaluateReply:
+        """Count right answers."""
         names = (verb.model,) if isinstance(verb.model, str) else verb.model
         spec, params = self.request.spec, self.model(names[0]) if len(names) == 1 else self.overlaid(names)
         if verb.on != "test":
@@ -223,14 +229,15 @@ class _Turn:
             return self.data.common_test.evaluate(self.trainer, spec, params, self.data.test)
         return evaluate(self.trainer, spec, params, *self.data.load_test())
 
-    def losses(self, verb: Losses) -> Compared:
+    def losses(self, verb: Losses) -> LossesReply:
+        """Compare models by their mean losses."""
         x, y = self.samples(verb.on, verb.share)
         outputs = [self.trainer.logits(self.request.spec, self.model(name), x) for name in verb.models]
         table = np.stack([losses(output, y) for output in outputs])
         means = table.mean(axis=1) if len(y) else np.zeros(len(table))
         wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
         correct = tuple(int((output.argmax(axis=1) == y).sum()) for output in outputs)
-        answer = Compared(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
+        answer = LossesReply(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
         self.made["best"] = self.model(verb.models[verb.winner(answer)])
         return answer
 

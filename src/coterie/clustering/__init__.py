@@ -3,11 +3,11 @@
 from coterie.clustering.agreement import adjusted_rand_index, clustering_error, normalised_mutual_information
 from coterie.clustering.bipartition import bipartition, should_split, update_norms
 from coterie.clustering.calibration import in_units_of_noise, noise
-from coterie.clustering.choice import Linkage, RuleName, Wish
 from coterie.clustering.grouping import Grouping
 from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut, heights, number_of_groups, tree
 from coterie.clustering.k_means import KMeans, k_means
 from coterie.clustering.newcomers import distance_to_groups, extend, matched
+from coterie.clustering.options import GroupingOptions, Linkage, RuleName
 from coterie.clustering.rows import row_groups
 from coterie.clustering.rules import (
     Auto,
@@ -30,6 +30,7 @@ __all__ = [
     "Demo",
     "Gap",
     "Grouping",
+    "GroupingOptions",
     "KMeans",
     "Linkage",
     "Rule",
@@ -37,7 +38,6 @@ __all__ = [
     "Silhouette",
     "Threshold",
     "Trial",
-    "Wish",
     "adjusted_rand_index",
     "bipartition",
     "canonical",

@@ -1,6 +1,6 @@
 """Where clients live."""
 
 from coterie.engine.embedded import EmbeddedEngine
-from coterie.engine.faults import Faults
+from coterie.engine.faults import SimulatedFaults
 
-__all__ = ["EmbeddedEngine", "Faults"]
+__all__ = ["EmbeddedEngine", "SimulatedFaults"]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from coterie.client import Store
 from coterie.data import FederatedData
-from coterie.engine.faults import Faults
+from coterie.engine.faults import SimulatedFaults
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, Failure, Reply, Request
@@ -26,7 +26,7 @@ class EmbeddedEngine:
         trainer: Trainer,
         *,
         workers: int = 1,
-        faults: Faults | None = None,
+        faults: SimulatedFaults | None = None,
         seed: int = 0,
         common_test: CommonTest | None = None,
         arrivals: Mapping[ClientId, int] | None = None,
@@ -35,7 +35,7 @@ class EmbeddedEngine:
         self._clients = make_clients(data, store, trainer, common_test)
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._arrivals = arrivals or {}
-        self._faults, self._seed = faults or Faults(), seed
+        self._faults, self._seed = faults or SimulatedFaults(), seed
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
     def __enter__(self) -> EmbeddedEngine:

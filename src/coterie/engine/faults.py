@@ -7,12 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from coterie.messages import EVALUATION, Answer, ClientId, Evaluated, Failure, Pruned, Reply, Request, Trained
+from coterie.messages import (
+    EVALUATION,
+    Answer,
+    ClientId,
+    EvaluateReply,
+    Failure,
+    PruneReply,
+    Reply,
+    Request,
+    TrainReply,
+)
 from coterie.streams import stream
 
 
 @dataclass(frozen=True)
-class Faults:
+class SimulatedFaults:
     """What an engine plays, as probabilities per client and round; requests that only measure are spared."""
 
     drop: float = 0.0
@@ -49,8 +59,8 @@ def corrupted(reply: Reply, rng: np.random.Generator) -> Reply:
     way = int(rng.integers(3))
 
     def spoil(answer: Answer) -> Any:
-        if not isinstance(answer, Trained | Pruned) or not answer.params or way == 2:
-            return Evaluated(-1, 7, float("nan"))
+        if not isinstance(answer, TrainReply | PruneReply) or not answer.params or way == 2:
+            return EvaluateReply(-1, 7, float("nan"))
         name, value = next(iter(answer.params.items()))
         wrong = np.full_like(value, np.nan) if way == 0 else np.concatenate([value, value])
         return replace(answer, params={**answer.params, name: wrong})

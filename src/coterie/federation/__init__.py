@@ -4,6 +4,15 @@ from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine
 from coterie.federation.federation import Federation
 from coterie.federation.ledger import Ledger
-from coterie.federation.offer import Layers, Offer, Several, terms
+from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request
 
-__all__ = ["Algorithm", "Engine", "Federation", "Layers", "Ledger", "Offer", "Several", "terms"]
+__all__ = [
+    "Algorithm",
+    "CandidateModels",
+    "Engine",
+    "Federation",
+    "Ledger",
+    "ServedModel",
+    "SharedLayers",
+    "as_request",
+]

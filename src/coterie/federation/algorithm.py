@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.federation.offer import Offer
+from coterie.federation.served_model import ServedModel
 from coterie.messages import ClientId
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Algorithm(Protocol):
         """Ask the cohort, then aggregate what came back."""
         ...
 
-    def model_for(self, client: ClientId) -> Offer | None:
+    def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None where the server has no model for it."""
         ...
 

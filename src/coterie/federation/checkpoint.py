@@ -1,7 +1,7 @@
 """The server's state on disk: written whole after a round, or not at all.
 
 Parts of a state that last over many rounds, such as what clients sent once to describe themselves, are marked
-`Lasting`. Each is written once, into a file beside the checkpoint that is named by its content.
+`WriteOnce`. Each is written once, into a file beside the checkpoint that is named by its content.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.federation.asking import with_article
+from coterie.federation.request_checks import with_article
 from coterie.messages import wire
 
 
-class Lasting:
+class WriteOnce:
     """A part of a state that does not change; make a new one when it does."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Lasting:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_path_in_errors(path: Path) -> Iterator[None]:
     """Let an error of writing say which file it concerns: the one of a full disk does not by itself."""
     try:
         yield
@@ -49,7 +49,7 @@ def naming(path: Path) -> Iterator[None]:
 def write_whole(path: Path, content: bytes) -> None:
     """Replace a file in one step; a kill or a full disk leaves the old one."""
     part = path.with_name(path.name + ".part")
-    with naming(path):
+    with name_path_in_errors(path):
         try:
             with part.open("wb") as file:
                 file.write(content)
@@ -62,8 +62,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state: arrays, numbers, texts, lists and dictionaries, `Lasting` parts; and a checksum of it."""
-    lasting: dict[str, Lasting] = {}
+    """Write a state: arrays, numbers, texts, lists and dictionaries, `WriteOnce` parts; and a checksum of it."""
+    lasting: dict[str, WriteOnce] = {}
     content = wire.pack(_referring(state, lasting), checksum=True)
     for name, part in lasting.items():
         if not _beside(path, name).exists():
@@ -92,7 +92,7 @@ def check_state(state: Any, whose: str) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a state back, with plain values in place of `Lasting` ones; refuse one that is not what was written."""
+    """Read a state back, with plain values in place of `WriteOnce` ones; refuse one that is not what was written."""
     try:
         return dict(_resolved(wire.unpack(path.read_bytes()), path))
     except FileNotFoundError as error:
@@ -107,9 +107,9 @@ def _beside(path: Path, name: str) -> Path:
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def _referring(value: Any, found: dict[str, Lasting]) -> Any:
+def _referring(value: Any, found: dict[str, WriteOnce]) -> Any:
     """Replace lasting parts by their names."""
-    if isinstance(value, Lasting):
+    if isinstance(value, WriteOnce):
         found[value.name] = value
         return {"$lasting": value.name}
     return {key: _referring(item, found) for key, item in value.items()} if isinstance(value, dict) else value
@@ -126,7 +126,7 @@ def _resolved(value: Any, path: Path) -> Any:
 def _unlike_itself(value: Any, place: str) -> str | None:
     """Say which part of a value could not be read back as it was; lists come back as tuples, which is told."""
     where = f"at {place}" if place else "at the top"
-    if isinstance(value, Lasting):
+    if isinstance(value, WriteOnce):
         return _unlike_itself(value.value, place)
     if isinstance(value, Mapping):
         for key, item in value.items():

@@ -8,9 +8,9 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.federation import Federation, Selection
-from coterie.federation.offer import Offer, parts, single, terms
-from coterie.messages import ClientId, Curriculum, Evaluate, Evaluated, Request
+from coterie.federation.federation import ClientSampler, Federation
+from coterie.federation.served_model import ServedModel, as_request, parts, single
+from coterie.messages import ClientId, Curriculum, Evaluate, EvaluateReply, Request
 from coterie.messages.plan import Order, Pacing
 from coterie.streams import stream
 from coterie.training import pool_size
@@ -41,15 +41,15 @@ class ClientCurriculum:
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohorts of a round, one after the other; of a method that selects clients itself, the usual one."""
         if getattr(algorithm, "selects_clients", False):
-            yield fed.cohort(fed.now)
+            yield fed.cohort(fed.round)
             return
-        batches = fed.batches(fed.now, self.pool(fed, algorithm))
+        batches = fed.batches(fed.round, self.pool(fed, algorithm))
         yield from batches if self.all_batches else batches[:1]
 
     def pool(self, fed: Federation, algorithm: Algorithm) -> list[ClientId]:
         """Return the first K(r) clients, by number; whose loss is not known stands last."""
         clients = fed.trainable
-        size = self.size(fed.now, fed.rounds, len(clients))
+        size = self.size(fed.round, fed.rounds, len(clients))
         if size == len(clients):  # then no order matters, and nobody needs to be asked
             return clients
         luck = stream(fed.seed, "client order").random(max(clients) + 1)  # stays when others come; breaks ties
@@ -73,10 +73,10 @@ class ClientCurriculum:
 
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
         """Ask for ℒ_i: all who can train when it is due, else those of whom nothing is known yet."""
-        due = (fed.now - 1) % self.refresh_every == 0 or fed.now in fed.drifts
+        due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.drifts
         requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
         for client, reply in fed.ask(requests).items():
-            self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, Evaluated))
+            self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, EvaluateReply))
 
     def save(self) -> dict[str, Any]:
         """Return the losses as plain data."""
@@ -87,7 +87,7 @@ class ClientCurriculum:
         self.losses = {int(client): loss for client, loss in state["losses"].items()}
 
 
-def needs_no_model(selection: Selection) -> None:
+def refuse_order_by_loss(selection: ClientSampler) -> None:
     """Refuse a client curriculum for a method that has no model at the server."""
     if isinstance(selection, ClientCurriculum) and selection.order != "random":
         raise CoterieError(
@@ -113,8 +113,8 @@ def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]
     return requests
 
 
-def _question(fed: Federation, offer: Offer | None) -> Request:
+def _question(fed: Federation, offer: ServedModel | None) -> Request:
     if offer is None:
         return fed.request(Evaluate("own", on="train"), kind=LOSSES)
-    first, start, models = terms(offer)
+    first, start, models = as_request(offer)
     return fed.request(*first, Evaluate(start, on="train"), kind=LOSSES, models=models)

@@ -11,8 +11,8 @@ import numpy as np
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
-from coterie.federation.offer import Layers, Offer, Several, flaw, parts, terms
-from coterie.messages import EVALUATION, ClientId, Evaluate, Evaluated, Plan, Request, Train, Verb
+from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request, flaw, parts
+from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Plan, Request, Train, Verb
 from coterie.registry import home
 from coterie.training import digest
 
@@ -52,11 +52,11 @@ class Evaluator:
         requests: dict[ClientId, Request] = {}
         alike: dict[tuple[bool, str | None], Request] = {}
         for client, model in models.items():
-            own_changed = client in fed.touched or client not in self.own
+            own_changed = client in fed.stale_clients or client not in self.own
             if model is None:
                 self.received.pop(client, None)
                 self._seen.pop(client, None)
-            new = names.get(client) != self._seen.get(client) or (own_changed and isinstance(model, Layers))
+            new = names.get(client) != self._seen.get(client) or (own_changed and isinstance(model, SharedLayers))
             changed = model if model is not None and new else None
             if own_changed or changed is not None:
                 kind = own_changed, None if changed is None else names[client]
@@ -65,18 +65,18 @@ class Evaluator:
                 requests[client] = alike[kind]
         for client, reply in fed.ask(requests).items():
             for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
-                if isinstance(verb, Evaluate) and isinstance(answer, Evaluated):
+                if isinstance(verb, Evaluate) and isinstance(answer, EvaluateReply):
                     score = (answer.correct, answer.samples)
                     if verb.model == ("own",):
                         self.own[client] = score
-                        fed.touched.discard(client)
+                        fed.stale_clients.discard(client)
                     else:
                         self.received[client] = score
                         self._seen[client] = names[client]
         G, covered = self._global(models, names), len(self.received)
         return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
 
-    def _check(self, offers: Mapping[ClientId, Offer | None]) -> None:
+    def _check(self, offers: Mapping[ClientId, ServedModel | None]) -> None:
         """Refuse what is no model, with the method's name: nothing else would tell where it came from."""
         template = self.fed.initial()
         different = {id(offer): (client, offer) for client, offer in offers.items() if offer is not None}
@@ -85,11 +85,11 @@ class Evaluator:
                 method = type(self.algorithm)
                 raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {wrong}")
 
-    def _request(self, own: bool, offer: Offer | None) -> Request:
+    def _request(self, own: bool, offer: ServedModel | None) -> Request:
         verbs: list[Verb] = [Evaluate(("own",))] if own else []
         if offer is None:
             return self.fed.request(*verbs, kind=EVALUATION)
-        first, start, models = terms(offer)
+        first, start, models = as_request(offer)
         return self.fed.request(*verbs, *first, Evaluate(start), kind=EVALUATION, models=models)
 
     def fine_tuned(self, plan: Plan | None = None, clients: Iterable[ClientId] | None = None) -> float | None:
@@ -98,11 +98,11 @@ class Evaluator:
         for client in clients or self.fed.clients:
             offer = self.algorithm.model_for(client)
             if offer is not None:
-                first, start, models = terms(offer)
+                first, start, models = as_request(offer)
                 train = Train(plan or self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
                 requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
         replies = self.fed.ask(requests)
-        scores = {client: reply.answer(Evaluated) for client, reply in replies.items()}
+        scores = {client: reply.answer(EvaluateReply) for client, reply in replies.items()}
         return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
 
     def forget(self) -> None:
@@ -121,7 +121,7 @@ class Evaluator:
             "own": {str(client): list(score) for client, score in self.own.items()},
             "received": {str(client): list(score) for client, score in self.received.items()},
             "seen": {str(client): name for client, name in self._seen.items()},
-            "touched": sorted(self.fed.touched),
+            "touched": sorted(self.fed.stale_clients),
         }
 
     def load(self, saved: Mapping[str, Any]) -> None:
@@ -129,12 +129,12 @@ class Evaluator:
         self.own = {int(client): (score[0], score[1]) for client, score in saved["own"].items()}
         self.received = {int(client): (score[0], score[1]) for client, score in saved["received"].items()}
         self._seen = {int(client): name for client, name in saved["seen"].items()}
-        self.fed.touched = set(saved["touched"])
+        self.fed.stale_clients = set(saved["touched"])
 
-    def _global(self, models: Mapping[ClientId, Offer | None], names: Mapping[ClientId, str]) -> float | None:
+    def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
         """G, where there is one model for all: on the common test set, else on all clients' parts together."""
         model = next(iter(models.values()), None)
-        if model is None or isinstance(model, Several | Layers) or len(set(names.values())) != 1:
+        if model is None or isinstance(model, CandidateModels | SharedLayers) or len(set(names.values())) != 1:
             return None
         if len(names) != len(models):
             return None
@@ -161,7 +161,7 @@ def _mean(scores: Mapping[ClientId, Score]) -> float | None:
     return float(np.mean(tested)) if tested else None
 
 
-def _names(offers: Mapping[ClientId, Offer | None]) -> dict[ClientId, str]:
+def _names(offers: Mapping[ClientId, ServedModel | None]) -> dict[ClientId, str]:
     """Name what each client would receive by its content; models shared by identity are read once."""
     by_identity: dict[int, str] = {}
     names: dict[ClientId, str] = {}

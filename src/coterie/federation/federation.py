@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering import Wish
+from coterie.clustering import GroupingOptions
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.asking import check_requests, check_verbs
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.ledger import Ledger
-from coterie.federation.offer import Offer, single
+from coterie.federation.request_checks import check_requests, check_verbs
+from coterie.federation.served_model import ServedModel, single
 from coterie.federation.validation import fault
 from coterie.messages import (
     EVALUATION,
@@ -31,7 +31,7 @@ from coterie.messages import (
     Reply,
     Request,
     Train,
-    Trained,
+    TrainReply,
     Verb,
     distance,
     wire,
@@ -64,14 +64,14 @@ class Training:
         """Mean over clients, or None where nobody trained."""
         return self.loss / self.replies if self.replies else None
 
-    def discrepancy(self, model_for: Callable[[ClientId], Offer | None]) -> float | None:
+    def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
         """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4)."""
         models = {client: single(model_for(client)) for client in self.returned}
         apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
         return sum(apart) / len(apart) if apart else None
 
 
-class Selection(Protocol):
+class ClientSampler(Protocol):
     """Who takes part in a round."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
@@ -87,12 +87,12 @@ class Selection(Protocol):
         ...
 
 
-class Uniform:
+class UniformSampler:
     """One cohort a round, drawn from all clients by the seed alone, so that all methods see the same ones."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohort."""
-        yield fed.cohort(fed.now)
+        yield fed.cohort(fed.round)
 
     def save(self) -> dict[str, Any]:
         """Nothing depends on what was."""
@@ -131,20 +131,20 @@ class Federation:
     """How many of its own models the server runs at a time."""
     newcomer_epochs: int = 5
     """For how long clients that come late fine-tune what they receive."""
-    grouping: Wish = field(default_factory=Wish)
+    grouping: GroupingOptions = field(default_factory=GroupingOptions)
     """What was asked for of methods that form groups."""
-    selection: Selection = field(default_factory=Uniform)
+    selection: ClientSampler = field(default_factory=UniformSampler)
     """Who takes part in a round."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, where that is simulated: what was measured before is out of date."""
 
-    now: int = 0
+    round: int = 0
     """The round of the moment; 0 before the first."""
     ledger: Ledger = field(default_factory=Ledger)
     events: Events = field(default_factory=Events)
     training: Training = field(default_factory=Training)
     """Of the round of the moment."""
-    touched: set[ClientId] = field(default_factory=set)
+    stale_clients: set[ClientId] = field(default_factory=set)
     """Clients whose own model may have changed since they were last evaluated."""
     admitted: set[ClientId] = field(default_factory=set)
     """Who takes part; others that are here are newcomers."""
@@ -163,7 +163,7 @@ class Federation:
     @property
     def samples(self) -> Mapping[ClientId, int]:
         """Training samples of all who are here, newcomers too."""
-        return self.engine.present(self.now)
+        return self.engine.present(self.round)
 
     @property
     def clients(self) -> list[ClientId]:
@@ -225,7 +225,7 @@ class Federation:
         asks = any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs)
         if self.expert is not None and asks and spec in (None, self.spec):  # of another network it is no expert
             sent["expert"] = self.expert
-        return Request(self.now, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
+        return Request(self.round, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
@@ -234,12 +234,12 @@ class Federation:
         for client, request in requests.items():
             if id(request) not in sizes:  # one request for many clients is measured once
                 sizes[id(request)] = wire.size(request)
-            self.ledger.count(request.kind, client, self.now, down=sizes[id(request)])
+            self.ledger.count(request.kind, client, self.round, down=sizes[id(request)])
             if any(isinstance(verb, Train) and verb.keep for verb in request.verbs):
-                if self._kept.setdefault(client, -1) == self.now:
-                    raise ValueError(f"client {client} is asked twice in round {self.now} to keep what it trains")
-                self._kept[client] = self.now
-                self.touched.add(client)
+                if self._kept.setdefault(client, -1) == self.round:
+                    raise ValueError(f"client {client} is asked twice in round {self.round} to keep what it trains")
+                self._kept[client] = self.round
+                self.stale_clients.add(client)
         replies: dict[ClientId, Reply] = {}
         failures: list[Failure] = []
         enough = self._enough(requests)
@@ -250,10 +250,10 @@ class Federation:
                 failures.append(answer)
                 continue
             request = requests[answer.client]
-            self.ledger.count(request.kind, answer.client, self.now, up=wire.size(answer))
+            self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
             wrong = fault(request, answer, initial(request.spec, self.seed))
             if wrong:
-                failures.append(Failure(answer.client, self.now, "invalid", wrong))
+                failures.append(Failure(answer.client, self.round, "invalid", wrong))
             else:
                 replies[answer.client] = answer
             if len(replies) == enough and getattr(self.engine, "closes_early", False):
@@ -262,7 +262,7 @@ class Federation:
             replies = self._first(replies, enough)
             heard = {*replies, *(failure.client for failure in failures)}
             unused = (client for client in requests if client not in heard)
-            failures += [Failure(client, self.now, "surplus", "enough others had answered") for client in unused]
+            failures += [Failure(client, self.round, "surplus", "enough others had answered") for client in unused]
         for failure in sorted(failures, key=lambda f: f.client):
             self.events.note(failure)
             if failure.kind == "invalid":
@@ -270,7 +270,7 @@ class Federation:
         if len(replies) < self.min_replies > 1 and _trains(requests):
             missing = next((client for client in requests if client not in replies), min(requests, default=0))
             told = f"{len(replies)} of {len(requests)} answered, {self.min_replies} must: the training changes nothing"
-            self.events.note(Failure(missing, self.now, "too few", told))
+            self.events.note(Failure(missing, self.round, "too few", told))
             return {}
         ordered = {client: replies[client] for client in sorted(replies)}
         for client, reply in ordered.items():
@@ -293,7 +293,7 @@ class Federation:
         """Return so many of the replies; where time is not measured, those that the seed says came first."""
         if len(replies) <= count:
             return replies
-        order = stream(self.seed, "first replies", self.now).permutation(len(replies))
+        order = stream(self.seed, "first replies", self.round).permutation(len(replies))
         clients = sorted(replies)
         return {clients[i]: replies[clients[i]] for i in order[:count]}
 
@@ -301,7 +301,7 @@ class Federation:
         self.strikes[client] = self.strikes.get(client, 0) + 1
         if self.strikes[client] == self.max_strikes:
             told = f"{self.max_strikes} invalid replies: it is asked no more"
-            self.events.note(Failure(client, self.now, "left out", told))
+            self.events.note(Failure(client, self.round, "left out", told))
 
     def logits(self, models: Sequence[Params], x: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
         """Run models on samples that the server owns, several at a time: (samples, classes) of each."""
@@ -332,7 +332,7 @@ class Federation:
     def _observe(self, request: Request, reply: Reply) -> None:
         """Note mean loss and discrepancy of a training reply."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
-            if isinstance(verb, Train) and verb.keep and isinstance(answer, Trained) and answer.steps:
+            if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
                 self.training.replies += 1
                 self.training.loss += answer.loss
                 if verb.send is True:

@@ -18,12 +18,12 @@ def rounds(
     Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that goes on names the
     last round that was `done`; the method, the federation and the evaluator then hold their state already.
     """
-    fed.now = done or 0
+    fed.round = done or 0
     if done is None:
         algorithm.begin(fed)
         yield 0, None
-    for t in range(fed.now + 1, fed.rounds + 1):
-        fed.now = t
+    for t in range(fed.round + 1, fed.rounds + 1):
+        fed.round = t
         fed.training = Training()
         if t in fed.drifts:
             evaluator.forget()
@@ -40,7 +40,7 @@ def due(round: int, rounds: int, every: int) -> bool:
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
     """Admit who comes when training is over, and measure their accuracy; that of the others stays as it was."""
-    fed.now = fed.rounds + 1
+    fed.round = fed.rounds + 1
     newcomers = admit(fed, algorithm)
     if newcomers:
         evaluator.evaluate(newcomers)

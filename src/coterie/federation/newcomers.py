@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
-from coterie.federation.offer import single, terms
+from coterie.federation.served_model import as_request, single
 from coterie.messages import ClientId, Failure, Train
 
 NEWCOMER = "newcomer"
@@ -21,11 +21,11 @@ def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
     newcomers = fed.newcomers
     able = [client for client in newcomers if fed.samples[client] > 0]
     for client in sorted(set(newcomers) - set(able)):
-        fed.events.note(Failure(client, fed.now, "empty", "no training samples: it is never sampled"))
+        fed.events.note(Failure(client, fed.round, "empty", "no training samples: it is never sampled"))
     if able:
         algorithm.admit(fed, able)
     fed.admitted |= set(newcomers)
-    fed.joined |= dict.fromkeys(newcomers, fed.now)
+    fed.joined |= dict.fromkeys(newcomers, fed.round)
     if able and fed.newcomer_epochs:
         _fine_tune(fed, algorithm, able)
     return newcomers
@@ -51,7 +51,7 @@ def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -
             train = Train(plan, start=("own",), send=False, purpose="newcomer")
             requests[client] = fed.request(train, kind=NEWCOMER)
         else:
-            first, start, models = terms(offer)
+            first, start, models = as_request(offer)
             train = Train(plan, start=start, send=False, purpose="newcomer")
             requests[client] = fed.request(*first, train, kind=NEWCOMER, models=models)
     fed.ask(requests)

@@ -12,19 +12,19 @@ from coterie.messages import (
     LARGEST,
     Answer,
     Array,
-    Compared,
-    Counted,
-    Evaluated,
+    ClassCountsReply,
+    EvaluateReply,
     Losses,
+    LossesReply,
     Params,
     Prune,
-    Pruned,
+    PruneReply,
     Reply,
     Request,
     Signature,
-    Signed,
+    SignatureReply,
     Train,
-    Trained,
+    TrainReply,
     Verb,
     unusable,
 )
@@ -83,7 +83,7 @@ def _most_vectors(verb: Signature, request: Request) -> int:
 
 def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> str | None:
     match verb, answer:
-        case Train(), Trained():
+        case Train(), TrainReply():
             if not _counted(answer.samples, answer.steps) or not _bounded(answer.loss):
                 return "impossible numbers"
             if answer.steps != (steps := total_steps(answer.samples, verb.plan)):
@@ -93,19 +93,19 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
             names = _expected(verb.send, template)
             controls = list(request.models[verb.plan.correction]) if verb.plan.correction and answer.steps else []
             return _unlike(answer.params, names, template) or _unlike(answer.control, controls, template)
-        case _, Evaluated():
+        case _, EvaluateReply():
             if not _counted(answer.samples, answer.correct) or answer.correct > answer.samples:
                 return "impossible numbers"
             if not _bounded(answer.loss):
                 return "impossible numbers"
-        case Losses(), Compared():
+        case Losses(), LossesReply():
             if not len(answer.losses) == len(answer.wins) == len(answer.correct) == len(verb.models):
                 return f"{len(answer.losses)} losses for {len(verb.models)} models"
             if not _bounded(*answer.losses) or sum(answer.wins) != answer.samples:
                 return "impossible numbers"
             if not _counted(answer.samples, *answer.wins, *answer.correct) or max(answer.correct) > answer.samples:
                 return "impossible numbers"
-        case Signature(), Signed():
+        case Signature(), SignatureReply():
             features, most = math.prod(request.spec.shape), _most_vectors(verb, request)
             if answer.vectors.ndim != 2 or answer.vectors.shape[0] != features or answer.vectors.shape[1] > most:
                 return f"vectors of shape {answer.vectors.shape}, expected ({features}, up to {most})"
@@ -117,17 +117,17 @@ def _wrong(verb: Verb, answer: Answer, request: Request, template: Params) -> st
                 return "labels that do not belong to the vectors"
             if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
                 return f"halves {answer.halves} degrees apart"
-        case _, Counted():
+        case _, ClassCountsReply():
             if answer.counts.shape != (request.spec.classes,) or not _counts(answer.counts):
                 return f"counts of shape {answer.counts.shape} for {request.spec.classes} classes"
-        case Prune(), Pruned():
+        case Prune(), PruneReply():
             if (answer.channels is None) == bool(verb.channels):
                 return "a verdict on channels where none was asked for, or none where it was"
             return _ill_pruned(verb, answer, template)
     return None
 
 
-def _ill_pruned(verb: Prune, answer: Pruned, template: Params) -> str | None:
+def _ill_pruned(verb: Prune, answer: PruneReply, template: Params) -> str | None:
     """Compare bitmaps with the tensors that they belong to, and these with what the bitmaps leave."""
     sent = verb.sent(template)
     odd = sorted(set(answer.bitmaps) - set(verb.masked(sent)))

@@ -63,7 +63,7 @@ class Losses:
     by: Literal["loss", "accuracy"] = "loss"
     """What makes a model the best."""
 
-    def winner(self, answer: Compared) -> int:
+    def winner(self, answer: LossesReply) -> int:
         """Return the position of the best model; of equals, the first."""
         scores = answer.losses if self.by == "loss" else [-number for number in answer.correct]
         return min(range(len(scores)), key=lambda k: scores[k])
@@ -164,7 +164,7 @@ class Prune:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainReply:
     """The outcome of ``Train``."""
 
     samples: int
@@ -177,7 +177,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluateReply:
     """The outcome of ``Evaluate``; accuracy is correct / samples."""
 
     samples: int
@@ -187,7 +187,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Compared:
+class LossesReply:
     """The outcome of ``Losses``, one number per model in the order asked."""
 
     samples: int
@@ -199,7 +199,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignatureReply:
     """The outcome of ``Signature``."""
 
     vectors: Array
@@ -211,14 +211,14 @@ class Signed:
 
 
 @dataclass(frozen=True)
-class Counted:
+class ClassCountsReply:
     """The outcome of ``ClassCounts``: (classes,)."""
 
     counts: Array
 
 
 @dataclass(frozen=True)
-class Pruned:
+class PruneReply:
     """The outcome of ``Prune``: what is left of the model."""
 
     params: Params
@@ -231,7 +231,7 @@ class Pruned:
     @classmethod
     def of(
         cls, model: Params, mask: Params, names: Iterable[str], weights: Verdict, channels: Verdict | None
-    ) -> Pruned:
+    ) -> PruneReply:
         """Take tensors of a model, as they are sent under a mask."""
         params = {name: model[name] for name in names}
         holes = {name: mask[name].astype(bool) for name in params if name in mask and not mask[name].all()}
@@ -242,7 +242,7 @@ class Pruned:
         """Return what is left of a tensor of a shape, as booleans.
 
         >>> weights, kept = np.float32([[1, 0, 3]]), np.array([[True, False, True]])
-        >>> answer = Pruned.of({"w": weights}, {"w": kept}, ["w"], "pruned", None)
+        >>> answer = PruneReply.of({"w": weights}, {"w": kept}, ["w"], "pruned", None)
         >>> answer.params["w"], answer.bitmaps["w"], answer.mask("w", (1, 3))
         (array([1., 3.], dtype=float32), array([160], dtype=uint8), array([[ True, False,  True]]))
         """
@@ -252,12 +252,12 @@ class Pruned:
 
 
 Verb: TypeAlias = Train | Evaluate | Losses | Signature | ClassCounts | Prune
-Answer: TypeAlias = Trained | Evaluated | Compared | Signed | Counted | Pruned
+Answer: TypeAlias = TrainReply | EvaluateReply | LossesReply | SignatureReply | ClassCountsReply | PruneReply
 ANSWERS: dict[type[Verb], type[Answer]] = {
-    Train: Trained,
-    Evaluate: Evaluated,
-    Losses: Compared,
-    Signature: Signed,
-    ClassCounts: Counted,
-    Prune: Pruned,
+    Train: TrainReply,
+    Evaluate: EvaluateReply,
+    Losses: LossesReply,
+    Signature: SignatureReply,
+    ClassCounts: ClassCountsReply,
+    Prune: PruneReply,
 }

@@ -17,23 +17,36 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from coterie.messages import envelope, plan, spec, verbs
 from coterie.messages.envelope import Failure, Reply, Request
 from coterie.messages.params import Array
+from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
+from coterie.messages.spec import ModelSpec
+from coterie.messages.verbs import (
+    ANSWERS,
+    Channels,
+    ClassCountsReply,
+    EvaluateReply,
+    LossesReply,
+    PruneReply,
+    SignatureReply,
+    TrainReply,
+)
 
 Message = Request | Reply | Failure
 
 CLASSES: dict[str, type] = {
-    cls.__name__: cls
-    for module, names in {
-        envelope: ("Request", "Reply", "Failure"),
-        spec: ("ModelSpec",),
-        plan: ("Plan", "Schedule", "Anchor", "Curriculum"),
-        verbs: ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Channels"),
-    }.items()
-    for cls in (getattr(module, name) for name in names)
-} | {cls.__name__: cls for cls in verbs.ANSWERS.values()}
+    **{cls.__name__: cls for cls in (Request, Reply, Failure, ModelSpec, Plan, Schedule, Anchor, Curriculum)},
+    **{cls.__name__: cls for cls in (*ANSWERS, Channels)},
+    "Trained": TrainReply,
+    "Evaluated": EvaluateReply,
+    "Compared": LossesReply,
+    "Signed": SignatureReply,
+    "Counted": ClassCountsReply,
+    "Pruned": PruneReply,
+}
+"""What bytes may become, by the name that travels. A class may be renamed; its name on the wire stays."""
 
+_TAGS = {cls: tag for tag, cls in CLASSES.items()}
 _FIELDS = {cls: [field.name for field in fields(cls)] for cls in CLASSES.values()}
 _PLAIN = {bool, int, str}
 _HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in CLASSES.items()}
@@ -134,7 +147,7 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
         if kind is float:
             return {"$float": struct.pack(">d", value).hex()}
         if kind in _FIELDS:
-            return {"$": kind.__name__} | {name: tree(getattr(value, name)) for name in _FIELDS[kind]}
+            return {"$": _TAGS[kind]} | {name: tree(getattr(value, name)) for name in _FIELDS[kind]}
         if isinstance(value, np.ndarray):
             name = str(len(arrays))
             arrays[name] = np.asarray(value, value.dtype.newbyteorder("="), order="C")

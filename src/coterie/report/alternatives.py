@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from coterie.report.charts import (
+from coterie.results.charts import (
     Bars,
     Chart,
     Dendrogram,

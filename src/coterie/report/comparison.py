@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from coterie.report.grids import aligned, latex, markdown
-from coterie.report.protocols import PROTOCOLS as ALL
-from coterie.report.protocols import brief, held_out
-from coterie.report.statistics import Difference, Leader, Spread, leader, paired, spread
+from coterie.results.protocols import PROTOCOLS as ALL
+from coterie.results.protocols import brief, held_out
+from coterie.results.statistics import Difference, Leader, Spread, leader, paired, spread
 
 Format = Literal["text", "markdown", "csv", "latex"]
 FORMATS: tuple[Format, ...] = get_args(Format)

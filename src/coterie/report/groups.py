@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
-from coterie.report.charts import HeatMap, leaf_order, tree_of, values
 from coterie.report.figures import COLOURS
+from coterie.results.charts import HeatMap, leaf_order, tree_of, values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

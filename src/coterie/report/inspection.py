@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from coterie.clustering import Grouping
-from coterie.report.charts import Chart
 from coterie.report.page import render
 from coterie.report.pages.inspection import (
     class_angles,
@@ -23,6 +22,7 @@ from coterie.report.pages.inspection import (
     tree_chart,
 )
 from coterie.report.static import PAINTERS, paint
+from coterie.results.charts import Chart
 
 
 def inspection_text(found: Mapping[str, Any], groups: str) -> str:

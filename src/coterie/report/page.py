@@ -11,8 +11,8 @@ from importlib import resources
 from itertools import count
 
 from coterie.report.alternatives import as_table
-from coterie.report.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, Told, plain
 from coterie.report.figures import COLOURS
+from coterie.results.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, Told, plain
 
 NOT_MEASURED = "not measured"
 LONG = 24

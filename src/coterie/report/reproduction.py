@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from coterie.report.charts import Block, Chart, Page, Section, plain
 from coterie.report.grids import aligned, latex, markdown, sentence
-from coterie.report.protocols import brief
-from coterie.report.statistics import Spread
+from coterie.results.charts import Block, Chart, Page, Section, plain
+from coterie.results.protocols import brief
+from coterie.results.statistics import Spread
 
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 SUFFIXES: dict[Format, str] = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}

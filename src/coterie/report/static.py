@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.report.charts import (
+from coterie.report.figures import COLOURS, MARKERS
+from coterie.results.charts import (
     Bars,
     Chart,
     Dendrogram,
@@ -24,7 +25,6 @@ from coterie.report.charts import (
     charts_of,
     worst_of,
 )
-from coterie.report.figures import COLOURS, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

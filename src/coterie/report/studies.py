@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.report.charts import Bars, HeatMap, Series, values
 from coterie.report.static import PAINTERS, paint
+from coterie.results.charts import Bars, HeatMap, Series, values
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.report.protocols import brief, held_out
+from coterie.results.protocols import brief, held_out
 
 LEGEND = (
     f"Accuracy in %, mean over clients. {'; '.join(brief({'L', 'C', 'G', '+'}))}; –: not defined for this method. "

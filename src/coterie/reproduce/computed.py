@@ -16,20 +16,20 @@ from coterie.data import Dataset, Samples
 from coterie.data.super_clusters import class_angles
 from coterie.data.super_clusters import super_clusters as super_clusters_of
 from coterie.errors import CoterieError
-from coterie.experiment.config import Config, make_config
-from coterie.report.charts import Chart, HeatMap, Lines, Point, Scatter, Series, classical_mds, values
-from coterie.report.costs import paper_megabits, sub_fedavg_bytes
 from coterie.report.reproduction import Line
-from coterie.report.statistics import Spread, spread
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.coresets import coreset, graph_distances, graph_labels
 from coterie.reproduce.lines import line
 from coterie.reproduce.trained import Findings, Setting, key_of, make_runs, told_failures
+from coterie.results.charts import Chart, HeatMap, Lines, Point, Scatter, Series, classical_mds, values
+from coterie.results.costs import paper_megabits, sub_fedavg_bytes
+from coterie.results.statistics import Spread, spread
+from coterie.run.config import Config, make_config
 from coterie.similarity import bhattacharyya, edc, kl_divergence, madc, mmd, pairwise, principal_angles, signature
 from coterie.streams import stream
 
 if TYPE_CHECKING:
-    from coterie.experiment.groups import Groups
+    from coterie.run.cluster import ClusterResult
 
 Floats = npt.NDArray[np.float64]
 SIDE = 32
@@ -57,7 +57,7 @@ def proximity(one: Reproducible, setting: Setting) -> Findings:
     place = {name: number for number, name in enumerate(names)}
     lines = [
         line(cell, float(angles[place[cell.row], place[cell.column]]), quantity="degrees")
-        for cell in setting.wish.cells(one)
+        for cell in setting.request.cells(one)
     ]
     known = [abs(found.difference) for found in lines if found.difference is not None]
     remark = f"Largest difference from the published angles: {max(known):.2f} degrees." if known else ""
@@ -67,7 +67,7 @@ def proximity(one: Reproducible, setting: Setting) -> Findings:
 def super_clusters(one: Reproducible, setting: Setting) -> Findings:
     """Sets of classes whose images span similar spaces, and for MIX-4 groups of clients."""
     lines, charts, remarks = [], list[Chart](), []
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         options = cell.options
         samples = _training(options["dataset"])
         found = super_clusters_of(samples, threshold=options.get("threshold"), groups=options.get("count"))
@@ -79,7 +79,7 @@ def super_clusters(one: Reproducible, setting: Setting) -> Findings:
             _map(title, names, found.angles, groups),
         ]
         remarks.append(_sets(cell, found.sets))
-    if one.entry.options.get("mix") and setting.wish.datasets is None:
+    if one.entry.options.get("mix") and setting.request.datasets is None:
         mix = _groups({"data": {"name": "mix-4", "clients": 100}, "algorithm": {"name": "pacfl"}}, 0)
         clients = [str(client) for client in mix.clients]
         charts.append(_map("Clients of MIX-4", clients, _proximity(mix), mix.grouping.labels))
@@ -104,9 +104,9 @@ def _sets(cell: Cell, found: Sequence[Sequence[int]]) -> str:
 def gaussians(one: Reproducible, setting: Setting) -> Findings:
     """Measures between samples of N(μ, Σ) and of Gaussians with a multiple of μ or Σ, drawn anew by every seed."""
     options, lines = one.entry.options, []
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         found = []
-        for seed in setting.wish.seeds_of(one):
+        for seed in setting.request.seeds_of(one):
             x, y = _two_gaussians(options["points"], options["dimension"], seed, cell.options)
             found.append(_distance(cell.options["measure"], x, y, options["p"]))
         lines.append(line(cell, spread(found), 4 if cell.options["measure"] == "mmd" else 2, "distance"))
@@ -134,12 +134,12 @@ def _distance(measure: str, x: Floats, y: Floats, p: int) -> float:
 
 def client_distances(one: Reproducible, setting: Setting) -> Findings:
     """Mean distance of two clients by several measures, and the matrices."""
-    from coterie.experiment.runner import load_data
+    from coterie.run.runner import load_data
 
     lines, charts = [], list[Chart]()
-    seed = setting.wish.seeds_of(one)[0]
+    seed = setting.request.seeds_of(one)[0]
     known: dict[str, tuple[list[Any], npt.NDArray[np.int64] | None]] = {}
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         if cell.column not in known:
             data = load_data(_config(cell.settings, seed))
             parts = [data.train.x[part].reshape(len(part), -1) for part in data.train_parts]
@@ -168,7 +168,7 @@ def _between(measure: str, samples: Sequence[Any]) -> Floats:
 def costs(one: Reproducible, setting: Setting) -> Findings:
     """Costs by the papers' formulas; what is known of methods does not matter for them."""
     rows, lines = dict(one.rows()), []
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         row = rows[cell.row]
         found = line(cell, _cost(cell), quantity=one.entry.unit)
         lines.append(replace(found, notes=(row.note,) if row.note else (), grade=row.grade or one.entry.grade))
@@ -197,7 +197,7 @@ def sizes(one: Reproducible, setting: Setting) -> Findings:
     from coterie.models import MODELS, parameters
 
     lines = []
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         own = {key: value for key, value in cell.options.items() if key not in ("model", "shape", "classes")}
         name = cell.options["model"]
         spec = ModelSpec(name, tuple(cell.options["shape"]), cell.options["classes"], MODELS.validate(name, own))
@@ -214,7 +214,7 @@ def flops(one: Reproducible, setting: Setting) -> Findings:
     spec = ModelSpec("lenet5", (3, 32, 32), 10)
     kernels = [(name, array) for name, array in initial(spec, 0).items() if array.ndim == 4]
     whole, lines = size(spec).multiply_adds, []
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         kept, mask, inputs = cell.options["channels"], {}, 3
         for (name, array), outputs in zip(kernels, kept, strict=True):
             mask[name] = np.zeros_like(array)
@@ -226,7 +226,7 @@ def flops(one: Reproducible, setting: Setting) -> Findings:
 
 def pacing(one: Reproducible, setting: Setting) -> Findings:
     """How the pool of samples grows, by each pacing function."""
-    from coterie.experiment.curriculum import pacing_curves
+    from coterie.run.curriculum import pacing_curves
 
     series = [
         Series(name=name, x=values(np.linspace(0, 1, len(curve))), y=values(curve))
@@ -243,8 +243,8 @@ def agreement_error(one: Reproducible, setting: Setting) -> Findings:
     """FLIS's clustering error against its threshold, and the threshold where it is smallest."""
     thresholds = np.round(np.arange(0, 1.01, 0.05), 2)
     lines, charts = [], list[Chart]()
-    for cell in setting.wish.cells(one):
-        groups = _groups(cell.settings, setting.wish.seeds_of(one)[0])
+    for cell in setting.request.cells(one):
+        groups = _groups(cell.settings, setting.request.seeds_of(one)[0])
         agreeing = 1 - _proximity(groups)
         own = [set(np.flatnonzero(row).tolist()) for row in groups.counts]
         scale = (COHORT - 1) / max(len(own) - 1, 1)
@@ -260,11 +260,11 @@ def agreement_error(one: Reproducible, setting: Setting) -> Findings:
 def agreement(one: Reproducible, setting: Setting) -> Findings:
     """How far clients' models agree on the server's samples: matrices, and what is missing to full agreement."""
     options, lines, charts = one.entry.options, list[Line](), list[Chart]()
-    seed = setting.wish.seeds_of(one)[0]
+    seed = setting.request.seeds_of(one)[0]
     tried = [(alpha, epochs, "reserved") for alpha in options["alphas"] for epochs in options["epochs"]]
     last = options["epochs"][-1]
     tried += [(alpha, last, where) for alpha in options["alphas"] for where in options["server_data"]]
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         for alpha, epochs, where in dict.fromkeys(tried):
             tables = {section: dict(table) for section, table in cell.settings.items()}
             tables["partition"] = {"name": "dirichlet", "alpha": alpha}
@@ -284,8 +284,8 @@ def agreement(one: Reproducible, setting: Setting) -> Findings:
 def update_measures(one: Reproducible, setting: Setting) -> Findings:
     """EDC against MADC of all pairs of first updates, and their correlation."""
     lines, charts = [], list[Chart]()
-    for cell in setting.wish.cells(one):
-        deltas, m = _first_updates(_config(cell.settings, setting.wish.seeds_of(one)[0]))
+    for cell in setting.request.cells(one):
+        deltas, m = _first_updates(_config(cell.settings, setting.request.seeds_of(one)[0]))
         above = np.triu_indices(len(deltas), 1)
         x, y = madc(deltas)[above], edc(deltas, m)[above]
         lines.append(line(cell, float(np.corrcoef(x, y)[0, 1]), 3, "Pearson's r"))
@@ -300,8 +300,8 @@ def _first_updates(config: Config) -> tuple[Floats, int]:
     """Let FedGroup's clients train for its cold start; return their updates, (clients, parameters), and m."""
     from coterie.algorithms.fedgroup import FedGroup
     from coterie.client import MemoryStore
-    from coterie.experiment.progress import Silent
-    from coterie.experiment.runner import completed, load_data, make_spec, make_trainer, session
+    from coterie.run.progress import Silent
+    from coterie.run.runner import completed, load_data, make_spec, make_trainer, session
     from coterie.training.torch_trainer import one_thread
 
     data = load_data(config)
@@ -320,9 +320,9 @@ def _first_updates(config: Config) -> tuple[Floats, int]:
 
 def layers(one: Reproducible, setting: Setting) -> Findings:
     """How alike the clients' models are, layer by layer, after runs."""
-    from coterie.experiment.layers import study
+    from coterie.studies.layers import study
 
-    cells = setting.wish.cells(one)
+    cells = setting.request.cells(one)
     results, failed = make_runs(one, cells, setting)
     lines, series = [], []
     for cell in cells:
@@ -330,7 +330,7 @@ def layers(one: Reproducible, setting: Setting) -> Findings:
         found = study(runs).runs if runs else []
         means = [float(np.mean(run.means("cka"))) for run in found]
         few = failed.get(key_of(cell), {})
-        made = replace(line(cell, spread(means), 3, "CKA"), asked=len(setting.wish.seeds_of(one)))
+        made = replace(line(cell, spread(means), 3, "CKA"), asked=len(setting.request.seeds_of(one)))
         lines.append(replace(made, why="failed" if few and not means else ""))
         if found:
             first = found[0]
@@ -351,13 +351,13 @@ def _config(tables: Mapping[str, Any], seed: int) -> Config:
     return config
 
 
-def _groups(tables: Mapping[str, Any], seed: int) -> Groups:
-    from coterie.experiment.groups import form_groups
+def _groups(tables: Mapping[str, Any], seed: int) -> ClusterResult:
+    from coterie.run.cluster import form_groups
 
     return form_groups(_config(tables, seed))
 
 
-def _proximity(groups: Groups) -> Floats:
+def _proximity(groups: ClusterResult) -> Floats:
     """Return the distances by which clients were grouped."""
     if groups.grouping.proximity is None:
         raise CoterieError("these groups were not formed by distances between clients")

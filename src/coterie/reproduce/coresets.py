@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.report.charts import Lines, Series, values
-from coterie.report.statistics import spread
 from coterie.reproduce import gcn
 from coterie.reproduce.catalogue import Cell, Column, Reproducible
 from coterie.reproduce.graphs import block_model, cora, facebook, random_graph, tree
 from coterie.reproduce.lines import line
 from coterie.reproduce.trained import Findings, Setting
+from coterie.results.charts import Lines, Series, values
+from coterie.results.statistics import spread
 from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
@@ -28,11 +28,11 @@ def coreset(one: Reproducible, setting: Setting) -> Findings:
     """Coresets of graphs beside their baselines: error against the number of nodes, cost, or whose nodes they are."""
     from coterie.coreset import BASELINES, Coreset, walk_on
 
-    options, seed = one.entry.options, setting.wish.seeds_of(one)[0]
+    options, seed = one.entry.options, setting.request.seeds_of(one)[0]
     adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
     most, truth, lines, series = options["most"], float(function.mean()), [], []
     numbers = range(1, most + 1)
-    for cell in setting.wish.cells(one):
+    for cell in setting.request.cells(one):
         fitted = Coreset(1, cell.options["kappa"], cell.options["steps"]).fit(adjacency, cost)
         errors = []
         for k in numbers:
@@ -106,7 +106,7 @@ class Case:
 
 def graph_labels(one: Reproducible, setting: Setting) -> Findings:
     """Accuracy of a graph network that knows the labels of few nodes, by how these were chosen."""
-    epochs = max(1, round(setting.wish.rounds_scale * gcn.EPOCHS))
+    epochs = max(1, round(setting.request.rounds_scale * gcn.EPOCHS))
 
     def cases(column: Column, seeds: Sequence[int]) -> list[Case]:
         from coterie.coreset import walk_on
@@ -144,7 +144,7 @@ def graph_distances(one: Reproducible, setting: Setting) -> Findings:
         return made
 
     def fewer(sizes: Sequence[int]) -> Sequence[int]:
-        return sorted({max(1, round(setting.wish.rounds_scale * k)) for k in sizes})
+        return sorted({max(1, round(setting.request.rounds_scale * k)) for k in sizes})
 
     return _by_size(one, setting, cases, reference_nodes, "nodes", "error (hops)", fewer)
 
@@ -163,8 +163,8 @@ def _by_size(
 
     from coterie.training.torch_trainer import one_thread
 
-    seeds, factor = setting.wish.seeds_of(one), 100.0 if one.entry.unit == "%" else 1.0
-    lines, charts, wanted = [], [], setting.wish.cells(one)
+    seeds, factor = setting.request.seeds_of(one), 100.0 if one.entry.unit == "%" else 1.0
+    lines, charts, wanted = [], [], setting.request.cells(one)
     for column in one.columns():
         cells = [cell for cell in wanted if cell.column == column.label]
         if not cells:

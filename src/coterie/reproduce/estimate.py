@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.experiment.config import EvaluationSection
 from coterie.reproduce.catalogue import Cell, MethodNote, Reproducible
+from coterie.reproduce.request import ReproductionRequest
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
-from coterie.reproduce.wish import Wish
+from coterie.run.config import EvaluationSection
 
 MILLISECONDS: dict[str, float] = {
     "lenet5": 0.72,
@@ -37,7 +37,7 @@ TRAINS = (*TRAINED, "layers")
 
 
 def minutes(
-    one: Reproducible, wish: Wish | None = None, cores: int | None = None, *, here: bool = False
+    one: Reproducible, request: ReproductionRequest | None = None, cores: int | None = None, *, here: bool = False
 ) -> float | None:
     """Return about how many minutes a table takes on this machine's cores; None if nothing of it can be made.
 
@@ -48,14 +48,14 @@ def minutes(
         return None
     if entry.kind not in TRAINS:
         return (entry.minutes or 0.0) / min(cores, 2)
-    wish = wish or Wish()
+    request = request or ReproductionRequest()
     runs: dict[Path, float] = {}
-    for cell in wish.cells(one) if here else wish.asked(one):
-        settings = wish.scaled(cell.settings)
+    for cell in request.cells(one) if here else request.asked(one):
+        settings = request.scaled(cell.settings)
         runs[run_path(Path(), settings, 0)] = _seconds(one, cell, settings)
     if not runs:
         return None
-    return len(wish.seeds_of(one)) * sum(runs.values()) / 60 / (1 + 0.9 * (cores - 1))
+    return len(request.seeds_of(one)) * sum(runs.values()) / 60 / (1 + 0.9 * (cores - 1))
 
 
 def _seconds(one: Reproducible, cell: Cell, settings: Mapping[str, Any]) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coterie.report.reproduction import Line
-from coterie.report.statistics import Spread
 from coterie.reproduce.catalogue import Cell
+from coterie.results.statistics import Spread
 
 
 def line(cell: Cell, ours: float | Spread | None, digits: int = 2, quantity: str | None = None) -> Line:

@@ -8,9 +8,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.experiment.result import Result
-from coterie.report.costs import paper_megabits
-from coterie.report.statistics import Spread, spread
+from coterie.results.costs import paper_megabits
+from coterie.results.statistics import Spread, spread
+from coterie.run.result import Result
 
 KEYS = {"L": "L", "C": "C", "G": "G", "+": "plus", "W max": "W_max"}
 """Protocols as they are headed, and their names in result.json."""

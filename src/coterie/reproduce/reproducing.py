@@ -7,16 +7,16 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from coterie.compare.jobs import BatchProgress, SilentBatchProgress
 from coterie.errors import CoterieError
-from coterie.experiment.trials import Unwatched, Watcher
 from coterie.federation.checkpoint import write_whole
 from coterie.report.reproduction import SUFFIXES, Reproduction
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import WIDE
+from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import Setting, train
-from coterie.reproduce.wish import Wish, how_to_get, missing, not_here, skipped
 
 PLACE = Path("runs/reproduce")
 FILE = "reproduction.json"
@@ -31,7 +31,7 @@ def reproduce(
     algorithms: Iterable[str] | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
-    watcher: Watcher | None = None,
+    watcher: BatchProgress | None = None,
     book: str | Path | None = None,
 ) -> Reproduction:
     """Run or compute a table or figure of the catalogue, and return the published numbers with ours beside them.
@@ -43,14 +43,14 @@ def reproduce(
     >>> found.lines[0].published, round(found.lines[0].ours.mean, 2)
     ('2.48', 2.48)
     """
-    wish = Wish.of(rounds_scale, seeds, datasets, algorithms)
+    request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     one = the_one(name, book)
-    wish.check(one)
-    check_data(one, wish)
+    request.check(one)
+    check_data(one, request)
     place = checked_place(Path(out or PLACE))
-    setting = Setting(wish, place, watcher or Unwatched(), jobs)
+    setting = Setting(request, place, watcher or SilentBatchProgress(), jobs)
     try:
         found = train(one, setting) if one.entry.kind in TRAINED else COMPUTED[one.entry.kind](one, setting)
     except KeyboardInterrupt:
@@ -63,17 +63,17 @@ def reproduce(
         version=one.version,
         kind=entry.kind,
         unit=entry.unit,
-        seeds=wish.seeds_of(one),
+        seeds=request.seeds_of(one),
         lines=tuple(found.lines),
-        shortened=tuple(wish.shortened(one)),
-        part=tuple(wish.narrowed()),
-        skipped=tuple(skipped(one, wish)),
+        shortened=tuple(request.shortened(one)),
+        part=tuple(request.narrowed()),
+        skipped=tuple(skipped(one, request)),
         headline=entry.headline,
         note=entry.note,
-        remarks=(*found.remarks, *wish.without_effect(one)),
+        remarks=(*found.remarks, *request.without_effect(one)),
         failed=tuple(found.failed),
         charts=tuple(found.charts),
-        command=command(one.name, wish, out, book),
+        command=command(one.name, request, out, book),
         wide=entry.kind in WIDE or entry.kind == "statistics",
         rows_are=_rows(entry.kind),
         runs=tuple(found.runs),
@@ -107,9 +107,9 @@ def the_catalogue(book: str | Path | None = None) -> Catalogue:
     return catalogue() if book is None else read_own(Path(book))
 
 
-def check_data(one: Reproducible, wish: Wish) -> None:
+def check_data(one: Reproducible, request: ReproductionRequest) -> None:
     """Refuse if nothing would be left, for want of data."""
-    wanted = [column for column in one.columns() if wish.wants(one, column)]
+    wanted = [column for column in one.columns() if request.wants(one, column)]
     absent = {column.label: missing(one, column) for column in wanted}
     lost = dict.fromkeys(name for names in absent.values() for name in names)
     named = [column for column in wanted if column.data or column.options.get("dataset")]
@@ -145,11 +145,15 @@ def save(made: Reproduction, folder: Path) -> None:
     made.draw(folder)
 
 
-def command(name: str, wish: Wish, out: str | Path | None, book: str | Path | None) -> str:
+def command(name: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:
     """Return the command that makes it again."""
     parts = ["coterie", "reproduce", name]
-    parts += ["--rounds-scale", f"{wish.rounds_scale:g}"] * (wish.rounds_scale < 1)
-    for flag, given in (("--seeds", wish.seeds), ("--datasets", wish.datasets), ("--algorithms", wish.algorithms)):
+    parts += ["--rounds-scale", f"{request.rounds_scale:g}"] * (request.rounds_scale < 1)
+    for flag, given in (
+        ("--seeds", request.seeds),
+        ("--datasets", request.datasets),
+        ("--algorithms", request.algorithms),
+    ):
         parts += [flag, ",".join(map(str, given))] if given is not None else []
     parts += ["--out", str(out)] if out else []
     parts += ["--catalogue", str(book)] if book else []

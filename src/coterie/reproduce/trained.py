@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.experiment.config import Config, make_config
-from coterie.experiment.design import slug
-from coterie.experiment.finished import finished_runs
-from coterie.experiment.folder import PATIENCE, locked
-from coterie.experiment.result import Result
-from coterie.experiment.trials import Trial, Watcher, ended, run_trials
-from coterie.report.charts import Bars, Chart, Lines, Series, values
+from coterie.compare.design import slug
+from coterie.compare.existing_runs import finished_runs
+from coterie.compare.jobs import BatchProgress, RunJob, ended, run_trials
 from coterie.report.reproduction import Line
-from coterie.report.statistics import Spread, spread
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
-from coterie.reproduce.wish import Wish
+from coterie.reproduce.request import ReproductionRequest
+from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.run_folder import PATIENCE, locked
+from coterie.results.statistics import Spread, spread
+from coterie.run.config import Config, make_config
+from coterie.run.result import Result
 
 DIGITS = {"rounds": 0, "megabits": 2, "%": 2, "% pruned": 1}
 ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean training loss"}
@@ -41,9 +41,9 @@ class Findings:
 class Setting:
     """Where a table is made: a folder that holds the runs of all tables, and who listens."""
 
-    wish: Wish
+    request: ReproductionRequest
     place: Path
-    watcher: Watcher
+    watcher: BatchProgress
     jobs: int | None = None
 
 
@@ -55,9 +55,9 @@ Failures = Mapping[str, Mapping[int, str]]
 
 def train(one: Reproducible, setting: Setting) -> Findings:
     """Make the runs of a table, and read its numbers from them."""
-    cells = setting.wish.cells(one)
+    cells = setting.request.cells(one)
     results, failed = make_runs(one, cells, setting)
-    asked = len(setting.wish.seeds_of(one))
+    asked = len(setting.request.seeds_of(one))
     lines = [_line(one, cell, results[key_of(cell)], failed.get(key_of(cell), {}), asked) for cell in cells]
     charts = CHARTS.get(one.entry.kind, _compared)(one, cells, lines, results)
     folders = [str(run.folder) for runs in results.values() for run in runs]
@@ -84,15 +84,15 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
 
     Runs that are there must be whole, and those of the catalogue.
     """
-    seeds, owners = setting.wish.seeds_of(one), dict[Path, list[str]]()
-    trials: dict[Path, Trial] = {}
+    seeds, owners = setting.request.seeds_of(one), dict[Path, list[str]]()
+    trials: dict[Path, RunJob] = {}
     for cell in cells:
-        tables = setting.wish.scaled(cell.settings)
+        tables = setting.request.scaled(cell.settings)
         for seed in seeds:
             path = run_path(setting.place, tables, seed)
             owners.setdefault(path, []).append(key_of(cell))
             if path not in trials:
-                trials[path] = Trial(f"{cell.column}, {cell.label}", _config(tables, seed, path))
+                trials[path] = RunJob(f"{cell.column}, {cell.label}", _config(tables, seed, path))
     done = finished_runs(trials.values())
     waiting = [trial for trial in trials.values() if trial not in done]
     failed: dict[str, dict[int, str]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coterie.messages import Array, Evaluated, ModelSpec, Params
+from coterie.messages import Array, EvaluateReply, ModelSpec, Params
 from coterie.training.job import Floats, Index, Trainer
 
 HOPELESS = 1e30
@@ -36,16 +36,16 @@ def digest(params: Params) -> str:
     return content.hexdigest()
 
 
-def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> Evaluated:
+def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> EvaluateReply:
     """Score a model on samples."""
     if not len(y):
-        return Evaluated(0, 0, 0.0)
+        return EvaluateReply(0, 0, 0.0)
     outputs = trainer.logits(spec, params, x)
     return _summary(outputs.argmax(axis=1) == y, losses(outputs, y))
 
 
-def _summary(correct: npt.NDArray[np.bool_], loss: npt.NDArray[np.float64]) -> Evaluated:
-    return Evaluated(len(correct), int(correct.sum()), float(loss.mean()) if len(loss) else 0.0)
+def _summary(correct: npt.NDArray[np.bool_], loss: npt.NDArray[np.float64]) -> EvaluateReply:
+    return EvaluateReply(len(correct), int(correct.sum()), float(loss.mean()) if len(loss) else 0.0)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class CommonTest:
         self._latest: tuple[Params, str] = ({}, "")
         self._lock = threading.Lock()
 
-    def evaluate(self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index | None = None) -> Evaluated:
+    def evaluate(self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index | None = None) -> EvaluateReply:
         """Score a model that others may have asked for too, on a part of the set or all of it."""
         part = np.arange(len(self.y)) if part is None else part
         scores = self._scores(self._name(params))

@@ -11,7 +11,7 @@ from coterie.messages import ClientId, Failure, Request, wire
 FAILED, MISTAKE = "failed", "mistake"
 """Kinds of failures of a client itself; a mistake is one that whoever runs the federation can mend."""
 
-Card = dict[str, str | int]
+Introduction = dict[str, str | int]
 """How a node introduces itself."""
 Told = Callable[[Exception], tuple[str, str]]
 """What the server is told of something that went wrong: its kind, and what it was."""
@@ -20,7 +20,7 @@ Told = Callable[[Exception], tuple[str, str]]
 class Site(Protocol):
     """What answers at a node; what goes wrong is raised."""
 
-    def card(self, federation: str) -> Card:
+    def card(self, federation: str) -> Introduction:
         """Introduce yourself to the server of a federation."""
         ...
 

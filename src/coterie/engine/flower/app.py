@@ -97,7 +97,7 @@ class Missing:
     detail: str
 
 
-class Carrier:
+class GridTransport:
     """Carries messages to nodes and back, over a grid."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Carrier:
         Where nodes belong to others, be `wary`, and look for each reply alone.
         """
         self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
-        self._alone = OneByOne(grid) if wary else None
+        self._alone = ReplyPoller(grid) if wary else None
 
     def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
         """Ask nodes who they are, and do not wait; return what `heard` needs."""
@@ -197,7 +197,7 @@ class Carrier:
                 yield node, message
 
 
-class OneByOne:
+class ReplyPoller:
     """Looks for replies of nodes that belong to others, each alone.
 
     Flower unpacks what nodes send before anybody can look at it, and what can't be unpacked ends the look. It also

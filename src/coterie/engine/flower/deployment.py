@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from coterie.engine.flower.app import Carrier, node_ids
-from coterie.engine.flower.roll import Roll
+from coterie.engine.flower.app import GridTransport, node_ids
+from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.messages import ClientId, Failure, Reply, Request
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ AGAIN = 30.0
 
 
 @dataclass
-class Stranger:
+class UnknownNode:
     """A node that is no site, or not yet."""
 
     asked: float = 0.0
@@ -45,15 +45,15 @@ class FlowerDeployment:
     name = "flower"
     closes_early = True
 
-    def __init__(self, grid: Grid, roll: Roll, *, min_clients: int = 1) -> None:
+    def __init__(self, grid: Grid, roll: SiteRegistry, *, min_clients: int = 1) -> None:
         """`min_clients` is how many sites the federation waits for before it begins or goes on."""
-        self._carrier = Carrier(grid, PAUSE, federation=roll.federation, wary=True, check=self._notice)
+        self._carrier = GridTransport(grid, PAUSE, federation=roll.federation, wary=True, check=self._notice)
         self._grid, self._roll, self._min_clients = grid, roll, min_clients
         self._connected: set[int] = set()
         self._nodes: dict[ClientId, int] = {}
         self._former: dict[int, ClientId] = {}
         """Nodes whose sites have come at other nodes; they count again when those are gone."""
-        self._strangers: dict[int, Stranger] = {}
+        self._strangers: dict[int, UnknownNode] = {}
         self._greeted: dict[str, int] = {}
         """Nodes that were asked who they are and have not answered yet, by the names of messages."""
         self._cards: dict[int, Mapping[str, Any]] = {}
@@ -128,7 +128,7 @@ class FlowerDeployment:
         if new := self._unknown():
             self._greeted |= self._carrier.greet(new, INTRODUCTION)
             for node in new:
-                stranger = self._strangers.setdefault(node, Stranger())
+                stranger = self._strangers.setdefault(node, UnknownNode())
                 stranger.asked, stranger.times = time.monotonic(), stranger.times + 1
             self._hear()
         if entering and self._cards:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.client import Client, DiskStore
-from coterie.engine.faults import Faults
-from coterie.engine.flower.answering import FAILED, MISTAKE, Card, answered
-from coterie.engine.flower.app import Carrier, client_app, node_ids, server_app
+from coterie.engine.faults import SimulatedFaults
+from coterie.engine.flower.answering import FAILED, MISTAKE, Introduction, answered
+from coterie.engine.flower.app import GridTransport, client_app, node_ids, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
@@ -82,7 +82,7 @@ class SimulatedSites:
         """Any node will do."""
         return self
 
-    def card(self, federation: str) -> Card:
+    def card(self, federation: str) -> Introduction:
         """Nobody needs to know."""
         return {}
 
@@ -112,7 +112,7 @@ class FlowerSimulation:
         *,
         workers: int = 1,
         address: str | None = None,
-        faults: Faults | None = None,
+        faults: SimulatedFaults | None = None,
         seed: int = 0,
         arrivals: Mapping[ClientId, int] | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class FlowerSimulation:
                 os.environ.setdefault(name, value)
         self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
         self._attempts = 1 if address else ATTEMPTS
-        self._faults, self._seed = faults or Faults(), seed
+        self._faults, self._seed = faults or SimulatedFaults(), seed
 
     def __enter__(self) -> FlowerSimulation:
         for left in reversed(range(self._attempts)):
@@ -182,7 +182,7 @@ class FlowerSimulation:
             raise CoterieError(f"Flower's simulation has not started within {START:g} s") from None
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
-        self._carrier = Carrier(grid, PAUSE, check=self._check)
+        self._carrier = GridTransport(grid, PAUSE, check=self._check)
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)

@@ -18,7 +18,7 @@ import numpy as np
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.answering import FAILED, Card, answered
+from coterie.engine.flower.answering import FAILED, Introduction, answered
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
@@ -50,7 +50,7 @@ class DeployedSite:
     data: Callable[[], LocalData]
     trainer: Callable[[], Trainer]
 
-    def card(self, federation: str) -> Card:
+    def card(self, federation: str) -> Introduction:
         """Introduce yourself: a name, what only this site can say to this federation, and the number of samples.
 
         Why data can't be used is said in the log of the site only: a text may quote them.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from coterie.report.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.curves import switch
-from coterie.report.protocols import CURVES, EACH_CLIENT, WORST
-from coterie.report.runs import Run
-from coterie.report.statistics import Spread, spread
+from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
+from coterie.results.comparisons import StoredComparison
+from coterie.results.protocols import CURVES, EACH_CLIENT, WORST
+from coterie.results.runs import Run
+from coterie.results.statistics import Spread, spread
 
 HEADING = "Accuracy per client"
 UNKNOWN = "Accuracies of single clients are known when a run is finished."
@@ -152,7 +152,7 @@ def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
 # -------------------------------------------------------------------------------------------------------- comparisons
 
 
-def clients_of_comparison(compared: Compared) -> Section:
+def clients_of_comparison(compared: StoredComparison) -> Section:
     """Show each client of each run, the seeds of a method together."""
 
     def samples(protocol: str) -> list[Sample]:
@@ -174,7 +174,7 @@ def _pooled(label: str, by_seed: Mapping[int, Values]) -> Sample:
     )
 
 
-def gains_in_comparison(compared: Compared) -> Section | None:
+def gains_in_comparison(compared: StoredComparison) -> Section | None:
     """Show who gains and who loses against training alone."""
     heading = "Who gains and who loses against SOLO"
     if not compared.alone:

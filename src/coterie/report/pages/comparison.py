@@ -5,20 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from coterie.report.charts import Fact, Page, Section
 from coterie.report.comparison import PROTOCOLS, Table, undecided
 from coterie.report.pages.clients import clients_of_comparison, gains_in_comparison
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.origin import origin_of_comparison
 from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
 from coterie.report.pages.tables import all_runs, choices, differences_section, main_table
-from coterie.report.protocols import brief
+from coterie.results.charts import Fact, Page, Section
+from coterie.results.comparisons import StoredComparison
+from coterie.results.protocols import brief
 
 RANKED = 6
 """Names that a sentence of the summary lists."""
 
 
-def comparison_page(compared: Compared, first: Sequence[Section] = ()) -> Page:
+def comparison_page(compared: StoredComparison, first: Sequence[Section] = ()) -> Page:
     """Return the page of a comparison; `first` are sections that come before the others."""
     sections = [
         *first,
@@ -43,7 +43,7 @@ def comparison_page(compared: Compared, first: Sequence[Section] = ()) -> Page:
     )
 
 
-def _summary(compared: Compared) -> tuple[str, ...]:
+def _summary(compared: StoredComparison) -> tuple[str, ...]:
     table = compared.table
     done = sum(attempt.finished for attempt in compared.attempts)
     texts = [
@@ -63,7 +63,7 @@ def _summary(compared: Compared) -> tuple[str, ...]:
     return (*texts, *([" ".join(notes)] if notes else []), *compared.problems)
 
 
-def _missing(compared: Compared) -> str:
+def _missing(compared: StoredComparison) -> str:
     """Say which runs there are not, and how to make them."""
     lost = [attempt for attempt in compared.attempts if not attempt.finished]
     told = "; ".join(f"{a.label}, seed {a.seed}: {a.state}" for a in lost[:RANKED])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.report.charts import Block, Chart, Lines, Mark, Series, Switch
-from coterie.report.protocols import CURVES
+from coterie.results.charts import Block, Chart, Lines, Mark, Series, Switch
+from coterie.results.protocols import CURVES
 
 FOLLOWED = (
     ("loss", "training loss", "Mean over the local steps of the clients that trained."),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.report.charts import Bars, Block, Section, Series, Switch, Table, values
-from coterie.report.runs import Run
+from coterie.results.charts import Bars, Block, Section, Series, Switch, Table, values
+from coterie.results.runs import Run
 
 MEANINGS = {
     "invalid": (

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coterie.report.charts import (
+from coterie.report.groups import describe_unit, profile, proximity_map, shares, shortened
+from coterie.results.charts import (
     Block,
     HeatMap,
     Point,
@@ -19,8 +20,7 @@ from coterie.report.charts import (
     tree_of,
     values,
 )
-from coterie.report.groups import describe_unit, profile, proximity_map, shares, shortened
-from coterie.report.runs import Run
+from coterie.results.runs import Run
 
 Ints = npt.NDArray[np.int64]
 

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from coterie.report.charts import Block, Code, Section, Table
-from coterie.report.pages.compared import Compared
-from coterie.report.runs import Run
+from coterie.results.charts import Block, Code, Section, Table
+from coterie.results.comparisons import StoredComparison
+from coterie.results.runs import Run
 
 HEADING = "Configuration and versions"
 SIMULATED = (
@@ -32,7 +32,7 @@ def origin_of_runs(runs: Sequence[Run]) -> Section:
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
 
-def origin_of_comparison(compared: Compared) -> Section:
+def origin_of_comparison(compared: StoredComparison) -> Section:
     """Show with what, and how, a comparison or a sweep was made."""
     blocks, mixed = _versions(compared.all_runs(), "runs of")
     command = "sweep" if compared.sweep else "compare"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.report.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
 from coterie.report.grids import sentence
 from coterie.report.reproduction import (
     GRADES,
@@ -22,7 +21,8 @@ from coterie.report.reproduction import (
     ours_text,
     signed_text,
 )
-from coterie.report.statistics import Spread
+from coterie.results.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
+from coterie.results.statistics import Spread
 
 FILE = "reproduction.json"
 FEW = 4

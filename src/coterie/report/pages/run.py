@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.report.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
 from coterie.report.pages.clients import clients_of_runs, worst_tenth
 from coterie.report.pages.curves import (
     accuracy_against_megabytes,
@@ -19,8 +18,9 @@ from coterie.report.pages.groups import groups_section, labels_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.run_summary import run_facts, run_summary, run_title
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
-from coterie.report.protocols import CURVES, PROTOCOLS
-from coterie.report.runs import Run, percent
+from coterie.results.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
+from coterie.results.protocols import CURVES, PROTOCOLS
+from coterie.results.runs import Run, percent
 
 
 def run_page(runs: Sequence[Run]) -> Page:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.report.charts import Fact
 from coterie.report.pages.clients import differences, worst_tenth
 from coterie.report.pages.events import events_in_words
-from coterie.report.protocols import CARDS, PROTOCOLS, held_out
-from coterie.report.runs import Run
+from coterie.results.charts import Fact
+from coterie.results.protocols import CARDS, PROTOCOLS, held_out
+from coterie.results.runs import Run
 
 WORDS = {
     "L": "each client's own model is right on {} of its test samples (L)",

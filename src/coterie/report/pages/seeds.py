@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.report.charts import Bars, Chart, Mark, Section, Series, Value, Values, values
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.curves import (
     accuracy_against_megabytes,
     accuracy_over_rounds,
@@ -13,15 +11,17 @@ from coterie.report.pages.curves import (
     switch,
     target_marks,
 )
-from coterie.report.protocols import CURVES, PROTOCOLS
-from coterie.report.runs import Run
-from coterie.report.statistics import Spread, spread
+from coterie.results.charts import Bars, Chart, Mark, Section, Series, Value, Values, values
+from coterie.results.comparisons import StoredComparison
+from coterie.results.protocols import CURVES, PROTOCOLS
+from coterie.results.runs import Run
+from coterie.results.statistics import Spread, spread
 
 MANY = 21
 """Lines in one chart that can still be told apart."""
 
 
-def over_rounds(compared: Compared) -> Section:
+def over_rounds(compared: StoredComparison) -> Section:
     """Show accuracies and what else is followed, as means over seeds with bands."""
     heading = "Accuracy over rounds"
     if _too_many(compared):
@@ -43,7 +43,7 @@ def over_rounds(compared: Compared) -> Section:
     )
 
 
-def traffic_over_seeds(compared: Compared) -> Section | None:
+def traffic_over_seeds(compared: StoredComparison) -> Section | None:
     """Show accuracies against what was sent."""
     if _too_many(compared):
         return None
@@ -58,7 +58,7 @@ def traffic_over_seeds(compared: Compared) -> Section | None:
 
 
 def _lines(
-    compared: Compared, key: str, factor: float = 1, megabytes: bool = False
+    compared: StoredComparison, key: str, factor: float = 1, megabytes: bool = False
 ) -> tuple[tuple[Series, ...], list[str]]:
     """Return a line per label, and who has numbers but no line, as no round has one of every seed."""
     series, lost = [], []
@@ -105,7 +105,7 @@ def _whole(numbers: Sequence[Value]) -> Spread | None:
     return spread(known) if len(known) == len(numbers) else None
 
 
-def _band(compared: Compared) -> str:
+def _band(compared: StoredComparison) -> str:
     return (
         "The mean over seeds, where all finished runs have a number; the band is a standard deviation to each side."
         if any(len(of) > 1 for of in compared.runs.values())
@@ -113,16 +113,16 @@ def _band(compared: Compared) -> str:
     )
 
 
-def _too_many(compared: Compared) -> bool:
+def _too_many(compared: StoredComparison) -> bool:
     return len(compared.labels) > MANY
 
 
-def _marks(compared: Compared, key: str) -> tuple[Mark, ...]:
+def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
     goals = [(protocol, float(at)) for protocol, _, at in (one.partition("=") for one in compared.targets)]
     return target_marks({at for protocol, at in goals if protocol == key})
 
 
-def _final(compared: Compared) -> Chart:
+def _final(compared: StoredComparison) -> Chart:
     shown = [(row.label, found) for row in compared.table.rows if (found := row.accuracy["plus"]) is not None]
     return Bars(
         title="Accuracy + at the end",
@@ -147,7 +147,7 @@ def bars(name: str, found: Sequence[Spread | None], factor: float = 1, slot: int
     )
 
 
-def groups_by_seed(compared: Compared) -> Section | None:
+def groups_by_seed(compared: StoredComparison) -> Section | None:
     """Show how many groups each seed found, and how well they agree with the true ones."""
     number = _by_seed(compared, "group_count", "Groups found in each seed", "groups", 0, "At the end of each run.")
     told = "1: the true groups; 0: what chance would give."
@@ -156,7 +156,7 @@ def groups_by_seed(compared: Compared) -> Section | None:
     return Section(heading="Groups", blocks=tuple(switch("Show", variants))) if variants else None
 
 
-def _by_seed(compared: Compared, key: str, title: str, unit: str, digits: int, note: str) -> Chart | None:
+def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits: int, note: str) -> Chart | None:
     """Draw a number of each run; None where no run has it."""
     found = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
     shown = [label for label, of in found.items() if any(number is not None for number in of.values())]

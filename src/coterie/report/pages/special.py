@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coterie.report.charts import (
+from coterie.report.pruning import SHOWN, pruning_curves
+from coterie.results.charts import (
     Block,
     Chart,
     Distribution,
@@ -21,9 +22,8 @@ from coterie.report.charts import (
     Values,
     values,
 )
-from coterie.report.protocols import EACH_CLIENT
-from coterie.report.pruning import SHOWN, pruning_curves
-from coterie.report.runs import Run, percent
+from coterie.results.protocols import EACH_CLIENT
+from coterie.results.runs import Run, percent
 
 
 def newcomers_section(runs: Sequence[Run]) -> Section | None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coterie.report.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
 from coterie.report.comparison import PROTOCOLS, Row
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.seeds import bars
-from coterie.report.protocols import PROTOCOLS as MEANINGS
-from coterie.report.statistics import Spread
+from coterie.results.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
+from coterie.results.comparisons import StoredComparison
+from coterie.results.protocols import PROTOCOLS as MEANINGS
+from coterie.results.statistics import Spread
 
 SPAN = 30
 """Positive numbers whose ends are further apart than this factor stand on a logarithmic axis."""
 
 
-def sweep_page(compared: Compared) -> Page:
+def sweep_page(compared: StoredComparison) -> Page:
     """Return the page of a sweep."""
     return comparison_page(compared, first=[_section(compared)])
 
 
-def _section(compared: Compared) -> Section:
+def _section(compared: StoredComparison) -> Section:
     keys = compared.varied
     heading = "Accuracy over the values"
     if all(found is None for row in compared.table.rows for found in row.accuracy.values()):
@@ -59,7 +59,7 @@ def written(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _one(compared: Compared, key: str) -> list[tuple[str, Chart]]:
+def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or alone where there are no groups."""
     table = compared.table
     at = {row.label: compared.settings[row.label].get(key) for row in table.rows}
@@ -97,7 +97,7 @@ def _some(rows: Sequence[Row], protocol: str, seeds: int) -> str:
     return f" Of {seeds} seeds, {', '.join(told)} only." if told else ""
 
 
-def _together(compared: Compared, key: str, rows: Sequence[Row], at: Sequence[float]) -> Chart:
+def _together(compared: StoredComparison, key: str, rows: Sequence[Row], at: Sequence[float]) -> Chart:
     """Draw all protocols over a number, with bands."""
     series = []
     for slot, (protocol, name) in enumerate(PROTOCOLS.items()):
@@ -116,7 +116,7 @@ def _together(compared: Compared, key: str, rows: Sequence[Row], at: Sequence[fl
     )
 
 
-def _two(compared: Compared, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
+def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
     """Draw a map per protocol, and one of the number of groups."""
     table = compared.table
     rows, columns = (ordered([one.get(key) for one in compared.settings.values()]) for key in (row_key, column_key))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from coterie.report.charts import Bars, Chart, Section, Series, Told, values
-from coterie.report.charts import Table as Grid
 from coterie.report.comparison import (
     DIFFERENCE,
     LEGEND,
@@ -23,9 +21,11 @@ from coterie.report.comparison import (
     reached_text,
 )
 from coterie.report.pages.clients import worst_over_seeds
-from coterie.report.pages.compared import Compared
 from coterie.report.pages.curves import switch
-from coterie.report.statistics import Difference, Spread
+from coterie.results.charts import Bars, Chart, Section, Series, Told, values
+from coterie.results.charts import Table as Grid
+from coterie.results.comparisons import StoredComparison
+from coterie.results.statistics import Difference, Spread
 
 
 def _told(found: Spread | None, text: str, factor: float = 1) -> Told:
@@ -33,7 +33,7 @@ def _told(found: Spread | None, text: str, factor: float = 1) -> Told:
     return Told(text, None if found is None else factor * found.mean)
 
 
-def main_table(compared: Compared) -> Section:
+def main_table(compared: StoredComparison) -> Section:
     """Show means over seeds, and when targets were reached."""
     table, seeds = compared.table, len(compared.table.seeds)
     goals = table.rows[0].reached
@@ -63,7 +63,7 @@ def main_table(compared: Compared) -> Section:
     return Section(heading="The table", blocks=(main, aims) if goals else (main,))
 
 
-def _line(row: Row, compared: Compared, seeds: int) -> list[Told]:
+def _line(row: Row, compared: StoredComparison, seeds: int) -> list[Told]:
     low = worst_over_seeds([*compared.runs[row.label].values()])
     return [
         *(_told(row.accuracy[p], accuracy_text(row.accuracy[p], seeds), 100) for p in PROTOCOLS),
@@ -82,7 +82,7 @@ def _goal(one: Reached) -> tuple[Told, Told]:
     )
 
 
-def differences_section(compared: Compared) -> Section | None:
+def differences_section(compared: StoredComparison) -> Section | None:
     """Show paired differences to the baseline, with their intervals."""
     table = compared.table
     if len(table.rows) < 2:
@@ -148,7 +148,7 @@ def _difference_table(
     )
 
 
-def choices(compared: Compared) -> Section | None:
+def choices(compared: StoredComparison) -> Section | None:
     """Show which settings were chosen on validation samples."""
     if not compared.chosen:
         return None
@@ -166,7 +166,7 @@ def choices(compared: Compared) -> Section | None:
     )
 
 
-def all_runs(compared: Compared) -> Section:
+def all_runs(compared: StoredComparison) -> Section:
     """Show what became of each run."""
     rows = []
     for attempt in compared.attempts:

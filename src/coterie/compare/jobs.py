@@ -1,0 +1,300 @@
+"""Many runs at once: each in a folder of its own, over the cores, as safe from kills as one.
+
+Runs go to worker processes (`coterie.compare.worker`), which stay for several runs. A worker gets runs as lines of
+JSON on its standard input and tells how they go on its standard output. When this process ends, however that happens,
+its end of the pipe closes, and workers end too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from coterie.errors import CoterieError
+from coterie.results.run_folder import RunFolder
+from coterie.run.config import Config
+from coterie.run.progress import Progress, Silent
+from coterie.run.result import Result
+
+
+@dataclass(frozen=True, eq=False)
+class RunJob:
+    """A run to be made: whose it is, and the configuration, which names the folder and the seed."""
+
+    label: str
+    config: Config
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        return self.config.run.seed
+
+    @property
+    def folder(self) -> RunFolder:
+        """Of the run."""
+        return RunFolder(Path(str(self.config.run.out)))
+
+    @property
+    def error_file(self) -> Path:
+        """Where the traceback of a failure is kept, beside the run folder."""
+        path = self.folder.path
+        return path.with_name(f"{path.name}.error.txt")
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}"
+
+
+class BatchProgress(Protocol):
+    """Listens to many runs."""
+
+    def begin(self, title: str, trials: int, finished: int) -> None:
+        """So many runs are wanted, of which some were finished before."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Say something about all runs."""
+        ...
+
+    def progress(self, trial: RunJob) -> Progress:
+        """Return who listens to one run that starts now; its calls come from one thread at a time."""
+        ...
+
+    def finished(self, trial: RunJob, accuracy: Mapping[str, float | None]) -> None:
+        """Note that a run is over."""
+        ...
+
+    def failed(self, trial: RunJob, why: str) -> None:
+        """Note that a run failed; others go on."""
+        ...
+
+    def end(self) -> None:
+        """Note that all is over, well or not."""
+        ...
+
+
+class SilentBatchProgress:
+    """Says nothing."""
+
+    def begin(self, title: str, trials: int, finished: int) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def progress(self, trial: RunJob) -> Progress:
+        """Return one who says nothing."""
+        return Silent()
+
+    def finished(self, trial: RunJob, accuracy: Mapping[str, float | None]) -> None:
+        """Say nothing."""
+
+    def failed(self, trial: RunJob, why: str) -> None:
+        """Say nothing."""
+
+    def end(self) -> None:
+        """Say nothing."""
+
+
+def run_one(config: Config, progress: Progress) -> Result:
+    """Run a configuration into its folder, or go on with what is there."""
+    from coterie.run.runner import resume, start
+
+    folder = RunFolder(Path(str(config.run.out)))
+    if folder.config_file.exists():
+        return resume(folder.path, progress)
+    if folder.path.is_dir():
+        for name in ("lock", "config.toml.part"):  # killed before it had written anything
+            (folder.path / name).unlink(missing_ok=True)
+    return start(config, progress=progress)
+
+
+def describe(error: BaseException) -> str:
+    """Say in a line what went wrong."""
+    text = str(error).partition("\n")[0]
+    return text if isinstance(error, CoterieError) else f"{type(error).__name__}: {text}"
+
+
+def run_trials(
+    trials: Sequence[RunJob],
+    jobs: int,
+    watcher: BatchProgress,
+    lock: IO[str] | None = None,
+    imports: Sequence[str] = (),
+) -> dict[RunJob, str]:
+    """Make all runs that are not finished, up to `jobs` at a time, and return why some failed.
+
+    With one job runs are made in this process, else in workers, which import the modules named first and hold the
+    `lock` too: nobody else gets it before the last of them has ended.
+    """
+    waiting = [trial for trial in trials if not trial.folder.finished]
+    if jobs == 1 or not waiting:
+        return _in_turn(waiting, watcher)
+    return _side_by_side(waiting, jobs, watcher, lock, imports)
+
+
+def _in_turn(trials: Sequence[RunJob], watcher: BatchProgress) -> dict[RunJob, str]:
+    failed = {}
+    for trial in trials:
+        trial.error_file.unlink(missing_ok=True)
+        try:
+            result = run_one(trial.config, watcher.progress(trial))
+        except Exception as error:
+            failed[trial] = describe(error)
+            _keep(trial, traceback.format_exc())
+            watcher.failed(trial, failed[trial])
+        else:
+            watcher.finished(trial, result.accuracy)
+    return failed
+
+
+def _side_by_side(
+    trials: Sequence[RunJob], jobs: int, watcher: BatchProgress, lock: IO[str] | None, imports: Sequence[str]
+) -> dict[RunJob, str]:
+    waiting: queue.SimpleQueue[RunJob | None] = queue.SimpleQueue()
+    for trial in trials:
+        waiting.put(trial)
+    news: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]] = queue.SimpleQueue()
+    workers = [Worker(waiting, news, lock, imports) for _ in range(min(jobs, len(trials)))]
+    listening: dict[str, Progress] = {}
+    failed: dict[RunJob, str] = {}
+    try:
+        for worker in workers:
+            waiting.put(None)
+            worker.start()
+        left = len(trials)
+        while left:
+            trial, event = news.get()
+            if event["event"] == "finished":
+                watcher.finished(trial, event["accuracy"])
+            elif event["event"] == "failed":
+                failed[trial] = event["why"]
+                _keep(trial, event["trace"])
+                watcher.failed(trial, failed[trial])
+            elif event["event"] == "started":
+                listening[str(trial)] = watcher.progress(trial)
+            else:
+                getattr(listening[str(trial)], event["event"])(*event["told"])
+            left -= event["event"] in ("finished", "failed")
+    finally:
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            if worker.is_alive():
+                worker.join()
+    return failed
+
+
+def _keep(trial: RunJob, trace: str) -> None:
+    trial.error_file.parent.mkdir(parents=True, exist_ok=True)
+    trial.error_file.write_text(trace, encoding="utf-8")
+
+
+class Worker(threading.Thread):
+    """Hands runs to a process, one after the other, and passes on what it tells; a dead one is replaced."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[RunJob | None],
+        news: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]],
+        lock: IO[str] | None,
+        imports: Sequence[str],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.news, self.lock, self.imports = waiting, news, lock, imports
+        self.process: subprocess.Popen[str] | None = None
+        self.stopping = False
+        self.starting = threading.Lock()
+        """Held while a process is made, so that none is made after `stop`."""
+
+    def run(self) -> None:
+        """Work until there is nothing left to do."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words:
+            while (trial := self.waiting.get()) is not None and not self.stopping:
+                trial.error_file.unlink(missing_ok=True)
+                try:
+                    end = self._hand_over(trial, words)
+                except Exception as error:  # a process that can't be started, or broke while it was written to
+                    end = {"event": "failed", "why": describe(error), "trace": traceback.format_exc()}
+                if not self.stopping:
+                    self.news.put((trial, end))
+        self.stop()
+        self._close()
+
+    def _hand_over(self, trial: RunJob, words: IO[str]) -> dict[str, Any]:
+        """Have a run made, and return how it ended."""
+        process = self._ready(words)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.news.put((trial, {"event": "started"}))
+        with suppress(BrokenPipeError):  # it ended before: then there is nothing to read from it either
+            process.stdin.write(trial.config.model_dump_json() + "\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] in ("finished", "failed"):
+                return event
+            self.news.put((trial, event))
+        code = process.wait()
+        words.seek(0)
+        said = words.read()
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        last = (said.strip().splitlines() or [""])[-1]
+        why = f"its process {how}" + (": perhaps memory was short" if code == -signal.SIGKILL else "")
+        return {"event": "failed", "why": why + (f" ({last})" if last else ""), "trace": said}
+
+    def _ready(self, words: IO[str]) -> subprocess.Popen[str]:
+        with self.starting:
+            if self.stopping:
+                raise CoterieError("interrupted")
+            if self.process is None or self.process.poll() is not None:
+                self._close()
+                words.seek(0)
+                words.truncate()
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "coterie.compare.worker", *self.imports],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    text=True,
+                    encoding="utf-8",
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                    pass_fds=[] if self.lock is None else [self.lock.fileno()],
+                    process_group=0,  # Ctrl-C is for this process, which then ends them
+                )
+            return self.process
+
+    def stop(self) -> None:
+        """End the process at once; runs bear that at any moment."""
+        with self.starting:
+            self.stopping = True
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait()
+
+    def _close(self) -> None:
+        """Close our ends of the pipes of a process that has ended."""
+        for pipe in (self.process.stdin, self.process.stdout) if self.process is not None else ():
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@contextmanager
+def ended(watcher: BatchProgress) -> Iterator[BatchProgress]:
+    """Tell a watcher when all is over."""
+    try:
+        yield watcher
+    finally:
+        watcher.end()

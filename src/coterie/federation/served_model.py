@@ -1,0 +1,92 @@
+"""What a client receives: one model, several of which it takes the best, or layers to lay over its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from coterie.federation.request_checks import described, is_model
+from coterie.messages import Losses, LossesReply, Params, Reply, Verb
+
+
+@dataclass(frozen=True)
+class CandidateModels:
+    """Models of which a client takes the one that suits its own samples best (IFCA, FLIS-DC)."""
+
+    models: tuple[Params, ...]
+    on: Literal["train", "holdout", "test"] = "train"
+    by: Literal["loss", "accuracy"] = "loss"
+    last: int | None = None
+    """The one that this client took last, where that is known."""
+
+    @property
+    def verb(self) -> Losses:
+        """The question by which the client finds out."""
+        return Losses(tuple(f"model{k}" for k in range(len(self.models))), self.on, by=self.by)
+
+    def taken(self, reply: Reply) -> int:
+        """Return which one the client took."""
+        return self.verb.winner(reply.answer(LossesReply))
+
+
+@dataclass(frozen=True)
+class SharedLayers:
+    """Some layers, which a client lays over its own model (LG-FedAvg)."""
+
+    params: Params
+
+
+ServedModel: TypeAlias = Params | CandidateModels | SharedLayers
+
+
+class RequestParts(NamedTuple):
+    """An offer as a request has it."""
+
+    verbs: tuple[Verb, ...]
+    """What the client does first."""
+    start: tuple[str, ...]
+    """What it then has, as later verbs name it."""
+    models: dict[str, Params]
+    """What travels."""
+
+
+def as_request(offer: ServedModel) -> RequestParts:
+    """Return how a request makes an offer."""
+    if isinstance(offer, CandidateModels):
+        return RequestParts((offer.verb,), ("best",), {f"model{k}": model for k, model in enumerate(offer.models)})
+    if isinstance(offer, SharedLayers):
+        return RequestParts((), ("own", "model"), {"model": offer.params})
+    return RequestParts((), ("model",), {"model": offer})
+
+
+def single(offer: ServedModel | None) -> Params | None:
+    """Return the whole model behind an offer where the server knows it: of several, the one taken last."""
+    if isinstance(offer, CandidateModels):
+        return None if offer.last is None else offer.models[offer.last]
+    return None if isinstance(offer, SharedLayers) else offer
+
+
+def flaw(offer: Any, template: Params) -> str | None:
+    """Say why something is no offer of models like the template, or None."""
+    wanted = "a model (arrays by name, as fed.initial() has them), CandidateModels, SharedLayers or None"
+    if isinstance(offer, tuple | list):
+        return f"{described(offer)}: where a client takes the best of several models, return CandidateModels(models)"
+    for model in parts(offer):
+        if not is_model(model):
+            return f"{described(model)}: it should be {wanted}"
+        missing = [] if isinstance(offer, SharedLayers) else [name for name in template if name not in model]
+        odd = [name for name in model if name not in template]
+        if missing or odd:
+            what = f"lacks '{missing[0]}'" if missing else f"has '{odd[0]}', which the network has not"
+            return f"a model that {what}: it should be {wanted}"
+        for name, array in model.items():
+            if array.shape != template[name].shape:
+                return f"a model with '{name}' of shape {array.shape}; the network's is {template[name].shape}"
+    return None
+
+
+def parts(offer: ServedModel) -> tuple[Params, ...]:
+    """Return all that travels."""
+    if isinstance(offer, CandidateModels):
+        return offer.models
+    return (offer.params,) if isinstance(offer, SharedLayers) else (offer,)

@@ -1,0 +1,70 @@
+"""From folders to a page: a builder per kind of folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.compare.stored import is_comparison, read_compared
+from coterie.errors import CoterieError
+from coterie.report.pages.comparison import comparison_page
+from coterie.report.pages.reproduction import is_reproduction, read_reproductions, reproduction_page
+from coterie.report.pages.run import run_page
+from coterie.report.pages.sweep import sweep_page
+from coterie.results.charts import Page
+from coterie.results.runs import is_run, read_runs
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder: how it is recognised, and who makes the page of some of them."""
+
+    name: str
+    recognises: Callable[[Path], bool]
+    build: Callable[[Sequence[Path]], Page]
+
+
+def _runs(paths: Sequence[Path]) -> Page:
+    return run_page(read_runs(paths))
+
+
+def _comparison(paths: Sequence[Path]) -> Page:
+    if len(paths) > 1:
+        raise CoterieError("a page shows one comparison or sweep: make a page for each")
+    compared = read_compared(paths[0])
+    return sweep_page(compared) if compared.sweep else comparison_page(compared)
+
+
+def _reproductions(paths: Sequence[Path]) -> Page:
+    return reproduction_page(read_reproductions(paths))
+
+
+KINDS = [
+    Kind("a run", is_run, _runs),
+    Kind("a comparison or sweep", is_comparison, _comparison),
+    Kind("a reproduction", is_reproduction, _reproductions),
+]
+"""All that have pages; the first that recognises a folder takes it."""
+
+
+def make_page(paths: Sequence[Path]) -> Page:
+    """Return the page of one folder, or of several of one kind."""
+    given = list(dict.fromkeys(paths))
+    if not given:
+        raise CoterieError("say which folders the page is to show: coterie report RUN...")
+    found = {path: _kind(path) for path in given}
+    if len({kind.name for kind in found.values()}) > 1:
+        told = ", ".join(f"'{path}' is {kind.name}" for path, kind in found.items())
+        raise CoterieError(f"a page shows folders of one kind, but {told}: make a page for each")
+    return found[given[0]].build(given)
+
+
+def _kind(path: Path) -> Kind:
+    if not path.exists():
+        raise CoterieError(f"'{path}' does not exist: name a run folder")
+    for kind in KINDS:
+        if kind.recognises(path):
+            return kind
+    what = "a file" if path.is_file() else "no folder that has a page: it has no config.toml"
+    raise CoterieError(f"'{path}' is {what}: name {', or '.join(kind.name for kind in KINDS)}, as --out made it")

@@ -1,0 +1,192 @@
+"""What a user asks for: which seeds, how long, which data sets and methods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from coterie.data.catalogue import CATALOGUE, advice, is_here
+from coterie.errors import CoterieError, suggestion
+from coterie.reproduce.catalogue import Cell, Column, Reproducible, Tables
+from coterie.reproduce.graphs import STORED, how_to_store, stored
+
+LENGTHS = {
+    **dict.fromkeys(
+        ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning", "layers"), "published rounds"
+    ),
+    "graph-labels": "graph network's epochs",
+    "graph-distances": "numbers of nodes",
+}
+"""What --rounds-scale shortens, by kind."""
+SEEDLESS = ("proximity", "super-clusters", "costs", "sizes", "flops", "pacing")
+"""Kinds without anything random."""
+ONE_SEED = ("client-distances", "clustering-error", "agreement", "update-measures", "coreset")
+"""Kinds that are made for one seed."""
+
+
+@dataclass(frozen=True)
+class ReproductionRequest:
+    """How a table is narrowed; nothing given means as published."""
+
+    rounds_scale: float = 1.0
+    seeds: tuple[int, ...] | None = None
+    datasets: tuple[str, ...] | None = None
+    algorithms: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rounds_scale <= 1:
+            raise CoterieError(f"rounds scale {self.rounds_scale:g} is not valid: use a number above 0, up to 1")
+        if self.seeds is not None and (not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds)):
+            raise CoterieError(
+                f"seeds {','.join(map(str, self.seeds))} are not valid: use different whole numbers from 0, like 0,1,2"
+            )
+        for what, names in (("data set", self.datasets), ("method", self.algorithms)):
+            if names is not None and not any(names):
+                raise CoterieError(f"no {what} is named: name some of the table's, or leave the option out for all")
+
+    @classmethod
+    def of(
+        cls,
+        rounds_scale: float = 1.0,
+        seeds: Iterable[int] | None = None,
+        datasets: Iterable[str] | None = None,
+        algorithms: Iterable[str] | None = None,
+    ) -> ReproductionRequest:
+        """Make one of lists."""
+        return cls(
+            rounds_scale,
+            None if seeds is None else tuple(seeds),
+            None if datasets is None else tuple(datasets),
+            None if algorithms is None else tuple(algorithms),
+        )
+
+    def check(self, one: Reproducible) -> None:
+        """Refuse data sets and methods that a table does not have."""
+        known = dict.fromkeys(name for column in one.columns() for name in names_of(one, column))
+        for name in self.datasets or ():
+            if name not in known:
+                raise CoterieError(f"{one.name} has no data set '{name}': {_hint(name, known)}")
+        methods = dict.fromkeys(name for cell in one.cells() for name in methods_of(cell))
+        for name in self.algorithms or ():
+            if name not in methods:
+                raise CoterieError(f"{one.name} has no method '{name}': {_hint(name, methods)}")
+        narrow = self.datasets is not None or self.algorithms is not None
+        if narrow and not self.asked(one):
+            raise CoterieError(f"nothing of {one.name} is left by --datasets and --algorithms: name others")
+
+    def asked(self, one: Reproducible) -> list[Cell]:
+        """Return the cells that are asked for, whether or not their data are here."""
+        columns = {column.label for column in one.columns() if self.wants(one, column)}
+        methods = None if self.algorithms is None else set(self.algorithms)
+        return [
+            cell
+            for cell in one.cells()
+            if cell.column in columns and (methods is None or methods & set(methods_of(cell)))
+        ]
+
+    def wants(self, one: Reproducible, column: Column) -> bool:
+        """Whether a column is asked for."""
+        return self.datasets is None or bool(set(self.datasets) & set(names_of(one, column)))
+
+    def cells(self, one: Reproducible) -> list[Cell]:
+        """Return the cells that are asked for and whose data are here."""
+        absent = {column.label for column in one.columns() if missing(one, column)}
+        return [cell for cell in self.asked(one) if cell.column not in absent]
+
+    def seeds_of(self, one: Reproducible) -> tuple[int, ...]:
+        """Return the seeds that are used: those that are asked for, or the table's; some kinds use one, or none."""
+        seeds = one.entry.seeds if self.seeds is None else self.seeds
+        return () if one.entry.kind in SEEDLESS else seeds[:1] if one.entry.kind in ONE_SEED else seeds
+
+    def shortened(self, one: Reproducible) -> list[str]:
+        """Say how what is asked for is less than what was published."""
+        said, used = [], self.seeds_of(one)
+        what = LENGTHS.get(one.entry.kind)
+        if self.rounds_scale < 1 and what:
+            said.append(f"{self.rounds_scale:g} of the {what} (--rounds-scale)")
+        if len(used) < len(ReproductionRequest().seeds_of(one)):
+            plural = "s" if len(used) > 1 else ""
+            said.append(f"{len(used)} seed{plural} instead of {len(one.entry.seeds)} (--seeds)")
+        return said
+
+    def without_effect(self, one: Reproducible) -> list[str]:
+        """Say which options were given that change nothing here."""
+        kind, said = one.entry.kind, []
+        if self.rounds_scale < 1 and kind not in LENGTHS:
+            said.append("--rounds-scale has no effect here: there are no rounds to shorten.")
+        if self.seeds is not None and kind in SEEDLESS:
+            said.append("--seeds has no effect here: nothing is random.")
+        if self.seeds is not None and kind in ONE_SEED and len(self.seeds) > 1:
+            said.append(f"Of --seeds only the first, {self.seeds[0]}, is used here.")
+        return said
+
+    def narrowed(self) -> list[str]:
+        """Say which part was asked for."""
+        said = [f"data {', '.join(self.datasets)} (--datasets)"] if self.datasets else []
+        return said + ([f"methods {', '.join(self.algorithms)} (--algorithms)"] if self.algorithms else [])
+
+    def scaled(self, settings: Tables) -> Tables:
+        """Return settings with fewer rounds; clients that train alone train for a part of their epochs, too."""
+        made = copy.deepcopy(settings)
+        training, algorithm = made.setdefault("training", {}), made.get("algorithm", {})
+        if self.rounds_scale < 1:
+            training["rounds"] = max(1, round(self.rounds_scale * training.get("rounds", 50)))
+            if algorithm.get("name") == "solo" and algorithm.get("epochs"):
+                algorithm["epochs"] = max(1, round(self.rounds_scale * algorithm["epochs"]))
+        return made
+
+
+def names_of(one: Reproducible, column: Column) -> list[str]:
+    """Return the names by which a user may ask for a column."""
+    own = [column.data, *one.needs(column)] if column.data else []
+    return list(dict.fromkeys(str(name) for name in (*own, column.options.get("dataset")) if name))
+
+
+def methods_of(cell: Cell) -> list[str]:
+    """Return the names by which a user may ask for a row: its key, the book's name, and the method's."""
+    own = str(cell.settings.get("algorithm", {}).get("name", "")) if cell.method else ""
+    return list(dict.fromkeys(name for name in (cell.row, cell.method or "", own) if name))
+
+
+def skipped(one: Reproducible, request: ReproductionRequest) -> list[str]:
+    """Say what is left out of what is asked for, for want of data, and how to get them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for column in one.columns():
+        if request.wants(one, column) and (names := missing(one, column)):
+            found.setdefault(tuple(names), []).append(column.label)
+    return [f"{', '.join(labels)}: {how_to_get(names)}" for names, labels in found.items()]
+
+
+def data_of(one: Reproducible, request: ReproductionRequest) -> list[str]:
+    """Return the names of the data sets that are asked for."""
+    wanted = [column for column in one.columns() if request.wants(one, column)]
+    own = [name for column in wanted for name in one.needs(column)]
+    return list(dict.fromkeys([*own, *(str(c.options["dataset"]) for c in wanted if "dataset" in c.options)]))
+
+
+def missing(one: Reproducible, column: Column) -> list[str]:
+    """Return the data sets that a column needs and that are not here."""
+    named = column.options.get("dataset")
+    return not_here([named] if named else one.needs(column))
+
+
+def not_here(names: Iterable[str]) -> list[str]:
+    """Return those of some data sets that are not here.
+
+    >>> not_here(["digits", "synthetic"])
+    []
+    """
+    return [
+        name for name in names if (name in CATALOGUE and not is_here(name)) or (name in STORED and stored(name) is None)
+    ]
+
+
+def how_to_get(names: Sequence[str]) -> str:
+    """Say how to get data sets."""
+    return "; ".join(f"'{name}' is not here: {(how_to_store if name in STORED else advice)(name)}" for name in names)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    return suggestion(name, names) if names else "it has none to choose from"

@@ -1,0 +1,1 @@
+"""What runs, comparisons and reproductions leave behind, as plain data."""

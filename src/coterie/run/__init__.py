@@ -1,0 +1,64 @@
+"""Runs: configuration, building a federation, running, recording, the result.
+
+This module is light on purpose: `import coterie` reads it, and everything else is imported when first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.run.cluster import ClusterResult
+    from coterie.run.progress import Progress
+    from coterie.run.result import Result
+
+__all__ = ["cluster", "resume", "run"]
+
+
+def run(
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Result:
+    """Run an experiment and return its result.
+
+    `config` is a TOML file or nested tables. The keywords are the flags of ``coterie run`` with underscores
+    (``algorithm``, ``dataset``, ``partition``, ``rounds``, ``batch_size``, ...), and ``algorithm_options``,
+    ``dataset_options``, ``partition_options``, ``model_options`` for what these choices offer. A run folder is
+    written if ``out`` names one.
+
+    >>> result = run(algorithm="solo", dataset="digits", clients=5, rounds=2, epochs=1)
+    >>> result.accuracy["C"] is None
+    True
+    """
+    from coterie.run.runner import start
+    from coterie.run.settings import settings_to_config
+
+    checked = settings_to_config(config, settings)
+    return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=progress)
+
+
+def cluster(
+    config: str | Path | Mapping[str, Any] | None = None, *, progress: Progress | None = None, **settings: Any
+) -> ClusterResult:
+    """Form groups of clients without training; settings as for `run`, the method `pacfl` if none is named.
+
+    >>> found = cluster(dataset="digits-rotated", clients=8)
+    >>> found.grouping.labels
+    array([0, 1, 2, 3, 0, 1, 2, 3])
+    """
+    from coterie.run.cluster import DEFAULT, form_groups
+    from coterie.run.settings import settings_to_config
+
+    return form_groups(settings_to_config(config, settings, method=DEFAULT), progress)
+
+
+def resume(folder: str | Path, progress: Progress | None = None) -> Result:
+    """Go on with a run that was interrupted; of a finished one, return the result."""
+    from coterie.run.runner import resume as go_on
+
+    return go_on(Path(folder), progress)

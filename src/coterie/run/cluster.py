@@ -1,0 +1,138 @@
+"""Forming groups without training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.algorithms import ALGORITHMS
+from coterie.client import MemoryStore
+from coterie.clustering import Grouping, adjusted_rand_index
+from coterie.data import FederatedData
+from coterie.errors import CoterieError
+from coterie.run.config import Config
+from coterie.run.progress import Progress, Silent
+from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+
+DEFAULT = "pacfl"
+"""The method that forms groups if none is named."""
+
+
+@dataclass(frozen=True)
+class ClusterResult:
+    """The groups that a method forms before training, and what is known about their clients."""
+
+    grouping: Grouping
+    clients: list[int]
+    """Who was grouped; the order of the grouping."""
+    true_groups: list[int] | None
+    """Of the same clients."""
+    counts: npt.NDArray[np.int64]
+    """Training samples by client and class, known since this is a simulation, (clients, classes)."""
+    up_bytes: int
+    title: str
+    missing: dict[int, str]
+    """Clients that are in no group, and why."""
+
+    @property
+    def ari(self) -> float | None:
+        """Agreement with the true groups, where these are known."""
+        return (
+            None if self.true_groups is None else adjusted_rand_index(self.grouping.labels.tolist(), self.true_groups)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none."""
+        return {
+            "groups": self._by_client(self.grouping.labels.tolist()),
+            "n_groups": self.grouping.n_groups,
+            **self.grouping.summary(),
+            "heights": self.grouping.heights.tolist(),
+            "true_groups": None if self.true_groups is None else self._by_client(self.true_groups),
+            "ari": self.ari,
+        }
+
+    def _by_client(self, values: list[int]) -> list[int | None]:
+        """Put what is in the order of the grouping in that of clients; None for one that is in no group."""
+        known = dict(zip(self.clients, values, strict=True))
+        return [known.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
+
+    def save(self, folder: Path) -> list[Path]:
+        """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""
+        from coterie.report.groups import draw
+
+        return draw(self.grouping, self.title, folder, self.clients)
+
+    def report(self) -> str:
+        """Return the groups as a table for the terminal."""
+        from coterie.report.groups import groups_table
+
+        return groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+
+
+def form_groups(config: Config, progress: Progress | None = None) -> ClusterResult:
+    """Let a method describe and group all clients."""
+    progress = progress or Silent()
+    check_method(config)
+    progress.phase(f"reading {config.data.name}")
+    data = load_data(config)
+    with grouped(config, data, progress) as (_, groups):
+        return groups
+
+
+def check_method(config: Config) -> None:
+    """Refuse a method that forms no groups before training."""
+    if not getattr(ALGORITHMS[config.algorithm.name], "one_shot", False):
+        able = [name for name in ALGORITHMS if getattr(ALGORITHMS[name], "one_shot", False)]
+        raise CoterieError(
+            f"method '{config.algorithm.name}' forms no groups before training: use --algorithm {' or '.join(able)}"
+        )
+
+
+@contextmanager
+def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator[tuple[Session, ClusterResult]]:
+    """Set up a federation in which the method has grouped all clients; it may be asked more until the block ends."""
+    from coterie.training.torch_trainer import one_thread
+
+    config = completed(config, data)
+    trainer = make_trainer(config, make_spec(config, data), progress)
+    with one_thread(), session(config, data, MemoryStore(), trainer, progress) as run:
+        for note in data.notes:
+            progress.phase(note)
+        progress.phase(f"describing {len(run.fed.trainable)} clients")
+        run.fed.on_reply = progress.clients
+        run.algorithm.begin(run.fed)
+        waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
+        if waiting:  # methods that place clients when they first take part do it now
+            run.algorithm.admit(run.fed, waiting)
+        progress.end()
+        grouping, found = getattr(run.algorithm, "grouping", None), run.algorithm.groups() or {}
+        if not isinstance(grouping, Grouping):
+            raise CoterieError("no client described itself: there is nothing to group")
+        clients, ledger = list(found), run.fed.ledger
+        missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
+        missing |= {client: "did not answer" for client in run.fed.trainable if client not in found}
+        yield (
+            run,
+            ClusterResult(
+                grouping=grouping,
+                clients=clients,
+                true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
+                counts=_counts(data, clients),
+                up_bytes=ledger.total("up"),
+                title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
+                missing=missing,
+            ),
+        )
+
+
+def _counts(data: FederatedData, clients: list[int]) -> npt.NDArray[np.int64]:
+    y = data.train.y
+    classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
+    return np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients])

@@ -1,0 +1,109 @@
+"""What a run would cost, before it is run.
+
+The whole run is rehearsed with a trainer that does no work: the method, the messages and the cohorts are the
+real ones, so steps and bytes are counted, not guessed (where a method's course depends on what is learnt they
+are an estimate). A few real steps on real samples tell how long a step takes here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from coterie.client import MemoryStore
+from coterie.federation.loop import afterwards, rounds
+from coterie.messages import ModelSpec, Plan
+from coterie.models import initial, parameters
+from coterie.run.config import Config
+from coterie.run.progress import Silent
+from coterie.run.runner import completed, load_data, make_plan, make_trainer, session
+from coterie.streams import stream
+from coterie.training import Job, Trainer
+from coterie.training.rehearsal import RehearsalTrainer
+
+PROCESS_BYTES = 350e6
+"""Python with PyTorch, before any data."""
+EFFICIENCY = 0.8
+"""Of each worker beyond the first, as measured by benchmarks/overhead.py."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of a whole run."""
+
+    title: str
+    steps: int
+    evaluated: int
+    seconds: float
+    memory: float
+    disk: float
+    up_bytes: int
+    down_bytes: int
+
+    def text(self) -> str:
+        """Return the estimate in a few lines."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        return (
+            f"Would run {self.title}\n"
+            f"  work    {self.steps:,} local steps, {self.evaluated:,} samples evaluated\n"
+            f"  time    about {minutes} min {seconds} s\n"
+            f"  memory  about {self.memory / 1e6:,.0f} MB\n"
+            f"  disk    up to {self.disk / 1e6:,.0f} MB in the run folder\n"
+            f"  traffic {self.down_bytes / 1e6:,.2f} MB down, {self.up_bytes / 1e6:,.2f} MB up, without evaluation"
+        )
+
+
+def estimate(config: Config) -> Estimate:
+    """Rehearse a run."""
+    from coterie.training.torch_trainer import one_thread
+
+    data = load_data(config)
+    config = completed(config, data)
+    counter = RehearsalTrainer()
+    with session(config, data, MemoryStore(), counter) as run:
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, config.evaluation.every):
+            pass
+        run.evaluator.fine_tuned()
+        afterwards(run.fed, run.algorithm, run.evaluator)
+        ledger, spec = run.fed.ledger, run.fed.spec
+
+    sample = data.train[data.train_parts[0][:200]]
+    x = data.normalise(sample.x)
+    with one_thread():
+        per_step, per_sample = _timed(make_trainer(config, spec, Silent()), spec, make_plan(config), x, sample.y)
+    workers = config.engine.workers or os.cpu_count() or 1
+    model_bytes = sum(array.nbytes for array in initial(spec, config.run.seed).values())
+    states = 2 * data.clients * model_bytes
+    title = (
+        f"{config.algorithm.name} on {config.data.name}: {data.clients} clients, {config.training.rounds} rounds, "
+        f"{config.model.name} with {parameters(spec):,} parameters, {workers} workers"
+    )
+    return Estimate(
+        title=title,
+        steps=counter.steps,
+        evaluated=counter.evaluated,
+        seconds=(counter.steps * per_step + counter.evaluated * per_sample) / (1 + EFFICIENCY * (workers - 1)),
+        memory=PROCESS_BYTES + data.nbytes + (states if config.engine.state != "disk" else 0) + 20 * model_bytes,
+        disk=states + 2 * model_bytes,
+        up_bytes=ledger.total("up"),
+        down_bytes=ledger.total("down"),
+    )
+
+
+def _timed(trainer: Trainer, spec: ModelSpec, plan: Plan, x, y) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+    """Return seconds per training step and per evaluated sample, one worker."""
+    start = initial(spec, 0)
+
+    def steps(count: int) -> float:
+        few = Plan(lr=plan.lr, steps=count, batch_size=plan.batch_size, momentum=plan.momentum)
+        began = time.perf_counter()
+        trainer.train(Job(spec, few, start, x, y, stream(0, "estimate")))
+        return time.perf_counter() - began
+
+    steps(5)
+    per_step = steps(40) / 40
+    trainer.logits(spec, start, x)
+    began = time.perf_counter()
+    trainer.logits(spec, start, x)
+    return per_step, (time.perf_counter() - began) / max(len(x), 1)

@@ -1,0 +1,84 @@
+"""What pictures of a run need beside its numbers: who holds which labels, what clients were grouped by, pools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.clustering import Grouping
+from coterie.data import FederatedData
+from coterie.federation import Algorithm
+from coterie.federation.checkpoint import write_whole
+from coterie.federation.curriculum import ClientCurriculum
+from coterie.run.config import Config
+from coterie.training.batches import pool_size
+
+Arrays = dict[str, npt.NDArray[Any]]
+STEPS = 101
+"""At how many points of a local training the pool of samples is noted."""
+
+
+class PlotArrays:
+    """Keeps a file of arrays beside the result up to date.
+
+    `label_counts` (clients, classes) are training samples, at the end where data drift; known in a simulation only.
+    Where clients were grouped by proximities: `grouped` are who, then `proximity`, `tree` and `labels` of these.
+    With a curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the
+    number of clients by round.
+    """
+
+    def __init__(self, file: Path, config: Config, data: FederatedData) -> None:
+        self.file, self.config, self.data = file, config, data
+        self._drawn: npt.NDArray[np.float64] | None = None
+
+    def keep(self, algorithm: Algorithm) -> None:
+        """Write the file if it is not there, or if there is something new to see. Do it before a checkpoint."""
+        grouping = getattr(algorithm, "grouping", None)
+        proximity = grouping.proximity if isinstance(grouping, Grouping) else None
+        if self.file.exists() and (proximity is None or proximity is self._drawn):
+            return
+        from safetensors.numpy import save
+
+        arrays = pools(self.config, self.data.clients)
+        if self.data.clients:  # whose data are here
+            arrays["label_counts"] = label_counts(self.data)
+        if proximity is not None:
+            arrays |= grouped(grouping, list(algorithm.groups() or {}))
+        write_whole(self.file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        self._drawn = proximity
+
+
+def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
+    """Return training samples by client and class, (clients, classes)."""
+    parts = data.drift[-1].train_parts if data.drift else data.train_parts
+    counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
+    return np.array(counts, np.int64)
+
+
+def grouped(grouping: Any, clients: list[int]) -> Arrays:
+    """Return by what clients, who are given in the order of the grouping, were grouped."""
+    n = len(grouping.proximity)
+    return {
+        "grouped": np.array(clients[:n], np.int64),
+        "proximity": np.asarray(grouping.proximity, np.float32),
+        "tree": np.asarray(grouping.tree, np.float64).reshape(-1, 4),
+        "labels": np.asarray(grouping.labels[:n], np.int64),
+    }
+
+
+def pools(config: Config, clients: int) -> Arrays:
+    """Return how the pools of a run's curricula grow."""
+    found: Arrays = {}
+    of_data, of_clients, rounds = config.curriculum.of_data, config.curriculum.of_clients, config.training.rounds
+    wanted = None if of_data is None else of_data.make()
+    if wanted is not None:
+        many = 10_000
+        sizes = [pool_size(wanted, step, STEPS - 1, many, 1) for step in range(STEPS)]
+        found["sample_pool"] = np.array(sizes, np.float64) / many
+    paced = None if of_clients is None else of_clients.make()
+    if isinstance(paced, ClientCurriculum):
+        found["client_pool"] = np.array([paced.size(r, rounds, clients) for r in range(1, rounds + 1)], np.int64)
+    return found

@@ -1,0 +1,128 @@
+"""What a run writes down as it goes, and what it goes on from after a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from coterie.data import FederatedData, Normalisation
+from coterie.federation.checkpoint import check_state, save_checkpoint
+from coterie.federation.evaluation import Evaluation
+from coterie.messages import Failure
+from coterie.results.run_folder import RunFolder
+from coterie.run.config import Config
+from coterie.run.plot_arrays import PlotArrays
+from coterie.run.progress import Progress
+from coterie.run.summary import newcomers_text
+
+if TYPE_CHECKING:
+    from coterie.run.runner import Session
+
+
+class RunRecorder:
+    """What a run writes down and tells as it goes, and what it goes on from after a kill."""
+
+    def __init__(
+        self,
+        config: Config,
+        data: FederatedData,
+        run: Session,
+        folder: RunFolder | None,
+        progress: Progress,
+        began: float,
+    ) -> None:
+        """Nothing is written without a `folder`; `began` is when this process took the run up."""
+        self.config, self.data, self.run, self.folder, self.progress = config, data, run, folder, progress
+        self.history: list[dict[str, Any]] = []
+        self._began, self._spent, self._told = began, 0.0, 0
+        self._views = None if folder is None else PlotArrays(folder.views, config, data)
+
+    @property
+    def seconds(self) -> float:
+        """For how long the run has run, in all processes."""
+        return self._spent + time.monotonic() - self._began
+
+    def go_on(self, state: Mapping[str, Any] | None) -> int | None:
+        """Take over a checkpoint, and return the last round that was done; without one, begin."""
+        run = self.run
+        if state is None:
+            if self.folder is not None:
+                self.folder.clear_traces()
+            for client in sorted(set(run.fed.clients) - set(run.fed.trainable)):
+                run.fed.events.note(Failure(client, 0, "empty", "no training samples: it is never sampled"))
+            return None
+        done = int(state["round"])
+        run.algorithm.load(state["algorithm"])
+        run.evaluator.load(state["evaluator"])
+        run.fed.load(state["federation"])
+        self._spent, self._told = state["seconds"], len(run.fed.joined)
+        if self.folder is not None:
+            self.history = self.folder.cut_metrics(done)
+            self.folder.check_metrics(self.history, run.fed.rounds, self.config.evaluation.every, done)
+        return done
+
+    def after_round(self, round: int, evaluation: Evaluation | None) -> None:
+        """Write a round down, and tell how it went."""
+        row = None if evaluation is None else _row(round, evaluation, self.run, self.seconds)
+        if row is not None:
+            self.history.append(row)
+            if self.folder is not None:
+                self.folder.append_metrics(row)
+        self.keep(round)
+        self.progress.round(round, row)
+        for note in getattr(self.run.algorithm, "notes", ()) if round == 0 else ():
+            self.progress.phase(note)
+        self.newcomers(f"round {round}")
+
+    def keep(self, round: int, **more: Any) -> None:
+        """Write a checkpoint, with what pictures need before it."""
+        if self.folder is not None and self._views is not None:
+            self._views.keep(self.run.algorithm)
+            state = _state(self.config, self.data, self.run, round, self.seconds)
+            save_checkpoint(self.folder.checkpoint, {**state, **more})
+
+    def newcomers(self, when: str) -> bool:
+        """Tell of those who have come since this was last asked; say whether there are any."""
+        fed = self.run.fed
+        new, self._told = len(fed.joined) > self._told, len(fed.joined)
+        if new:
+            self.progress.phase(f"{when}: {newcomers_text(fed, self.run.algorithm)}")
+        return new
+
+
+def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> dict[str, Any]:
+    fed, groups = run.fed, run.algorithm.groups()
+    return {
+        "round": round,
+        "L": evaluation.L,
+        "C": evaluation.C,
+        "G": evaluation.G,
+        "covered": evaluation.covered,
+        "W": evaluation.W,
+        "loss": fed.training.mean_loss,
+        "discrepancy": fed.training.discrepancy(run.algorithm.model_for),
+        "groups": None if groups is None else len(set(groups.values())),
+        "up_bytes": fed.ledger.total("up"),
+        "down_bytes": fed.ledger.total("down"),
+        "seconds": seconds,
+        **(run.algorithm.observed(run.evaluator.own) if hasattr(run.algorithm, "observed") else {}),
+    }
+
+
+def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
+    normalise, kept = data.normalise, run.algorithm.save()
+    check_state(kept, f"save() of method '{config.algorithm.name}'")
+    return {
+        "config": config.model_dump_json(),
+        "round": round,
+        "seconds": seconds,
+        "algorithm": kept,
+        "evaluator": run.evaluator.save(),
+        "federation": run.fed.save(),
+        "spec": run.fed.spec,
+        "dtype": str(data.train.x.dtype),
+        "raw_shape": data.train.x.shape[1:],
+        "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
+    }

@@ -1,0 +1,45 @@
+"""Settings given as keywords in Python, laid over a configuration file or tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError, suggestion
+from coterie.run.config import CHOICES, Config, keys, make_config, merge, read_toml
+
+
+def settings_to_config(
+    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any], method: str | None = None
+) -> Config:
+    """Lay settings given by keyword over a configuration file or tables; `method` is used if these name none."""
+    tables, source = settings_to_tables(config, settings)
+    if method is not None:
+        tables.setdefault("algorithm", {}).setdefault("name", method)
+    return make_config(tables, source)
+
+
+def settings_to_tables(
+    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Lay settings given by keyword over a configuration file or tables; return the tables, and the file's name."""
+    if isinstance(config, Mapping):
+        tables, source = {section: dict(table) for section, table in config.items()}, ""
+    else:
+        tables, source = ({} if config is None else read_toml(Path(config))), str(config or "")
+    known = {key.keyword: key for key in keys()}
+    option_tables = {f"{known_name(section)}_options": section for section in CHOICES}
+    for name, value in settings.items():
+        if name in known:
+            merge(tables, known[name].path, [value] if known[name].is_list and isinstance(value, str) else value)
+        elif name not in option_tables:
+            raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*known, *option_tables])}")
+    for name, section in option_tables.items():
+        tables.setdefault(section, {}).update(settings.get(name, {}))
+    return tables, source
+
+
+def known_name(section: str) -> str:
+    """Return the keyword that names a section's choice: ``data`` is chosen by ``dataset``."""
+    return next(key.keyword for key in keys() if key.section == section and key.name == "name")

@@ -1,0 +1,190 @@
+"""From a run that is over to its result."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coterie.clustering import Grouping, adjusted_rand_index
+from coterie.data import FederatedData
+from coterie.federation import Algorithm, Federation
+from coterie.federation.evaluation import Evaluator, accuracies
+from coterie.federation.newcomers import founders
+from coterie.models import parameters
+from coterie.results.costs import paper_megabits
+from coterie.run.config import Config, toml_value
+from coterie.run.result import Result
+
+
+def summarise(
+    config: Config,
+    data: FederatedData,
+    fed: Federation,
+    algorithm: Algorithm,
+    evaluator: Evaluator,
+    history: list[dict[str, Any]],
+    plus: float | None,
+    seconds: float,
+    folder: Path | None,
+) -> Result:
+    """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
+    last, groups = history[-1], algorithm.groups()
+    labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
+    late = [client for client, round in fed.joined.items() if round > fed.rounds]
+    truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
+    return Result(
+        algorithm=config.algorithm.name,
+        data=config.data.name,
+        partition=choice_text(config.partition.name, config.partition.described),
+        model=str(config.model.name),
+        seed=config.run.seed,
+        rounds=fed.rounds,
+        accuracy={
+            **{protocol: last[protocol] for protocol in ("L", "C", "G")},
+            "plus": plus,
+            "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
+            "L_max": max((row["L"] for row in history if row["L"] is not None), default=None),
+            **_one_step(fed, algorithm, evaluator, late),
+        },
+        per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
+        groups=labels,
+        true_groups=truth,
+        ari=_agreement(labels, truth),
+        details=algorithm.details() if hasattr(algorithm, "details") else None,
+        memberships=_memberships(algorithm, data.clients),
+        grouping=_grouping(algorithm),
+        newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
+        traffic=_traffic(fed, algorithm, data.clients),
+        targets=[reached(target, history) for target in config.evaluation.targets],
+        seconds=seconds,
+        events=fed.events.save(),
+        trainer=fed.trainer.name,
+        validation=config.evaluation.validation,
+        engine=fed.engine.name,
+        versions=_versions(),
+        history=history,
+        folder=folder,
+    )
+
+
+def _one_step(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, late: Sequence[int]) -> dict[str, Any]:
+    """Score the model after one step of each client, where the method personalises so (Per-FedAvg)."""
+    if not hasattr(algorithm, "one_step"):
+        return {}
+    early = [client for client in fed.clients if client not in late]
+    return {"one_step": evaluator.fine_tuned(algorithm.one_step(fed), early)}
+
+
+def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
+    """Say how the newcomers fared."""
+    founded = len(founders(fed, algorithm))
+    text = f"{len(fed.joined)} newcomers" if len(fed.joined) > 1 else "1 newcomer"
+    return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
+
+
+def _per_client(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
+    """Return accuracies by client, under L and C; None for others than these."""
+    return {
+        protocol: accuracies({c: score for c, score in scores.items() if c in set(whose)}, clients)
+        for protocol, scores in (("L", evaluator.own), ("C", evaluator.received))
+    }
+
+
+def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
+    """Report apart who came late: where they are, and how well their models serve them."""
+    if not fed.joined:
+        return None
+    who, groups = sorted(fed.joined), algorithm.groups() or {}
+    each = {
+        protocol: [values[client] for client in who]
+        for protocol, values in _per_client(evaluator, clients, who).items()
+    }
+    known = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
+    return {
+        "clients": who,
+        "round": min(fed.joined.values()),
+        "groups": [groups.get(client) for client in who],
+        "founded": founders(fed, algorithm),
+        "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in known.items()},
+        "per_client": each,
+    }
+
+
+def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None) -> float | None:
+    """Compare the groups found with the true ones, over the clients that are in a group."""
+    if labels is None or truth is None:
+        return None
+    both = [(found, true) for found, true in zip(labels, truth, strict=True) if found is not None]
+    return adjusted_rand_index(*zip(*both, strict=True)) if both else None
+
+
+def _memberships(algorithm: Algorithm, clients: int) -> list[Any] | None:
+    """Return each client's shares in groups, or the groups that it is in, where a method has more than one for it."""
+    found = getattr(algorithm, "memberships", None)
+    if found is None:
+        return None
+    known = found()
+    return [known.get(client) for client in range(clients)]
+
+
+def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
+    """Say how the groups were found, where a rule found them."""
+    found = getattr(algorithm, "grouping", None)
+    if isinstance(found, Grouping):
+        return found.summary()
+    reason = getattr(algorithm, "reason", None)
+    empty = dict.fromkeys(("rule", "threshold", "unit", "reason", "confidence"))
+    return None if reason is None else {**empty, "reason": reason}
+
+
+def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
+    """Return the exact bytes, and what the papers' formula makes of the run."""
+    ledger, transfers = fed.ledger, getattr(algorithm, "transfers", None)
+    megabits = None
+    if transfers is not None:
+        megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))
+    return {
+        "up_bytes": ledger.total("up"),
+        "down_bytes": ledger.total("down"),
+        "by_kind": ledger.by_kind,
+        "by_client": {
+            way: [ledger.by_client.get(client, {way: 0})[way] for client in range(clients)] for way in ("up", "down")
+        },
+        "paper_megabits": megabits,
+    }
+
+
+def _versions() -> dict[str, str]:
+    import numpy
+    import torch
+
+    import coterie
+
+    return {
+        "coterie": coterie.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
+    """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
+    protocol, _, text = target.partition("=")
+    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
+    return {
+        "protocol": protocol,
+        "value": float(text),
+        "round": None if row is None else row["round"],
+        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
+    }
+
+
+def choice_text(name: str | None, options: dict[str, Any]) -> str | None:
+    """Write a choice with its options as users write it."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if name is None or not given:
+        return name
+    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in given.items())}"

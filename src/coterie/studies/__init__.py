@@ -1,0 +1,1 @@
+"""Studies of the dissertation: pairs of clients, layers of networks, curricula, pruning."""

@@ -1,0 +1,286 @@
+"""Does federation help client 1 when client 2 holds these labels? The pair study of the dissertation (5.3.4)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coterie import data as sources
+from coterie.data import FederatedData
+from coterie.data.partitions.given_labels import check_labels
+from coterie.errors import CoterieError
+from coterie.federation.checkpoint import write_whole
+from coterie.run.config import Config, check_names
+from coterie.run.progress import Progress, Silent
+from coterie.run.runner import load_data, start
+from coterie.similarity import principal_angles, signature
+
+SAMPLES = 500
+"""Per client unless told otherwise: what a client of 100 has of CIFAR-10."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "training": {"rounds": 20, "fraction": 1.0},
+    "evaluation": {"every": 0},
+}
+"""What the study has otherwise than other runs."""
+SURE = 0.95
+"""A gain counts whose confidence interval of this level (Student's t over the seeds) leaves out 0."""
+
+Labels = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean over seeds, and the standard deviation (0 for one seed)."""
+
+    mean: float
+    sd: float
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of these values."""
+        sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), sd, tuple(map(float, values)))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What client 1 gains from a federation with a client 2 that holds these labels."""
+
+    labels: Labels
+    shared: int
+    """How many of client 1's labels client 2 has too."""
+    angle: float
+    """Degrees, the smallest between the spaces that the two clients' samples span; mean over seeds."""
+    own: Spread
+    """Accuracy of client 1's own model after its last local training (protocol L)."""
+    received: Spread
+    """Accuracy of the model that client 1 would receive (protocol C)."""
+    gain: Spread
+    """`own` minus that of training alone with the same samples, seed by seed."""
+    verdict: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**asdict(self), "labels": list(self.labels)}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The study: client 1 alone, and beside every client 2."""
+
+    title: str
+    c1: Labels
+    samples: int
+    seeds: list[int]
+    method: str
+    solo: Spread
+    rows: list[Row]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``coterie pairs --json`` prints."""
+        return {
+            "title": self.title,
+            "c1": list(self.c1),
+            "samples": self.samples,
+            "seeds": self.seeds,
+            "method": self.method,
+            "solo": asdict(self.solo),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+    def to_csv(self) -> str:
+        """Return a line per client 2, the first for training alone; accuracies are fractions."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(
+            ["c1", "c2", "shared", "angle", "L", "L_sd", "C", "C_sd", "gain", "gain_sd", "verdict", "seeds"]
+        )
+        c1, n = _name(self.c1), len(self.seeds)
+        writer.writerow([c1, "", "", "", self.solo.mean, self.solo.sd, "", "", 0.0, 0.0, "alone", n])
+        for row in self.rows:
+            numbers = [row.own.mean, row.own.sd, row.received.mean, row.received.sd, row.gain.mean, row.gain.sd]
+            writer.writerow([c1, _name(row.labels), row.shared, row.angle, *numbers, row.verdict, n])
+        return text.getvalue()
+
+    def report(self) -> str:
+        """Return the study as a table for the terminal."""
+        from coterie.report.studies import pairs_table
+
+        return pairs_table(self.to_json())
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write table, numbers and picture into a folder."""
+        from coterie.report.studies import draw_pairs
+
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers, table = folder / "pairs.json", folder / "pairs.csv"
+        write_whole(numbers, (json.dumps(self.to_json(), indent=1) + "\n").encode())
+        write_whole(table, self.to_csv().encode())
+        return [numbers, table, *draw_pairs(self.to_json(), folder)]
+
+
+def study(
+    config: Config,
+    c1: str,
+    c2: str,
+    *,
+    samples: int | None = None,
+    seeds: int = 3,
+    progress: Progress | None = None,
+) -> Pairs:
+    """Train client 1 alone and with each client 2, for several seeds; all else is as the configuration says."""
+    progress = progress or Silent()
+    first, others = _one(c1, "--c1"), _several(c2)
+    _refuse(config, seeds)
+    progress.phase(f"reading {config.data.name}")
+    each = _samples(config, first, others, samples)
+    every = list(range(config.run.seed, config.run.seed + seeds))
+    solo, own, received, angles = [], _lists(others), _lists(others), _lists(others)
+    for seed in every:
+        progress.phase(f"seed {seed}: {_name(first)} alone")
+        alone = start(_setting(config, "solo", [first], each, seed), write=False)
+        solo.append(_accuracy(alone.per_client["L"][0]))
+        for other in others:
+            progress.phase(f"seed {seed}: {_name(first)} with {_name(other)}")
+            paired = _setting(config, config.algorithm.name, [first, other], each, seed)
+            angles[other].append(_angle(load_data(paired)))
+            result = start(paired, write=False)
+            own[other].append(_accuracy(result.per_client["L"][0]))
+            received[other].append(_accuracy(result.per_client["C"][0]))
+    rows = []
+    for other in others:
+        gain = Spread.of([a - b for a, b in zip(own[other], solo, strict=True)])
+        shared = len(set(first) & set(other))
+        angle = float(np.mean(angles[other]))
+        rows.append(
+            Row(other, shared, angle, Spread.of(own[other]), Spread.of(received[other]), gain, verdict(gain.values))
+        )
+    title = (
+        f"{config.data.name}, {each} samples per client, {config.training.rounds} rounds of "
+        f"{config.training.epochs} epochs"
+    )
+    return Pairs(title, first, each, every, config.algorithm.name, Spread.of(solo), rows)
+
+
+def verdict(gains: Sequence[float]) -> str:
+    """Say what gains, one per seed, amount to: something where their 95 % confidence interval leaves out 0.
+
+    >>> verdict([0.02, 0.03, 0.025]), verdict([-0.02, -0.03, -0.025]), verdict([0.02, -0.03, 0.0])
+    ('helps', 'hurts', 'no clear difference')
+    >>> verdict([0.02])
+    'one seed tells nothing sure'
+    """
+    if len(gains) < 2:
+        return "one seed tells nothing sure"
+    from scipy.stats import t
+
+    spread = Spread.of(gains)
+    reach = float(t.ppf((1 + SURE) / 2, len(gains) - 1)) * spread.sd / math.sqrt(len(gains))
+    if abs(spread.mean) <= reach:
+        return "no clear difference"
+    return "helps" if spread.mean > 0 else "hurts"
+
+
+def _refuse(config: Config, seeds: int) -> None:
+    """Refuse settings that the study makes itself."""
+    if seeds < 1:
+        raise CoterieError(f"--seeds {seeds} should be at least 1")
+    if config.data.name in sources.DATASETS and sources.traits(config.data.name).divided:
+        raise CoterieError(
+            f"data set '{config.data.name}' comes divided among clients, so that labels can't be dealt out: use a "
+            "pooled one"
+        )
+    if config.algorithm.name == "solo":
+        raise CoterieError("the study compares a federation with training alone: name another method than solo")
+    if config.newcomers.share:
+        raise CoterieError("the study has two clients from the beginning: leave out the newcomers")
+
+
+def _setting(config: Config, method: str, sets: Sequence[Labels], samples: int, seed: int) -> Config:
+    """Return the configuration of one run."""
+    chosen = config.model_dump()
+    chosen["data"]["clients"] = len(sets)
+    text = "/".join("+".join(map(str, labels)) for labels in sets)
+    chosen["partition"] = {"name": "given-labels", "labels": text, "samples": samples}
+    if method != config.algorithm.name:
+        chosen["algorithm"] = {"name": method}
+        chosen.pop("grouping")
+    chosen["run"]["seed"] = seed
+    chosen["run"]["out"] = None
+    return check_names(Config.model_validate(chosen))
+
+
+def _samples(config: Config, first: Labels, others: Sequence[Labels], wanted: int | None) -> int:
+    """Return how many samples each client gets: as wanted, or 500, or fewer where the data set has not so many."""
+    pooled = sources.load(config.data.name, config.data.options, ("iid", {}), 1, config.run.seed)
+    y = pooled.train.y if pooled.common_test else np.concatenate([pooled.train.y, pooled.test.y])
+    known, counts = np.unique(y, return_counts=True)
+    check_labels(sorted({*first, *(label for other in others for label in other)}), known, config.data.name)
+    if wanted is not None:
+        return wanted
+    most = SAMPLES
+    for other in others:
+        for label in {*first, *other}:
+            load = sum(1 / len(labels) for labels in (first, other) if label in labels)
+            most = min(most, int((counts[known == label][0] - 2) / load))
+    least = max(len(labels) for labels in (first, *others))
+    if most < least:
+        raise CoterieError(f"data set '{config.data.name}' has too few samples of these labels for two clients")
+    return most
+
+
+def _angle(data: FederatedData) -> float:
+    """Return the smallest angle between the spaces that the two clients' samples span."""
+    raw = [data.train.x[part].reshape(len(part), -1) for part in data.train_parts]
+    return float(principal_angles([signature(x, 3) for x in raw])[0, 1])
+
+
+def _lists(others: Sequence[Labels]) -> dict[Labels, list[float]]:
+    return {other: [] for other in others}
+
+
+def _accuracy(value: float | None) -> float:
+    if value is None:
+        raise CoterieError("client 1 has no accuracy: it did not train, or has no test samples of its labels")
+    return value
+
+
+def _several(text: str) -> list[Labels]:
+    """Read what client 2 may hold: sets with semicolons between them."""
+    sets = [_one(piece, "--c2") for piece in text.split(";")] if text.strip() else []
+    if not sets:
+        raise CoterieError('--c2 names no labels: write sets like --c2 "8,9;0,1"')
+    for twice in _repeated(sets):
+        raise CoterieError(f"--c2 names the labels {_name(twice)} twice: name them once")
+    return sets
+
+
+def _one(text: str, flag: str) -> Labels:
+    """Read one set of labels, ascending."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    if pieces == [""]:
+        raise CoterieError(f"{flag} has a set without labels: write labels like 8,9")
+    try:
+        labels = tuple(sorted(int(piece) for piece in pieces))
+    except ValueError:
+        raise CoterieError(f"{flag} {text.strip()} should be labels like 8,9") from None
+    for label in _repeated(labels):
+        raise CoterieError(f"{flag} {text.strip()} names label {label} twice: name it once")
+    return labels
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[Any]:
+    return (value for k, value in enumerate(values) if value in values[:k])
+
+
+def _name(labels: Labels) -> str:
+    return "+".join(map(str, labels))

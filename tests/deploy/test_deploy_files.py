@@ -1,0 +1,463 @@
+"""``coterie deploy``: the files of a federation, and what a site is told before it joins. It needs no Flower."""
+
+import json
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from coterie.cli.deploy import deploy_app
+from coterie.client import MemoryStore
+from coterie.data import FederatedData, Samples
+from coterie.deploy.app_folder import check, init, leaving
+from coterie.deploy.deployment import Terms, read_site, read_terms, serve, server_data, site_data
+from coterie.errors import CoterieError
+from coterie.federation import Engine
+from coterie.federation.ledger import Ledger
+from coterie.federation.loop import rounds
+from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
+from coterie.run.config import Config, make_config
+from coterie.run.runner import completed, session
+from coterie.training import choose_trainer
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    init(tmp_path / "app")
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (60, 1, 8, 8)).astype(np.uint8), np.arange(60) % 10
+    np.savez(tmp_path / "app" / "data.npz", x_train=x, y_train=y)
+    return tmp_path / "app"
+
+
+def changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_what_is_written_is_ready(app: Path) -> None:
+    terms = read_terms(app)
+    assert (terms.config.algorithm.name, terms.config.engine.name, terms.spec.shape) == ("pacfl", "flower", (1, 8, 8))
+    components = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["components"]
+    for reference in components.values():
+        assert (app / f"{reference.partition(':')[0]}.py").exists()
+    assert read_site(app / "site.toml").state == str(app / "state")
+
+
+def test_the_command_line(app: Path) -> None:
+    told = CliRunner().invoke(deploy_app, ["check", str(app)], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert "'site-1' fits 'app': 48 samples to train on, 12 to test on, uint8 of 1 x 8 x 8" in told.stdout
+    assert "array vectors: float32 64 x 3" in told.stdout
+    again = CliRunner().invoke(deploy_app, ["init", str(app)])
+    assert isinstance(again.exception, CoterieError)
+    assert "is there already" in str(again.exception)
+
+
+@dataclass
+class Counting:
+    """An engine around another that counts answers by what was asked."""
+
+    inner: Engine
+    answers: Counter[tuple[str, tuple[str, ...]]]
+    name: str = "counting"
+
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        return self.inner.present(round)
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        for answer in self.inner.exchange(requests, deadline):
+            verbs = requests[answer.client].verbs
+            self.answers[requests[answer.client].kind, tuple(type(verb).__name__.lower() for verb in verbs)] += 1
+            yield answer
+
+
+def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]]]]:
+    """Train four clients, of whom one comes in round 1; return what the ledger counted, and how many answers it was."""
+    rng, each = np.random.default_rng(1), 48
+    shape, classes = terms.samples.shape, terms.samples.classes
+    train, test, server = (
+        Samples(rng.integers(0, 256, (n, *shape)).astype(np.uint8), np.arange(n) % classes)
+        for n in (4 * each, 4 * 12, 20)
+    )
+    data = FederatedData(
+        "real", classes, train, test, np.split(np.arange(4 * each), 4), np.split(np.arange(4 * 12), 4), False, server,
+        terms.samples.normalisation,
+    )  # fmt: skip
+    chosen = terms.config.model_dump()
+    chosen["engine"] |= {"name": "embedded", "workers": 1}
+    chosen["training"] |= {"rounds": 3, "epochs": 2}
+    chosen["newcomers"] |= {"share": 0.25, "join_at": 1}
+    config, counted = Config.model_validate(chosen), Counter[tuple[str, tuple[str, ...]]]()
+    with session(config, data, MemoryStore(), choose_trainer("auto", terms.spec)) as run:
+        run.fed.engine = Counting(run.fed.engine, counted)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
+            pass
+        run.evaluator.fine_tuned()
+    return run.fed.ledger, counted
+
+
+DEPLOYED = ["fedavg", "pacfl", "flis-dc", "flag", "ifca", "cfl", "fedgroup", "scaffold", "sub-fedavg-hy", "solo"]
+
+
+DEPENDS = {"flis-dc": 0.02, "ifca": 0.02, "sub-fedavg-hy": 0.02}
+"""Methods whose messages depend on what was learnt, by how much: on who wins how many samples, on what is pruned."""
+
+
+@pytest.mark.parametrize("algorithm", DEPLOYED)
+def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -> None:
+    """The kinds are those of a real run, newcomers' too, and as many bytes leave as its ledger counts for each."""
+    changed(app / "federation.toml", '"pacfl"', f'"{algorithm}"')
+    changed(app / "federation.toml", "# data = ", "data = ")
+    changed(app / "federation.toml", "min_clients = 2", "min_clients = 3")
+    terms = read_terms(app)
+    left = leaving(terms, site_data(read_site(app / "site.toml"), terms))
+    ledger, answers = really_run(terms)
+    assert {(one.kind, one.asked) for one in left if one.kind != EVALUATION} == {
+        a for a in answers if a[0] != EVALUATION
+    }
+    assert set(answers) <= {(one.kind, one.asked) for one in left}
+    assert "newcomer" in ledger.by_kind
+    for kind, counted in ledger.by_kind.items():
+        told = sum(one.bytes * answers[one.kind, one.asked] for one in left if one.kind == kind)
+        assert told == pytest.approx(counted["up"], rel=DEPENDS.get(algorithm, 0.0), abs=0.0), kind
+    arrays = {name for answer in left for name in answer.arrays}
+    assert any(name.startswith(("params ", "values ")) for name in arrays) == (algorithm != "solo")
+    assert not any(name in ("x", "y") for name in arrays)
+
+
+def test_newcomers_that_do_not_train_send_nothing_more(app: Path) -> None:
+    lines = check(app)
+    assert any(line.startswith("  newcomer: asked to train; ") for line in lines)
+    changed(app / "federation.toml", "[engine]", "[newcomers]\nepochs = 0\n[engine]")
+    assert not any(line.startswith("  newcomer:") for line in check(app))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "shape", "network"),
+    [
+        ("fedavg", [1, 8, 8], "mlp"),
+        ("fedavg", [3, 32, 32], "lenet5"),
+        ("sub-fedavg-hy", [1, 8, 8], "lenet5-bn"),
+        ("sub-fedavg-hy", [20], "mlp"),
+        ('sub-fedavg-hy"\n[model]\nname = "cnn-bn', [3, 32, 32], "cnn-bn"),
+    ],
+)
+def test_the_network_is_that_of_a_simulation(app: Path, algorithm: str, shape: list[int], network: str) -> None:
+    changed(app / "federation.toml", '"pacfl"', f'"{algorithm}"')
+    changed(app / "federation.toml", "[1, 8, 8]", str(shape))
+    terms = read_terms(app)
+    samples = Samples(np.zeros((4, *shape), np.uint8), np.arange(4))
+    data = FederatedData(
+        "x", 10, samples, samples, [np.arange(4)], [np.arange(4)], False, samples, terms.samples.normalisation
+    )
+    simulated = make_config({"algorithm": {"name": terms.config.algorithm.name}})
+    assert terms.config.model.name == network
+    if "model" not in algorithm:
+        assert completed(simulated, data).model == terms.config.model
+
+
+class Nobody:
+    """A grid that must not be asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"sites were asked for {name}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {'"pacfl"': '"flis-dc"'},
+            r"'flis-dc' .* data in \[server\] .* or write server_data = \"noise\" in \[algorithm\]",
+        ),
+        ({'"pacfl"': '"flis-hc"'}, r"'flis-hc' .* data in \[server\]"),
+        ({'"pacfl"': '"flis-dc"\nserver_data = "test"'}, r"server_data = \"test\" .* simulations"),
+        ({'"pacfl"': '"sub-fedavg-hy"\n[model]\nname = "mlp"'}, "no convolution"),
+        ({"[engine]": '[model]\nname = "lenet5"\n[engine]', "[1, 8, 8]": "[20]"}, "needs images"),
+        ({"[engine]": '[model]\nname = "lenet5-bn"\n[engine]\ntrainer = "native"'}, "compiled trainer"),
+    ],
+)
+def test_what_can_t_run_is_told_before_anybody_is_waited_for(
+    app: Path, settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for old, new in settings.items():
+        changed(app / "federation.toml", old, new)
+    terms = read_terms(app)
+    with pytest.raises(CoterieError, match=message) as error:
+        serve(Nobody(), terms)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "app-run").exists()
+    if "trainer" not in str(settings):  # that of the server is nothing to sites
+        with pytest.raises(CoterieError, match=message):
+            check(app)
+
+
+def test_methods_that_compare_on_noise_need_no_samples(app: Path) -> None:
+    changed(app / "federation.toml", '"pacfl"', '"flis-dc"\nserver_data = "noise"')
+    assert check(app)
+
+
+@pytest.mark.parametrize(
+    ("y", "y_test"),
+    [(np.arange(60) % 2 + 3, None), (np.full(60, 7), None), (np.arange(60) % 2 * 9, [5, 4])],
+)
+def test_a_site_may_lack_any_class(app: Path, y: np.ndarray, y_test: list[int] | None) -> None:
+    arrays = {"x_train": np.zeros((60, 8, 8), np.uint8), "y_train": y}
+    if y_test:
+        arrays |= {"x_test": np.zeros((len(y_test), 8, 8), np.uint8), "y_test": np.array(y_test)}
+    np.savez(app / "data.npz", **arrays)
+    found = next(line for line in check(app) if line.startswith("samples per class: "))
+    numbers = [int(number) for number in re.findall(r"\d+", found)]
+    assert np.flatnonzero(numbers).tolist() == np.unique(y).tolist()
+    assert sum(numbers) == (60 if y_test else 48)
+    local = site_data(read_site(app / "site.toml"), read_terms(app))
+    assert np.array_equal(local.y, y)
+
+
+def save_images(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        for copy in range(10):
+            Image.fromarray(np.full((8, 8), 10 * copy, np.uint8)).save(folder / name / f"{copy}.png")
+
+
+def test_folders_of_images_are_numbered_alike_at_all_sites(app: Path) -> None:
+    changed(app / "site.toml", '"data.npz"', '"img"')
+    changed(app / "federation.toml", "classes = 10", "classes = 3")
+    save_images(app / "img", "dog", "fox")
+    with pytest.raises(CoterieError, match=r"add class_names = \[.*\], the names of all 3 classes, to \[samples\]"):
+        check(app)
+    changed(app / "federation.toml", "classes = 3", 'classes = 3\nclass_names = ["cat", "dog", "fox"]')
+    assert any(re.fullmatch(r"samples per class: cat 0, dog \d, fox \d", line) for line in check(app))
+    local = site_data(read_site(app / "site.toml"), read_terms(app))
+    assert set(local.y.tolist()) == {1, 2}
+    save_images(app / "img", "wolf")
+    with pytest.raises(CoterieError, match=r"no class 'wolf': rename the folder, or add it to class_names"):
+        check(app)
+
+
+def test_a_site_may_say_how_its_files_are_read(app: Path) -> None:
+    names = 'classes = 2\nclass_names = ["cat", "dog"]'
+    changed(app / "federation.toml", "classes = 10", names)
+    changed(app / "federation.toml", "[1, 8, 8]", "[1, 4, 4]")
+    save_images(app / "img", "cat")
+    changed(app / "site.toml", '"data.npz"', '"img"')
+    with pytest.raises(CoterieError, match=r"of shape \[1, 8, 8\], the federation has uint8 ones of \[1, 4, 4\]"):
+        check(app)
+    text = (app / "site.toml").read_text()
+    for options, wrong in (
+        ("{size = 4}", None),
+        ("{sise = 4}", "sise"),
+        ("{size = 4, class_names = ['cat']}", "class_names is agreed on by all sites"),
+    ):
+        (app / "site.toml").write_text(f"{text}\noptions = {options}\n")
+        if wrong is None:
+            assert check(app)
+        else:
+            with pytest.raises(CoterieError, match=wrong):
+                check(app)
+
+
+def test_text_is_for_simulations(app: Path) -> None:
+    texts = {"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": ["to be or", "not to b"], "y": ["n", "e"]}}}
+    (app / "texts.json").write_text(json.dumps(texts))
+    changed(app / "site.toml", '"data.npz"', '"texts.json"')
+    changed(app / "federation.toml", "[1, 8, 8]", "[8]")
+    changed(app / "federation.toml", "classes = 10", "classes = 80")
+    with pytest.raises(CoterieError, match="are text, which only simulations can use"):
+        check(app)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.zeros((9, 8, 8), np.uint8), np.arange(9) % 2 + 4, None),
+        (np.zeros((9, 9, 8), np.uint8), np.arange(9), r"the server's samples are uint8 samples of shape \[1, 9, 8\]"),
+        (np.zeros((9, 8, 8), np.float32), np.arange(9), r"the server's samples are float32 samples of shape"),
+        (np.zeros((9, 8, 8), np.uint8), np.arange(9) + 3, r"y_train holds the label 11, but there are 10 classes"),
+    ],
+)
+def test_samples_of_the_server_are_checked_as_those_of_sites(
+    app: Path, x: np.ndarray, y: np.ndarray, message: str | None
+) -> None:
+    np.savez(app / "server.npz", x_train=x, y_train=y)
+    changed(app / "federation.toml", '# data = "/srv/server.npz"', f"data = {json.dumps(str(app / 'server.npz'))}")
+    terms = read_terms(app)
+    if message is None:
+        assert server_data(terms).server.y.tolist() == y.tolist()
+        return
+    with pytest.raises(CoterieError, match=message):
+        server_data(terms)
+
+
+def test_a_path_of_the_server_from_home(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(app))
+    changed(app / "federation.toml", '# data = "/srv/server.npz"', 'data = "~/data.npz"')
+    assert len(server_data(read_terms(app)).server) == 60
+
+
+def test_data_that_do_not_fit(app: Path) -> None:
+    def told() -> str:
+        with pytest.raises(CoterieError) as error:
+            check(app)
+        return str(error.value)
+
+    changed(app / "federation.toml", "shape = [1, 8, 8]", "shape = [1, 9, 8]")
+    assert "are uint8 samples of shape [1, 8, 8], the federation has uint8 ones of [1, 9, 8]" in told()
+    changed(app / "federation.toml", "shape = [1, 9, 8]", "shape = [1, 8, 8]")
+    changed(app / "federation.toml", "classes = 10", "classes = 9")
+    assert "y_train holds the label 9, but there are 9 classes, 0 to 8" in told()
+    changed(app / "federation.toml", "classes = 9", "classes = 10")
+    changed(app / "federation.toml", 'dtype = "uint8"', 'dtype = "float32"')
+    assert "the federation has float32 ones" in told()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("classes = 10", "classes = 1", "classes: should be greater than or equal to 2"),
+        ("std = [0.37]", "std = [0.1, 0.2]", "std has 2 numbers: give one, or 1"),
+        ("std = [0.37]", "std = [0.0]", "std must be positive"),
+        ("classes = 10", 'classes = 2\nclass_names = ["cat"]', "class_names has 1 names, but there are 2 classes"),
+        ("classes = 10", 'classes = 2\nclass_names = ["a", "a"]', "class_names has a name twice, or an empty one"),
+        ("classes = 10", 'classes = 2\nclass_names = ["a", ""]', "class_names has a name twice, or an empty one"),
+        (
+            '# data = "/srv/server.npz"',
+            'data = "server.npz"',
+            "data 'server.npz': give an absolute path, or one from ~",
+        ),
+        ('# data = "/srv/server.npz"', 'data = "~no-such-user/x"', "data '~no-such-user/x': give an absolute path"),
+        ("[server]", "[data]\nname = 'digits'\n[server]", r"\[data\] is for simulations"),
+        ('name = "pacfl"', 'name = "pacfll"', "did you mean 'pacfl'"),
+        ("deadline = 300.0", "deadline = -1.0", "deadline"),
+        ("min_clients = 2", "min_client = 2", "no key 'min_client': did you mean 'min_clients'"),
+        ("[engine]", "[engine]\naddress = 'auto'", "name and address are for simulations"),
+        ("[engine]", "[engine]\nname = 'embedded'", "name and address are for simulations"),
+    ],
+)
+def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
+    changed(app / "federation.toml", old, new)
+    with pytest.raises(CoterieError, match=message):
+        read_terms(app)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('state = "state"', 'stat = "state"', "'state' is missing"),
+        ('state = "state"', 'state = "data.npz"', "there is a file in its place"),
+        ('state = "state"', 'state = ""', "state is empty"),
+        ("trainer =", "trainr =", "no key 'trainr': did you mean 'trainer'"),
+        ('"site-1"', '"ward 7"', "name 'ward 7': use at most 64 letters"),
+        ('"site-1"', '""', "name '': use at most 64 letters"),
+        ('"data.npz"', '"none.npz"', "there is no file or folder 'none.npz'"),
+        ('data = "data.npz"', 'hook = "mine.py:load"', "mine.py:load' failed: FileNotFoundError"),
+        ('data = "data.npz"', 'hook = "mine.py"', "should read file.py:function"),
+        ("test_share = 0.2", "test_share = 1", "test_share: should be less than 1"),
+    ],
+)
+def test_wrong_sites(app: Path, old: str, new: str, message: str) -> None:
+    changed(app / "site.toml", old, new)
+    with pytest.raises(CoterieError, match=message):
+        check(app)
+
+
+def test_places_where_no_app_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder, name, message in (
+        (tmp_path / "file", None, "is there already"),
+        (tmp_path / "file" / "app", None, "can't be written: Not a directory"),
+        (tmp_path / "two words", None, "can't be the name of an app"),
+        (tmp_path / "app", "two words", "can't be the name of an app"),
+    ):
+        with pytest.raises(CoterieError, match=message):
+            init(folder, name)
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+    odd = tmp_path / 'a "quoted" \\ folder' / "app"
+    init(odd)
+    assert read_terms(odd).config.run.out == str(odd.parent / "app-run")
+
+
+def test_a_hook_in_place_of_a_file(app: Path) -> None:
+    (app / "mine.py").write_text(
+        "import numpy as np\nfrom coterie.data import Dataset, Samples\n"
+        "def load(name):\n"
+        "    x = np.full((20, 1, 8, 8), len(name), np.uint8)\n"
+        "    return Dataset(name, Samples(x, np.arange(20) % 3), None, 3)\n"
+        "def broken(name):\n    raise OSError('no such table')\n"
+        "def odd(name):\n    return [1, 2]\n"
+        "def ends(name):\n    raise SystemExit(3)\n"
+        "def empty(name):\n    return Dataset(name, None, None, 3)\n"
+        "def lists(name):\n    return Dataset(name, Samples([[1]], [1]), None, 3)\n"
+        "def floats(name):\n    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.zeros(2)), None, 3)\n"
+        "def above(name):\n"
+        "    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.full(2, 10)), None, 3)\n"
+        "def table(name):\n"
+        "    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.arange(2)), np.zeros(5), 3)\n"
+        "def few(name):\n    return Dataset(name, Samples(np.zeros((2, 1, 8, 8), np.uint8), np.arange(1)), None, 3)\n"
+    )
+    changed(app / "site.toml", 'data = "data.npz"', 'hook = "mine.py:load"')
+    terms = read_terms(app)
+    local = site_data(read_site(app / "site.toml"), terms)
+    assert (len(local.train), len(local.test), local.classes) == (16, 4, 10)
+    assert set(local.x.ravel()) == {6}
+    for function, message in (
+        ("broken", "failed: OSError: no such table"),
+        ("odd", "returned a list"),
+        ("ends", "failed: SystemExit: 3"),
+        ("empty", "must be coterie.data.Samples, not NoneType"),
+        ("lists", "must be NumPy arrays"),
+        ("floats", "labels must be integers in one row"),
+        ("few", "2 samples, but 1 labels"),
+        ("above", "have labels 10 to 10, the federation has 0 to 9"),
+        ("table", "must be coterie.data.Samples, not ndarray"),
+    ):
+        with pytest.raises(CoterieError, match=message):
+            site_data(read_site(app / "site.toml", {"hook": str(app / f"mine.py:{function}")}), terms)
+    with pytest.raises(CoterieError, match="one of them"):
+        read_site(app / "site.toml", {"data": "data.npz"})
+
+
+def test_the_node_s_configuration_goes_before_the_file(app: Path) -> None:
+    site = read_site(app / "site.toml", {"name": "other", "partition-id": 3})
+    assert site.name == "other"
+    alone = read_site(None, {"name": "n", "data": str(app / "data.npz"), "state": "/var/x"})
+    assert (alone.name, alone.state) == ("n", "/var/x")
+
+
+def test_the_test_part_is_always_the_same(app: Path) -> None:
+    terms = read_terms(app)
+    first, again = (site_data(read_site(app / "site.toml"), terms) for _ in range(2))
+    assert np.array_equal(first.test, again.test)
+    assert not set(first.test) & set(first.train)
+
+
+def test_checking_needs_no_flower(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "flwr"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    monkeypatch.delitem(sys.modules, "coterie.engine.flower.app", raising=False)
+    assert check(app)
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint64", "uint8"])
+def test_labels_of_any_integers_become_those_that_trainers_take(app: Path, kind: str) -> None:
+    (app / "mine.py").write_text(
+        "import numpy as np\nfrom coterie.data import Dataset, Samples\n\n\ndef load(name):\n"
+        f"    samples = Samples(np.zeros((20, 1, 8, 8), np.uint8), (np.arange(20) % 10).astype('{kind}'))\n"
+        "    return Dataset(name, samples, samples, 10)\n"
+    )
+    changed(app / "site.toml", 'data = "data.npz"', 'hook = "mine.py:load"')
+    local = site_data(read_site(app / "site.toml"), read_terms(app))
+    assert local.y.dtype == local.test_y.dtype == np.int64

@@ -1,0 +1,66 @@
+"""Parts of a checkpoint that are written once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coterie.errors import CoterieError
+from coterie.federation.checkpoint import WriteOnce, load_checkpoint, save_checkpoint
+
+
+def files(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_lasting_part_is_written_once_and_read_back(tmp_path: Path) -> None:
+    path, part = tmp_path / "checkpoint.safetensors", WriteOnce({"3": np.arange(5.0)})
+    save_checkpoint(path, {"round": 1, "algorithm": {"sent": part}})
+    (beside,) = files(tmp_path) - {path.name}
+    written = (tmp_path / beside).stat().st_mtime_ns
+    save_checkpoint(path, {"round": 2, "algorithm": {"sent": part}})
+    assert (tmp_path / beside).stat().st_mtime_ns == written
+    state = load_checkpoint(path)
+    assert state["round"] == 2
+    assert state["algorithm"]["sent"]["3"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_part_that_changed_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    for values in ([1.0], [1.0, 2.0]):
+        save_checkpoint(path, {"sent": WriteOnce({"a": np.array(values)})})
+    assert len(files(tmp_path)) == 2
+    assert load_checkpoint(path)["sent"]["a"].tolist() == [1, 2]
+
+
+def test_the_old_part_stays_until_the_new_checkpoint_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two files leaves a checkpoint that can be read."""
+    from coterie.federation import checkpoint
+
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, {"sent": WriteOnce({"a": np.zeros(1)})})
+    real = checkpoint.write_whole
+
+    def killed(target: Path, content: bytes) -> None:
+        if target == path:
+            raise KeyboardInterrupt
+        real(target, content)
+
+    monkeypatch.setattr(checkpoint, "write_whole", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, {"sent": WriteOnce({"a": np.ones(1)})})
+    assert load_checkpoint(path)["sent"]["a"].tolist() == [0]
+
+
+def test_a_missing_or_damaged_part_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, {"sent": WriteOnce({"a": np.zeros(100)})})
+    (beside,) = files(tmp_path) - {path.name}
+    content = bytearray((tmp_path / beside).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / beside).write_bytes(content)
+    with pytest.raises(CoterieError, match="damaged"):
+        load_checkpoint(path)
+    (tmp_path / beside).unlink()
+    with pytest.raises(CoterieError, match=r"incomplete.*missing"):
+        load_checkpoint(path)

@@ -1,0 +1,99 @@
+"""Exported models predict what the run's do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from coterie.errors import CoterieError
+from coterie.run.export import export, load_exported
+from coterie.run.predict import predict
+from coterie.run.trained_models import find_model
+from coterie.testing import small_run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of two methods, and some images."""
+    folder = tmp_path_factory.mktemp("exports")
+    small_run("fedavg", out=str(folder / "fedavg"))
+    small_run("pacfl", out=str(folder / "pacfl"), groups=2, clients=8)
+    np.savez(folder / "images.npz", x=np.random.default_rng(0).integers(0, 17, (50, 8, 8), dtype=np.uint8))
+    return folder
+
+
+def logits(path: Path, images: Path) -> np.ndarray:
+    """What a .safetensors file makes of raw images."""
+    network, about = load_exported(path)
+    x = np.load(images)["x"].astype(np.float32).reshape(-1, 1, 8, 8)
+    known = about["normalise"]
+    x = (x / known["scale"] - np.float32(known["mean"])) / np.float32(known["std"])
+    with torch.inference_mode():
+        return network(torch.from_numpy(x)).numpy()
+
+
+@pytest.mark.parametrize(
+    ("run", "whose"), [("fedavg", {}), ("fedavg", {"client": 0}), ("pacfl", {"group": 1}), ("pacfl", {"client": 3})]
+)
+def test_safetensors_hold_the_model_and_say_what_it_is(place: Path, run: str, whose: dict[str, int]) -> None:
+    path, told = export(place / run, place / "model.safetensors", **whose)
+    found = find_model(place / run, **whose)
+    _, about = load_exported(path)
+    assert about["whose"] == found.whose
+    assert found.whose in told
+    assert about["run"] == {"algorithm": run, "data": "digits-rotated", "seed": 0}
+    if "group" not in whose:
+        said = predict(place / run, place / "images.npz", client=whose.get("client")).labels
+        assert np.array_equal(logits(path, place / "images.npz").argmax(axis=1), said)
+
+
+def test_onnx_takes_raw_images_any_number_of_them(place: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    path, _ = export(place / "fedavg", format="onnx")
+    assert path == place / "fedavg" / "model.onnx"
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    raw = np.load(place / "images.npz")["x"].astype(np.float32).reshape(-1, 1, 8, 8)
+    (whole,) = session.run(None, {"x": raw})
+    (one,) = session.run(None, {"x": raw[:1]})
+    assert whole[:1] == pytest.approx(one, abs=1e-5)
+    export(place / "fedavg", place / "same.safetensors")
+    assert whole == pytest.approx(logits(place / "same.safetensors", place / "images.npz"), abs=1e-4)
+    assert np.array_equal(whole.argmax(axis=1), predict(place / "fedavg", place / "images.npz").labels)
+
+
+def test_compact_exports_are_smaller_and_say_the_same(place: Path) -> None:
+    """Nothing is pruned here but one unit that we kill: the file holds a network of another width."""
+    from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
+
+    run = place / "pruned"
+    small_run("fedavg", out=str(run))
+    state = load_checkpoint(run / "checkpoint.safetensors")
+    model = {name: value.copy() for name, value in state["algorithm"]["model"].items()}
+    model["fc1.weight"][:10] = 0
+    save_checkpoint(run / "checkpoint.safetensors", {**state, "algorithm": {"model": model}})
+    plain, _ = export(run, place / "plain.safetensors")
+    path, told = export(run, place / "compact.safetensors", smaller=True)
+    assert "234 of" not in told
+    assert "(widths 6 10)" in told
+    assert path.stat().st_size < plain.stat().st_size
+    assert logits(path, place / "images.npz") == pytest.approx(logits(plain, place / "images.npz"), abs=1e-5)
+
+
+def test_refusals(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(CoterieError, match="several models: name a client, for instance --client 0"):
+        export(place / "pacfl")
+    with pytest.raises(CoterieError, match="no model of a group 9: it has groups 0, 1"):
+        export(place / "pacfl", group=9)
+    with pytest.raises(CoterieError, match="no model of a group 0: it has none"):
+        export(place / "fedavg", group=0)
+    with pytest.raises(CoterieError, match="exclude each other"):
+        export(place / "pacfl", group=0, client=0)
+    with pytest.raises(CoterieError, match="no client 77"):
+        export(place / "pacfl", client=77)
+    (tmp_path / "x.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(CoterieError, match="can't be read as safetensors"):
+        load_exported(tmp_path / "x.safetensors")
