@@ -19,7 +19,7 @@ from coterie.compare.design import Design, slug
 from coterie.compare.existing_runs import finished_runs
 from coterie.compare.jobs import BatchProgress, RunJob, SilentBatchProgress, ended, run_trials
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.report.comparison import FORMATS, PROTOCOLS, SUFFIXES, Cell, Table, make_table
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.config import Config, toml_value

@@ -6,9 +6,7 @@ Parts of a state that last over many rounds, such as what clients sent once to d
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import with_article
+from coterie.files import write_whole
 from coterie.messages import wire
 
 
@@ -35,30 +34,6 @@ class WriteOnce:
     def name(self) -> str:
         """A name that no other content has."""
         return wire.digest(self.value)
-
-
-@contextmanager
-def name_path_in_errors(path: Path) -> Iterator[None]:
-    """Let an error of writing say which file it concerns: the one of a full disk does not by itself."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file in one step; a kill or a full disk leaves the old one."""
-    part = path.with_name(path.name + ".part")
-    with name_path_in_errors(path):
-        try:
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:

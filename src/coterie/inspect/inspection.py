@@ -20,7 +20,7 @@ from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.inspect.advice import Advice, Vectors, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
 from coterie.run.cluster import ClusterResult, check_method, grouped

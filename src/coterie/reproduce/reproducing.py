@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coterie.compare.jobs import BatchProgress, SilentBatchProgress
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.report.reproduction import SUFFIXES, Reproduction
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED

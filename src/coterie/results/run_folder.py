@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import name_path_in_errors, write_whole
 from coterie.federation.loop import due
+from coterie.files import name_path_in_errors, write_whole
 from coterie.run.config import Config, make_config, read_toml, to_toml
 
 PARTS = (

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.checkpoint import write_whole
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.federation import ClientSampler, UniformSampler
+from coterie.files import write_whole
 from coterie.messages import Array, Curriculum, ModelSpec, Params, Plan
 from coterie.messages.plan import Order, Pacing, Score
 from coterie.models import initial

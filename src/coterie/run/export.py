@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from coterie.clustering import Grouping
 from coterie.data import FederatedData
 from coterie.federation import Algorithm
-from coterie.federation.checkpoint import write_whole
 from coterie.federation.curriculum import ClientCurriculum
+from coterie.files import write_whole
 from coterie.run.config import Config
 from coterie.training.batches import pool_size
 

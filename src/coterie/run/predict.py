@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.data import read_inputs
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.run.runner import load_data
 from coterie.run.trained_models import find_model
 from coterie.training import Trainer

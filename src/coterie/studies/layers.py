@@ -14,8 +14,9 @@ import numpy.typing as npt
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.checkpoint import load_checkpoint, write_whole
+from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.served_model import single
+from coterie.files import write_whole
 from coterie.messages import ModelSpec, Params
 from coterie.models import build
 from coterie.results.run_folder import RunFolder

@@ -17,7 +17,7 @@ from coterie import data as sources
 from coterie.data import FederatedData
 from coterie.data.partitions.given_labels import check_labels
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
+from coterie.files import write_whole
 from coterie.run.config import Config, check_names
 from coterie.run.progress import Progress, Silent
 from coterie.run.runner import load_data, start

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import write_whole
 from coterie.federation.validation import MOST_SAMPLES
+from coterie.files import write_whole
 from coterie.messages import ClientId
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -1,0 +1,32 @@
+"""Writing files so that a kill or a full disk never leaves half of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def name_path_in_errors(path: Path) -> Iterator[None]:
+    """Let an error of writing say which file it concerns: the one of a full disk does not by itself."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file in one step; a kill or a full disk leaves the old one."""
+    part = path.with_name(path.name + ".part")
+    with name_path_in_errors(path):
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
