@@ -26,7 +26,7 @@ import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
-from coterie.federation import Engine
+from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 from coterie.run.progress import Silent
@@ -181,7 +181,7 @@ def needs_nothing_but_messages(method: str, folder: Path, **settings: Any) -> No
     outcomes = []
     for wrap in (lambda engine: engine, OnTheWire):
         with small_federation(method, **settings) as (run, _):
-            engine = run.fed.engine = wrap(run.fed.engine)
+            engine = run.fed.wrap_engine(wrap)
             history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
             outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))
     _assert_same(outcomes[0], outcomes[1], "(history, scores, ledger) without bytes and with")
@@ -205,16 +205,12 @@ BATTERY: list[Callable[..., None]] = [
 ]
 
 
-class OnTheWire:
+class OnTheWire(EngineWrapper):
     """An engine around another, through which only bytes pass; it counts them."""
 
     def __init__(self, inner: Engine) -> None:
-        self.inner, self.name = inner, inner.name
+        super().__init__(inner)
         self.bytes = {"down": 0, "up": 0}
-
-    def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return who is there."""
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Encode and decode what passes, both ways."""

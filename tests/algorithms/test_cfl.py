@@ -14,7 +14,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 import coterie
 from coterie.algorithms.cfl import CFL
 from coterie.errors import CoterieError
-from coterie.federation import Federation
+from coterie.federation import EngineWrapper, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import does_not_depend_on_workers as workers
@@ -37,17 +37,13 @@ def flat(params: Params) -> np.ndarray:
     return np.concatenate([value.ravel() for value in params.values()]).astype(np.float64)
 
 
-class Steered:
+class Steered(EngineWrapper):
     """An engine whose clients answer with the updates that a test decides; None is silence."""
 
-    name = "steered"
-
     def __init__(self, fed: Federation, delta: Callable[[int, int], Any]) -> None:
-        self.inner, self.delta, self.asked = fed.engine, delta, list[tuple[int, int, Request]]()
+        super().__init__(fed.engine)
+        self.delta, self.asked = delta, list[tuple[int, int, Request]]()
         fed.engine = self
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for client, request in requests.items():
@@ -75,19 +71,14 @@ def play(method: CFL, fed: Federation, cohorts: Sequence[Sequence[int]]) -> None
         method.round(fed, cohort)
 
 
-class Recorded:
+class Recorded(EngineWrapper):
     """An engine that notes what clients trained, by round and client, walks apart."""
 
-    name = "recorded"
-
     def __init__(self, fed: Federation) -> None:
-        self.inner = fed.engine
+        super().__init__(fed.engine)
         self.trained: dict[int, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
         self.walked: list[int] = []
         fed.engine = self
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for reply in self.inner.exchange(requests, deadline):

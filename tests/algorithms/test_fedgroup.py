@@ -19,7 +19,7 @@ from coterie.algorithms.fedgroup import FedGroup
 from coterie.client import MemoryStore
 from coterie.clustering import adjusted_rand_index, canonical
 from coterie.data import PARTITIONS, FederatedData
-from coterie.federation import Engine
+from coterie.federation import Engine, EngineWrapper
 from coterie.federation.newcomers import admit
 from coterie.messages import Failure, Params, Reply, Request, Train, TrainReply, weighted_mean
 from coterie.models import initial
@@ -63,16 +63,12 @@ class Run(Session):
             admit(self.fed, self.algorithm)
 
 
-class Changed:
+class Changed(EngineWrapper):
     """An engine whose clients send something else than they trained; it notes all requests."""
 
-    name = "changed"
-
     def __init__(self, inner: Engine, change: Change | None, requests: list[dict[int, Request]]) -> None:
-        self.inner, self.change, self.requests = inner, change, requests
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
+        super().__init__(inner)
+        self.change, self.requests = change, requests
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         self.requests.append(dict(requests))

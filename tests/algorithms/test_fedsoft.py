@@ -12,7 +12,7 @@ import pytest
 
 from coterie.algorithms.fedsoft import FedSoft
 from coterie.data import FederatedData
-from coterie.federation import Federation
+from coterie.federation import EngineWrapper, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Losses, LossesReply, Params, Reply, Request, Train, TrainReply
 from coterie.streams import stream
@@ -38,19 +38,15 @@ def flat(params: Params) -> np.ndarray:
     return np.concatenate([value.ravel() for value in params.values()]).astype(np.float64)
 
 
-class Heard:
+class Heard(EngineWrapper):
     """An engine that notes requests and replies by round, client and kind; some clients may be silent."""
 
-    name = "heard"
-
     def __init__(self, fed: Federation, silent: Callable[[int, int], bool] = lambda client, t: False) -> None:
-        self.inner, self.silent = fed.engine, silent
+        super().__init__(fed.engine)
+        self.silent = silent
         self.asked: dict[tuple[int, int, str], Request] = {}
         self.replies: dict[tuple[int, int, str], Reply] = {}
         fed.engine = self
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for client, request in requests.items():

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.algorithms.fesem import FeSEM
 from coterie.errors import CoterieError
-from coterie.federation import Federation
+from coterie.federation import EngineWrapper, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import (
@@ -42,19 +42,15 @@ def flat(params: Params, prefix: str = "") -> np.ndarray:
     return np.concatenate([v.ravel() for name, v in params.items() if name.startswith(prefix)]).astype(np.float64)
 
 
-class Heard:
+class Heard(EngineWrapper):
     """An engine that notes requests and what was trained, and may change the answers."""
 
-    name = "heard"
-
     def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
-        self.inner, self.change = fed.engine, change
+        super().__init__(fed.engine)
+        self.change = change
         self.asked: dict[tuple[int, int, str], Request] = {}
         self.trained: dict[tuple[int, int, str], TrainReply] = {}
         fed.engine = self
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for client, request in requests.items():

@@ -17,6 +17,7 @@ from torch import nn
 from coterie.algorithms.sub_fedavg import SubFedAvgHy, SubFedAvgUn, owner_mean, prunable_channels
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
+from coterie.federation import EngineWrapper
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.federation.served_model import SharedLayers
@@ -61,19 +62,15 @@ HY: dict[str, Any] = {
 }
 
 
-class Heard:
+class Heard(EngineWrapper):
     """An engine that notes what is said, and may change the answers."""
 
-    name = "heard"
-
     def __init__(self, inner: Any, change: Callable[[Reply], Reply] = lambda reply: reply) -> None:
-        self.inner, self.change = inner, change
+        super().__init__(inner)
+        self.change = change
         self.asked: dict[tuple[int, int], Request] = {}
         self.pruned: dict[tuple[int, int], PruneReply] = {}
         self.replies: list[Reply] = []
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for reply in self.inner.exchange(requests, deadline):

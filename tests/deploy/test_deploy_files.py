@@ -6,7 +6,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from coterie.data import FederatedData, Samples
 from coterie.deploy.app_folder import check, init, leaving
 from coterie.deploy.deployment import Terms, read_site, read_terms, serve, server_data, site_data
 from coterie.errors import CoterieError
-from coterie.federation import Engine
+from coterie.federation import Engine, EngineWrapper
 from coterie.federation.ledger import Ledger
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
@@ -64,16 +63,12 @@ def test_the_command_line(app: Path) -> None:
     assert "is there already" in str(again.exception)
 
 
-@dataclass
-class Counting:
+class Counting(EngineWrapper):
     """An engine around another that counts answers by what was asked."""
 
-    inner: Engine
-    answers: Counter[tuple[str, tuple[str, ...]]]
-    name: str = "counting"
-
-    def present(self, round: int) -> Mapping[ClientId, int]:
-        return self.inner.present(round)
+    def __init__(self, inner: Engine, answers: Counter[tuple[str, tuple[str, ...]]]) -> None:
+        super().__init__(inner)
+        self.answers = answers
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for answer in self.inner.exchange(requests, deadline):

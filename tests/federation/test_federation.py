@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from coterie.client import MemoryStore
+from coterie.federation import EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import (
     ClassCounts,
@@ -39,16 +40,12 @@ def run() -> Iterator[Session]:
         yield run
 
 
-class Answers:
+class Answers(EngineWrapper):
     """An engine whose clients say what a test wants."""
 
-    name = "answers"
-
     def __init__(self, inner: Any, spoil: Any) -> None:
-        self.inner, self.spoil = inner, spoil
-
-    def present(self, round: int) -> Mapping[int, int]:
-        return self.inner.present(round)
+        super().__init__(inner)
+        self.spoil = spoil
 
     def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for reply in self.inner.exchange(requests, deadline):

@@ -6,19 +6,18 @@ from typing import Any
 import pytest
 
 import coterie
+from coterie.federation import EngineWrapper
 from coterie.messages import ClientId, Failure, Reply, Request
 from coterie.testing import outcome, small_federation, small_run
 
 
-class Counting:
+class Counting(EngineWrapper):
     """An engine around another that notes how many were asked, and can close a round early."""
 
     def __init__(self, inner: Any, closes_early: bool = False) -> None:
-        self.inner, self.name, self.closes_early = inner, inner.name, closes_early
+        super().__init__(inner)
+        self.closes_early = closes_early
         self.answered: list[int] = []
-
-    def present(self, round: int) -> Mapping[ClientId, int]:
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         self.answered.append(0)

@@ -14,7 +14,7 @@ from coterie.client import LocalData, MemoryStore
 from coterie.data import FederatedData, Samples
 from coterie.deploy.deployment import FEDERATION, SITE, Terms, check_terms, read_site, read_terms, site_data
 from coterie.errors import CoterieError
-from coterie.federation import Engine
+from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, Reply, Request, wire
 from coterie.run.config import Config
@@ -209,23 +209,20 @@ def leaving(terms: Terms, local: LocalData) -> list[Leaving]:
         terms.samples.normalisation,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
-        run.fed.engine = seen = _Watching(run.fed.engine, {0, founders})
+        seen = run.fed.wrap_engine(lambda engine: _Watching(engine, {0, founders}))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
         run.evaluator.fine_tuned()
     return list(seen.left.values())
 
 
-class _Watching:
+class _Watching(EngineWrapper):
     """An engine around another that notes what kinds of answers of some clients pass."""
 
     def __init__(self, inner: Engine, clients: set[ClientId]) -> None:
-        self.inner, self.name, self.clients = inner, inner.name, clients
+        super().__init__(inner)
+        self.clients = clients
         self.left: dict[tuple[Any, ...], Leaving] = {}
-
-    def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return who is there."""
-        return self.inner.present(round)
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Pass answers on."""

@@ -10,11 +10,12 @@ from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
+from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
 from coterie.training import CommonTest, Trainer
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(Engine):
     """Carries requests to clients in this process; the numbers do not depend on how many workers there are."""
 
     name = "embedded"

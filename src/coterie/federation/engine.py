@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 
 from coterie.messages import ClientId, Failure, Reply, Request
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Carries requests to clients and replies back; knows no method."""
 
     name: str
+    """As results name it."""
+    closes_early: bool = False
+    """Whether an exchange may end when enough clients have answered, whoever is still at work."""
 
+    @abstractmethod
     def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return the clients that are here now, with the number of training samples each declared.
+        """Return the clients that are here in a round, with the number of training samples that each declared."""
 
-        `round` is what the round of the moment is; a simulation may let clients come in some round.
-        """
-        ...
-
+    @abstractmethod
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Carry requests out, in any order; nothing arrives after `deadline` seconds."""
-        ...
+
+    def incidents(self) -> Sequence[Failure]:
+        """Return what has happened outside of exchanges since this was last called."""
+        return ()
+
+
+class EngineWrapper(Engine):
+    """An engine around another, which passes everything on; a subclass changes or records what it wants."""
+
+    def __init__(self, inner: Engine) -> None:
+        self.inner, self.name, self.closes_early = inner, inner.name, inner.closes_early
+
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        """Return who is there."""
+        return self.inner.present(round)
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        """Pass requests and replies on."""
+        return self.inner.exchange(requests, deadline)
+
+    def incidents(self) -> Sequence[Failure]:
+        """Pass incidents on."""
+        return self.inner.incidents()

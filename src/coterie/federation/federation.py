@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ from coterie.messages import (
 from coterie.models import initial
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer
+
+E = TypeVar("E", bound=Engine)
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ class Federation:
                 failures.append(Failure(answer.client, self.round, "invalid", wrong))
             else:
                 replies[answer.client] = answer
-            if len(replies) == enough and getattr(self.engine, "closes_early", False):
+            if len(replies) == enough and self.engine.closes_early:
                 break
         if enough is not None:
             replies = self._first(replies, enough)
@@ -278,9 +280,14 @@ class Federation:
                 self._observe(requests[client], reply)
         return ordered
 
+    def wrap_engine(self, wrapper: Callable[[Engine], E]) -> E:
+        """Put an engine around the engine, for instance to watch what passes, and return it."""
+        self.engine = wrapped = wrapper(self.engine)
+        return wrapped
+
     def note_incidents(self) -> None:
         """Enter what an engine has seen outside of exchanges, such as somebody at the door under a wrong name."""
-        for incident in getattr(self.engine, "incidents", list)():
+        for incident in self.engine.incidents():
             self.events.note(incident)
 
     def _enough(self, requests: Mapping[ClientId, Request]) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.app import GridTransport, node_ids
 from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class UnknownNode:
     """Why it was turned away, each reason once."""
 
 
-class FlowerDeployment:
+class FlowerDeployment(Engine):
     """Carries requests to sites. Who is here is looked up anew for every round; in between nobody disappears."""
 
     name = "flower"

@@ -22,6 +22,7 @@ from coterie.engine.flower.app import GridTransport, client_app, node_ids, serve
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
+from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
 from coterie.training import CommonTest, Trainer
 
@@ -99,11 +100,10 @@ class SimulatedSites:
         )
 
 
-class FlowerSimulation:
+class FlowerSimulation(Engine):
     """Carries requests to clients in the processes of Ray; the numbers are those of the embedded engine."""
 
     name = "flower"
-    closes_early = False
 
     def __init__(
         self,
