@@ -22,7 +22,7 @@ import numpy as np
 
 import coterie
 from coterie.data import Dataset, Samples
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
 
 IN_ROUND = 10
 PER_CLIENT = 100
@@ -40,7 +40,7 @@ class RoundsAreOver(Exception):
     """Nothing behind them is measured."""
 
 
-class Clock(Silent):
+class Clock(Progress):
     """Times each round."""
 
     def __init__(self, rounds: int) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import coterie
 from coterie.client.client import RequestHandler
 from coterie.messages import Answer, TrainReply, Verb
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
 
 
 class Work:
@@ -48,7 +48,7 @@ class RoundsAreOver(Exception):
     """Nothing behind them is measured."""
 
 
-class RoundClock(Silent):
+class RoundClock(Progress):
     """Times the rounds alone: from the first to the last, without set-up and protocol +."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:

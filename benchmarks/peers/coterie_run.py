@@ -12,14 +12,14 @@ import coterie
 from coterie.client.client import RequestHandler
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import Answer, TrainReply, Verb
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
 
 
 class RoundsAreOver(Exception):
     """The round after them would be evaluated."""
 
 
-class RoundClock(Silent):
+class RoundClock(Progress):
     """Times the rounds, and stops after them."""
 
     def __init__(self, rounds: int) -> None:

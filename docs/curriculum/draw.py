@@ -11,8 +11,8 @@ from pathlib import Path
 from coterie.run.api import settings_to_config
 
 from coterie.report.curricula import consistency_plot, pacing_plot
+from coterie.run.building import consistency
 from coterie.run.curriculum import pacing_curves
-from coterie.run.runner import consistency
 
 HERE = Path(__file__).parent
 CIFAR = {

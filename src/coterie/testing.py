@@ -29,9 +29,9 @@ from coterie.data import FederatedData
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
-from coterie.run.progress import Silent
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.result import Result
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.settings import settings_to_config
 from coterie.training.torch_trainer import one_thread
 
@@ -66,7 +66,7 @@ def small_federation(
     config = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings})
     data = load_data(config)
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store or MemoryStore(), trainer) as run:
         yield run, data
 
@@ -234,7 +234,7 @@ class _BrokenOff(Exception):
     pass
 
 
-class _BreaksOff(Silent):
+class _BreaksOff(Progress):
     """Ends a run when so many clients have answered."""
 
     def __init__(self, answers: int) -> None:

@@ -23,8 +23,8 @@ from coterie.federation import Engine, EngineWrapper
 from coterie.federation.newcomers import admit
 from coterie.messages import Failure, Params, Reply, Request, Train, TrainReply, weighted_mean
 from coterie.models import initial
-from coterie.run.progress import Silent
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import SMALL, goes_on_after_an_interruption, small_run
@@ -88,7 +88,7 @@ def begun(method: str = "fedgroup", change: Change | None = None, **settings: An
     config = settings_to_config(None, {key: value for key, value in wanted.items() if value is not None})
     data = load_data(config)
     config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as made:
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as made:
         requests: list[dict[int, Request]] = []
         made.fed.engine = Changed(made.fed.engine, change, requests)
         made.algorithm.begin(made.fed)

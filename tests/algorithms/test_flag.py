@@ -14,7 +14,7 @@ from coterie.algorithms.flag import FLAG
 from coterie.data import load
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
-from coterie.run.runner import Session
+from coterie.run.building import Session
 from coterie.similarity import principal_angles, signature
 from coterie.testing import SMALL, small_federation, small_run
 

@@ -20,8 +20,8 @@ from coterie.federation.loop import rounds
 from coterie.federation.newcomers import admit
 from coterie.federation.served_model import CandidateModels
 from coterie.messages import weighted_mean, wire
-from coterie.run.progress import Silent
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.similarity import inference_similarity
 from coterie.testing import SMALL, goes_on_after_an_interruption, outcome, small_run
@@ -37,7 +37,7 @@ def opened(method: str, change=lambda data: data, **settings: Any) -> Iterator[S
     config = settings_to_config(None, {"algorithm": method, **SMALL, **settings})
     data = change(load_data(config))
     config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as run:
         run.data = data
         yield run
 

@@ -12,7 +12,7 @@ import pytest
 from coterie.algorithms.fednova import normaliser
 from coterie.client import MemoryStore
 from coterie.federation.loop import rounds
-from coterie.run.runner import completed, load_data, session
+from coterie.run.building import completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import SMALL, outcome, small_run

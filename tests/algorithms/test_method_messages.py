@@ -32,7 +32,7 @@ from coterie.messages import (
     TrainReply,
 )
 from coterie.models import MODELS
-from coterie.run.runner import Session
+from coterie.run.building import Session
 from coterie.testing import BATTERY, difference, goes_on_after_an_interruption, small_federation
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-method.md"

@@ -11,8 +11,8 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import PARTITIONS, load
-from coterie.run.progress import Silent
-from coterie.run.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.similarity import principal_angles, signature
 from coterie.testing import SMALL, small_federation, small_run
@@ -71,7 +71,7 @@ def test_who_did_not_answer_at_first_is_placed_when_it_takes_part() -> None:
     config = settings_to_config(None, {"algorithm": "pacfl", **SMALL, "clients": 16, "dataset": "digits-rotated"})
     data = load_data(config)
     config = completed(config, data)
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as run:
         method, fed = run.algorithm, run.fed
         method.start = fed.initial()
         method.place(fed, [0, 1, 2, 4, 5, 6, 8, 9, 10])  # groups 0, 1 and 2; nobody of group 3
@@ -111,7 +111,7 @@ def test_a_resumed_run_has_the_same_groups_and_places_newcomers_by_them(tmp_path
     assert whole.grouping["rule"] == "auto"
     assert len(list((tmp_path / "a").glob("checkpoint-*.safetensors"))) == 1
 
-    class Ends(Silent):
+    class Ends(Progress):
         def phase(self, text: str) -> None:
             if "protocol +" in text:
                 raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from coterie.errors import CoterieError
 from coterie.federation.served_model import SharedLayers
 from coterie.messages import ModelSpec
 from coterie.models import build, initial
-from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, small_run
 from coterie.training.torch_trainer import TorchTrainer, one_thread

@@ -37,8 +37,8 @@ from coterie.messages import (
 )
 from coterie.models import MODELS, initial
 from coterie.results.costs import paper_megabits, sub_fedavg_bytes
-from coterie.run.progress import Silent
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import (
@@ -87,7 +87,7 @@ def federation(settings: dict[str, Any], trainer: Any = None) -> Iterator[tuple[
     config = settings_to_config(None, {**SMALL, **settings})
     data = load_data(config)
     config = completed(config, data)
-    trainer = trainer or make_trainer(config, make_spec(config, data), Silent())
+    trainer = trainer or make_trainer(config, make_spec(config, data), Progress())
     store = MemoryStore()
     with session(config, data, store, trainer) as run:
         run.fed.engine = heard = Heard(run.fed.engine)

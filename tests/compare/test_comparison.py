@@ -13,9 +13,10 @@ import pytest
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.algorithms.fedavg import FedAvg
+from coterie.compare import comparison as comparing_module
 from coterie.compare.comparison import run_design
 from coterie.compare.design import comparing
-from coterie.compare.jobs import RunJob, SilentBatchProgress
+from coterie.compare.jobs import BatchProgress, RunJob
 from coterie.errors import CoterieError
 from coterie.testing import outcome
 
@@ -25,7 +26,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Counting(SilentBatchProgress):
+class Counting(BatchProgress):
     """Remembers what happened to which run."""
 
     def __init__(self) -> None:
@@ -34,17 +35,17 @@ class Counting(SilentBatchProgress):
         self.said: list[str] = []
         self.begun: tuple[int, int] = (0, 0)
 
-    def begin(self, title: str, trials: int, finished: int) -> None:
-        self.begun = trials, finished
+    def begin(self, title: str, runs: int, finished: int) -> None:
+        self.begun = runs, finished
 
     def note(self, text: str) -> None:
         self.said.append(text)
 
-    def finished(self, trial: RunJob, accuracy: Any) -> None:
-        self.done.append(str(trial))
+    def finished(self, job: RunJob, accuracy: Any) -> None:
+        self.done.append(str(job))
 
-    def failed(self, trial: RunJob, why: str) -> None:
-        self.bad.append(f"{trial}: {why}")
+    def failed(self, job: RunJob, why: str) -> None:
+        self.bad.append(f"{job}: {why}")
 
 
 def small(**settings: Any) -> coterie.Comparison:
@@ -90,11 +91,11 @@ def test_a_comparison_is_its_runs(serial: coterie.Comparison) -> None:
 
 @pytest.mark.slow
 def test_in_parallel_the_numbers_are_the_same(serial: coterie.Comparison, tmp_path: Path) -> None:
-    watcher = Counting()
-    parallel = small(out=tmp_path / "c", jobs=2, watcher=watcher)
+    progress = Counting()
+    parallel = small(out=tmp_path / "c", jobs=2, progress=progress)
     assert without_times(parallel) == without_times(serial)
-    assert sorted(watcher.done) == ["fedavg, seed 0", "fedavg, seed 1", "solo, seed 0", "solo, seed 1"]
-    assert watcher.begun == (4, 0)
+    assert sorted(progress.done) == ["fedavg, seed 0", "fedavg, seed 1", "solo, seed 0", "solo, seed 1"]
+    assert progress.begun == (4, 0)
 
 
 def test_finished_runs_are_not_run_again_and_more_can_be_asked(serial: coterie.Comparison, tmp_path: Path) -> None:
@@ -103,12 +104,12 @@ def test_finished_runs_are_not_run_again_and_more_can_be_asked(serial: coterie.C
     assert serial.folder is not None
     folder = tmp_path / "c"
     shutil.copytree(serial.folder, folder)
-    before, watcher = files(folder), Counting()
-    again = small(out=folder, watcher=watcher)
-    assert (watcher.done, watcher.begun, files(folder)) == ([], (4, 4), before)
+    before, progress = files(folder), Counting()
+    again = small(out=folder, progress=progress)
+    assert (progress.done, progress.begun, files(folder)) == ([], (4, 4), before)
     assert without_times(again) == without_times(serial)
-    more = small(algorithms="ifca:groups=2,solo", seeds=[1, 2], out=folder, watcher=watcher, target="0.2")
-    assert sorted(watcher.done) == [f"{m}, seed {s}" for m, s in
+    more = small(algorithms="ifca:groups=2,solo", seeds=[1, 2], out=folder, progress=progress, target="0.2")
+    assert sorted(progress.done) == [f"{m}, seed {s}" for m, s in
         (("fedavg", 2), ("ifca:groups=2", 0), ("ifca:groups=2", 1), ("ifca:groups=2", 2), ("solo", 2))]  # fmt: skip
     assert list(more.results) == ["fedavg", "solo", "ifca:groups=2"]
     assert {name: stamp for name, stamp in files(folder).items() if name in before} == before
@@ -127,10 +128,10 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_method_of_this_session_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ALGORITHMS._items, "mine", type("Mine", (FedAvg,), {"__module__": "__main__"}))
-    watcher = Counting()
-    found = small(algorithms="fedavg,mine", seeds=[0], jobs=None, watcher=watcher)
+    progress = Counting()
+    found = small(algorithms="fedavg,mine", seeds=[0], jobs=None, progress=progress)
     assert found.results["mine"][0].accuracy == found.results["fedavg"][0].accuracy
-    assert watcher.said == ["method 'mine' is defined in this session: runs are made one after the other"]
+    assert progress.said == ["method 'mine' is defined in this session: runs are made one after the other"]
     with pytest.raises(CoterieError, match="put it into a file"):
         small(algorithms="fedavg,mine", jobs=2)
 
@@ -147,10 +148,10 @@ def test_one_failure_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, t
             super().round(fed, cohort)
 
     monkeypatch.setitem(ALGORITHMS._items, "broken", Broken)
-    watcher = Counting()
-    found = small(algorithms="fedavg,broken,solo", out=tmp_path / "c", watcher=watcher)
+    progress = Counting()
+    found = small(algorithms="fedavg,broken,solo", out=tmp_path / "c", progress=progress)
     assert found.failed == {("broken", 1): "RuntimeError: no more"}
-    assert watcher.bad == ["broken, seed 1: RuntimeError: no more"]
+    assert progress.bad == ["broken, seed 1: RuntimeError: no more"]
     assert {label: sorted(runs) for label, runs in found.results.items()} == {
         "fedavg": [0, 1], "broken": [0], "solo": [0, 1],
     }  # fmt: skip
@@ -158,21 +159,21 @@ def test_one_failure_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, t
     trace = tmp_path / "c" / "broken" / "seed-1.error.txt"
     assert "in round" in trace.read_text()
     broken[0] = False  # mended: the run goes on where it was
-    watcher = Counting()
-    mended = small(algorithms="fedavg,broken,solo", out=tmp_path / "c", watcher=watcher)
-    assert (mended.failed, watcher.done) == ({}, ["broken, seed 1"])
+    progress = Counting()
+    mended = small(algorithms="fedavg,broken,solo", out=tmp_path / "c", progress=progress)
+    assert (mended.failed, progress.done) == ({}, ["broken, seed 1"])
     assert mended.results["broken"][1].accuracy == mended.results["fedavg"][1].accuracy
     assert not trace.exists()
 
 
 def test_settings_are_chosen_on_validation_samples(tmp_path: Path) -> None:
-    watcher = Counting()
+    progress = Counting()
     tuned = small(
         algorithms="fedavg,solo:lr=0.02",
         seeds=[1],
         out=tmp_path / "c",
         tune={"lr": [0.0001, 0.05, 0.001]},
-        watcher=watcher,
+        progress=progress,
     )
     choice = tuned.tuned["fedavg"]
     assert choice.chosen == {"training.lr": 0.05}
@@ -185,17 +186,17 @@ def test_settings_are_chosen_on_validation_samples(tmp_path: Path) -> None:
     assert "fedavg: training.lr = 0.05, chosen by L on 20% of each client's training samples, seed 1" in text
     assert "edge" in text
     assert "solo:lr=0.02: training.lr as set, not chosen." in text
-    assert any(said.startswith("fedavg: training.lr = 0.05, chosen") for said in watcher.said)
-    assert len(watcher.done) == 5
-    watcher = Counting()
+    assert any(said.startswith("fedavg: training.lr = 0.05, chosen") for said in progress.said)
+    assert len(progress.done) == 5
+    progress = Counting()
     again = small(
         algorithms="fedavg,solo:lr=0.02",
         seeds=[1],
         out=tmp_path / "c",
         tune={"lr": [0.0001, 0.05, 0.001]},
-        watcher=watcher,
+        progress=progress,
     )
-    assert watcher.done == []
+    assert progress.done == []
     assert without_times(again) == without_times(tuned) == without_times(coterie.Comparison.load(tmp_path / "c"))
 
 
@@ -234,9 +235,9 @@ def test_killed_runs_go_on(serial: coterie.Comparison, tmp_path: Path, jobs: int
     (folder / "solo" / "seed-0" / "config.toml.part").write_text("[da")
     (folder / "solo" / "seed-1").mkdir()
     (folder / "comparison.json").unlink()
-    before, watcher = files(folder), Counting()
-    assert without_times(small(out=folder, jobs=jobs, watcher=watcher)) == without_times(serial)
-    assert sorted(watcher.done) == ["fedavg, seed 1", "solo, seed 0", "solo, seed 1"]
+    before, progress = files(folder), Counting()
+    assert without_times(small(out=folder, jobs=jobs, progress=progress)) == without_times(serial)
+    assert sorted(progress.done) == ["fedavg, seed 1", "solo, seed 0", "solo, seed 1"]
     assert {name: stamp for name, stamp in files(folder).items() if name in before} == before
 
 
@@ -258,7 +259,7 @@ def test_a_worker_that_dies_is_a_failed_run(tmp_path: Path) -> None:
 def test_two_processes_do_not_share_a_folder(serial: coterie.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    monkeypatch.setattr("coterie.compare.comparison.PATIENCE", 0.2)
+    monkeypatch.setattr(comparing_module, "PATIENCE", 0.2)
     assert serial.folder is not None
     with (serial.folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -16,9 +16,9 @@ from coterie.client import MemoryStore
 from coterie.compare.comparison import differing
 from coterie.compare.design import Design, Tuning, comparing, parse_variation, slug, split, sweeping
 from coterie.errors import CoterieError
-from coterie.run.config import differences
-from coterie.run.progress import Silent
-from coterie.run.runner import completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
+from coterie.run.validation import differences
 from coterie.training.torch_trainer import one_thread
 
 BASE: dict[str, dict[str, Any]] = {
@@ -41,7 +41,7 @@ def test_all_methods_of_a_seed_share_partition_start_and_cohorts() -> None:
             config = completed(config, data)
             if config.model.name != "mlp":
                 continue
-            trainer = make_trainer(config, make_spec(config, data), Silent())
+            trainer = make_trainer(config, make_spec(config, data), Progress())
             with one_thread(), session(config, data, MemoryStore(), trainer) as run:
                 run.fed.round = 1
                 seen[seed].append(

@@ -69,10 +69,10 @@ def test_clients_with_one_sample_keep_it_and_with_none_have_none() -> None:
 
 def test_a_run_on_validation_data_never_sees_the_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other test samples, same numbers; other training samples, other numbers."""
-    from coterie.run import runner
+    from coterie.run import building
 
     def validated(poison: str | None) -> dict[str, float | None]:
-        original = runner.sources.load
+        original = building.sources.load
 
         def poisoned(*args: object, **kwargs: object) -> FederatedData:
             data = original(*args, **kwargs)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def test_a_run_on_validation_data_never_sees_the_test_set(monkeypatch: pytest.Mo
             return data
 
         with monkeypatch.context() as patch:
-            patch.setattr(runner.sources, "load", poisoned)
+            patch.setattr(building.sources, "load", poisoned)
             return coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, lr=0.05, validation=0.2).accuracy
 
     assert validated(None) == validated("test") != validated("train")

@@ -24,8 +24,9 @@ from coterie.federation import Engine, EngineWrapper
 from coterie.federation.ledger import Ledger
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
-from coterie.run.config import Config, make_config
-from coterie.run.runner import completed, session
+from coterie.run.building import completed, session
+from coterie.run.config import Config
+from coterie.run.validation import make_config
 from coterie.training import choose_trainer
 
 

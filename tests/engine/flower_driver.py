@@ -16,7 +16,7 @@ from typing import Any
 
 import coterie
 from coterie.engine.flower.simulation import OWN_RAY
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,
@@ -26,7 +26,7 @@ PATIENCE = 300
 """Seconds; on a machine without other work a few will do."""
 
 
-class Killed(Silent):
+class Killed(Progress):
     """Ends this process the hard way in the middle of the third round."""
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:

@@ -19,8 +19,8 @@ from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.federation import UniformSampler
 from coterie.federation.loop import rounds
 from coterie.messages import Params, Request, Train
-from coterie.run.progress import Silent
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, outcome, small_run
 from coterie.training import losses
@@ -85,7 +85,7 @@ def world(selection: Any = None, method: str = "fedavg", **settings: Any) -> Ite
     config = settings_to_config(None, {"algorithm": method, **TWELVE, **settings})
     data = load_data(config)
     config, store = completed(config, data), MemoryStore()
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
         if selection is not None:
             run.fed.selection = selection

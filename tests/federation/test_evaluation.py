@@ -13,7 +13,7 @@ from coterie.data import FederatedData
 from coterie.federation.loop import rounds
 from coterie.messages import ModelSpec, Params
 from coterie.models import build, initial
-from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer

@@ -26,7 +26,7 @@ from coterie.messages import (
     TrainReply,
     wire,
 )
-from coterie.run.runner import Session, completed, load_data, session
+from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer

@@ -10,8 +10,8 @@ from coterie.client import MemoryStore
 from coterie.errors import CoterieError
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Request
-from coterie.run.progress import Silent
-from coterie.run.runner import arrivals, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import arrivals, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, small_run
 
@@ -50,7 +50,7 @@ def test_they_see_no_request_before_they_come_and_are_in_cohorts_from_the_next_r
     data = load_data(config)
     config = completed(config, data)
     seen: list[tuple[int, int, str]] = []
-    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Silent())) as run:
+    with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as run:
         plain = run.fed.engine.exchange
 
         def exchange(requests: dict[int, Request], deadline: float | None) -> Any:

@@ -18,8 +18,8 @@ from coterie.inspect.inspection import (
     read_measures,
     split_partitions,
 )
+from coterie.run.building import load_data
 from coterie.run.config import Config
-from coterie.run.runner import load_data
 from coterie.run.settings import settings_to_config
 from coterie.similarity import (
     SAMPLE_MEASURES,

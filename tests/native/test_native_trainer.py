@@ -18,8 +18,8 @@ from coterie.errors import CoterieError
 from coterie.messages import ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, initial, model
 from coterie.native import Network, Stage, available, stages
-from coterie.run.progress import Silent
-from coterie.run.runner import make_trainer
+from coterie.run.building import make_trainer
+from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.testing import small_run
 from coterie.training import Diverged, Job
@@ -218,7 +218,7 @@ def test_without_the_library_a_run_uses_pytorch_and_says_so(monkeypatch: pytest.
     monkeypatch.setattr(coterie.native, "available", lambda: False)
     told: list[str] = []
 
-    class Listens(Silent):
+    class Listens(Progress):
         def phase(self, text: str) -> None:
             told.append(text)
 
@@ -226,7 +226,7 @@ def test_without_the_library_a_run_uses_pytorch_and_says_so(monkeypatch: pytest.
     assert sum("without a C++ compiler" in text for text in told) == 1
     spec = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4})
     with pytest.raises(CoterieError, match="install a C\\+\\+ compiler"):
-        make_trainer(settings_to_config(None, {"trainer": "native"}), spec, Silent())
+        make_trainer(settings_to_config(None, {"trainer": "native"}), spec, Progress())
 
 
 def test_a_linear_layer_along_the_last_of_several_dimensions_is_not_known() -> None:

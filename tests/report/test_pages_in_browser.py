@@ -15,7 +15,7 @@ from coterie.inspect.inspection import inspect
 from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.reproduce import reproduce
-from coterie.run.config import make_config
+from coterie.run.validation import make_config
 
 pytestmark = pytest.mark.slow
 

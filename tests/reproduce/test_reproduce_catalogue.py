@@ -15,7 +15,7 @@ from coterie.reproduce.estimate import minutes
 from coterie.reproduce.quantities import KEYS, is_target
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
-from coterie.run.config import make_config
+from coterie.run.validation import make_config
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"
 NOT_MADE = ("cannot", "same")

@@ -130,7 +130,7 @@ def test_a_target_read_from_no_numbers(copy: Path) -> None:
 
 def test_a_failed_seed_is_counted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run(copy) / "result.json").unlink()
-    monkeypatch.setattr(trained_module, "run_trials", lambda waiting, *rest: dict.fromkeys(waiting, "it fell over"))
+    monkeypatch.setattr(trained_module, "run_jobs", lambda waiting, *rest: dict.fromkeys(waiting, "it fell over"))
     found = pair(copy)
     assert found.failed == ("Digits, FedAvg: seed 1: it fell over",)
     assert "(1 of 2)" in ours_text(found.lines[0])

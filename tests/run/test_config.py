@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import CoterieError
-from coterie.run.config import Config, differences, keys, make_config, parse_choice, to_toml, toml_value
+from coterie.run.config import Config, keys
 from coterie.run.settings import settings_to_config
+from coterie.run.toml import to_toml, toml_value
+from coterie.run.validation import differences, make_config
+from coterie.run.values import parse_choice
 
 
 def test_the_written_file_is_complete_and_reads_back_the_same(tmp_path: Path) -> None:

@@ -21,13 +21,15 @@ from coterie.federation.federation import UniformSampler
 from coterie.federation.loop import rounds
 from coterie.messages import Curriculum
 from coterie.models import initial
-from coterie.run.config import Config, Origins, make_config, to_toml
+from coterie.run.building import completed, consistency, load_data, make_plan, make_spec, make_trainer, session
+from coterie.run.config import Config
 from coterie.run.curriculum import DataCurriculum, difficulty, pacing_curves, read_expert
 from coterie.run.dry_run import estimate
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
 from coterie.run.result import Result
-from coterie.run.runner import completed, consistency, load_data, make_plan, make_spec, make_trainer, session
 from coterie.run.settings import settings_to_config
+from coterie.run.toml import to_toml
+from coterie.run.validation import Origins, make_config
 from coterie.streams import stream
 from coterie.testing import SMALL, outcome, small_run
 from coterie.training import Job
@@ -41,7 +43,7 @@ DATA = "score=G,pacing=linear,a=0.8,b=0.2,order=curriculum"
 CLIENTS = "pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false"
 
 
-class Listening(Silent):
+class Listening(Progress):
     """Notes what is said."""
 
     def __init__(self) -> None:
@@ -176,7 +178,7 @@ def after(method: str, curriculum: Curriculum | None) -> tuple[list[Any], Mappin
     config = of(algorithm=method, **SMALL)
     data = load_data(config)
     config, store = completed(config, data), MemoryStore()
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
         run.fed.plan = replace(run.fed.plan, curriculum=curriculum)
         history = [row for _, row in rounds(run.fed, run.algorithm, run.evaluator, every=1)]
@@ -230,7 +232,7 @@ def test_a_random_order_needs_no_expert() -> None:
 def expert_of(config: Config, folder: Path | None = None) -> Any:
     data = load_data(config)
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with session(config, data, MemoryStore(), trainer, folder=folder) as run:
         return data, config, trainer, run.fed.expert
 
@@ -396,7 +398,7 @@ def rearranged(**settings: Any) -> tuple[Any, list[np.ndarray], np.ndarray]:
     config = of(**POOLED, **settings)
     data = load_data(config)
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with session(config, data, MemoryStore(), trainer) as run:
         clients: Any = run.fed.engine._clients  # type: ignore[attr-defined]
         assert run.fed.expert is not None

@@ -13,10 +13,10 @@ import pytest
 import coterie
 from coterie.native import available
 from coterie.results.run_folder import RunFolder
-from coterie.run.config import make_config
 from coterie.run.dry_run import estimate
 from coterie.run.predict import predict
 from coterie.run.runner import start
+from coterie.run.validation import make_config
 from coterie.testing import SMALL, outcome, small_run
 
 CONTRACT = [
@@ -84,7 +84,7 @@ def test_solo_is_training_alone_from_the_common_start() -> None:
     from coterie.client import MemoryStore
     from coterie.federation.loop import rounds
     from coterie.models import initial
-    from coterie.run.runner import completed, load_data, make_plan, session
+    from coterie.run.building import completed, load_data, make_plan, session
     from coterie.run.settings import settings_to_config
     from coterie.streams import stream
     from coterie.training import Job

@@ -41,7 +41,7 @@ def test_grams_give_the_linear_cka() -> None:
 def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Study) -> None:
     """Here with NumPy alone, from the states on disk."""
     from coterie.results.run_folder import RunFolder
-    from coterie.run.runner import load_data
+    from coterie.run.building import load_data
 
     data = load_data(RunFolder.open(runs["skew"]).read_config())
     chosen = np.sort(stream(0, "layer inputs").permutation(len(data.test.y))[:40])

@@ -12,7 +12,7 @@ from coterie.compare.design import Design, Protocol, comparing, parse_seeds, par
 from coterie.errors import CoterieError
 from coterie.report.comparison import Format
 from coterie.results.run_folder import unused
-from coterie.run.config import read_toml
+from coterie.run.toml import read_toml
 
 if TYPE_CHECKING:
     from coterie.compare.comparison import Comparison
@@ -163,13 +163,13 @@ def _go(
     if dry:
         _say_estimate(design, jobs)
         return
-    from coterie.cli.batch_progress import make_watcher
+    from coterie.cli.batch_progress import make_batch_progress
     from coterie.compare.comparison import run_design
 
     first = design.config(next(iter(design.cells)), design.seeds[0])
     out = Path(flags.get("out") or unused(f"{design.kind}-{Path(first.data.name).stem}"))
     with going_on():
-        comparison = run_design(design, out, jobs=jobs, watcher=make_watcher(quiet))
+        comparison = run_design(design, out, jobs=jobs, progress=make_batch_progress(quiet))
     if not quiet:
         typer.echo(comparison.table().render(format), nl=False)
         if format == "text":

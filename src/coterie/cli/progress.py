@@ -7,14 +7,19 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.run.progress import Progress, Silent
+from coterie.run.progress import Progress
 
 
 def make_progress(quiet: bool = False) -> Progress:
     """Choose by where the messages go."""
     if quiet:
-        return Quiet()
-    return Live() if sys.stderr.isatty() else Lines()
+        return QuietProgress()
+    return LiveProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Interruption:
@@ -38,27 +43,25 @@ INTERRUPTION = Interruption()
 """Of this process; heeded after every round."""
 
 
-class Quiet(Silent):
-    """Says nothing."""
+class QuietProgress(Progress):
+    """Shows nothing, but stops after Ctrl-C."""
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        """Only stop if that is wished."""
+        """Stop if Ctrl-C came."""
         INTERRUPTION.heed()
 
 
 def accuracies(row: Mapping[str, Any]) -> str:
     """Write the accuracies of a row, each under its protocol."""
-    shown = (f"{p} {100 * row[p]:.2f} %" for p in ("L", "C", "G") if row[p] is not None)
-    return "  ".join(shown)
+    return "  ".join(f"{p} {100 * row[p]:.2f} %" for p in ("L", "C", "G") if row[p] is not None)
 
 
 class Pace:
     """How fast clients are worked on, and how long the rest will take."""
 
     def __init__(self) -> None:
-        self.began = time.monotonic()
         self.answered = 0
-        self.total = self.done = self.first = 0
+        self.begin(0, 0)
 
     def begin(self, rounds: int, done: int) -> None:
         self.began, self.total, self.first, self.done = time.monotonic(), rounds, done, done
@@ -77,20 +80,20 @@ class Pace:
         return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
 
 
-class Lines:
+class LineProgress(QuietProgress):
     """A line for each evaluation and each phase, on standard error."""
 
     def __init__(self) -> None:
         self.pace = Pace()
 
     def begin(self, title: str, rounds: int, done: int) -> None:
-        """Say what runs."""
+        """Print what runs."""
         self.pace.begin(rounds, done)
-        self._say(title + (f", going on after round {done}" if done else ""))
+        say(title + (f", going on after round {done}" if done else ""))
 
     def phase(self, text: str) -> None:
-        """Say what takes a while."""
-        self._say(text)
+        """Print it."""
+        say(text)
 
     def clients(self, done: int, total: int) -> None:
         """Count answers."""
@@ -98,52 +101,35 @@ class Lines:
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Print the accuracies where they were measured."""
-        INTERRUPTION.heed()
+        super().round(round, row)
         self.pace.done = round
         if row is not None:
             loss = "" if row["loss"] is None else f"  loss {row['loss']:.3f}"
-            self._say(
+            say(
                 f"round {round}/{self.pace.total}  {accuracies(row)}{loss}  "
                 f"{self.pace.per_second:.1f} clients/s  left {self.pace.left}"
             )
 
-    def end(self) -> None:
-        """Nothing is open."""
 
-    def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-
-class Live:
+class LiveProgress(QuietProgress):
     """A bar of rounds with the latest accuracies, on a terminal."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bars
-
         self.pace = Pace()
-        self._bars = Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}", markup=False),
-            console=Console(stderr=True, markup=False),
-            transient=True,
-        )
+        self._bars = make_bars()
         self._rounds = self._cohort = None  # type: Any
         self._latest = ""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""
         self.pace.begin(rounds, done)
-        self._bars.console.print(title + (f", going on after round {done}" if done else ""), highlight=False)
+        self.phase(title + (f", going on after round {done}" if done else ""))
         self._rounds = self._bars.add_task("rounds ", total=rounds, completed=done, news="")
         self._cohort = self._bars.add_task("clients", total=1, news="")
         self._bars.start()
 
     def phase(self, text: str) -> None:
-        """Say what takes a while."""
+        """Print it above the bars."""
         self._bars.console.print(text, highlight=False)
 
     def clients(self, done: int, total: int) -> None:
@@ -153,7 +139,7 @@ class Live:
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Move the upper bar."""
-        INTERRUPTION.heed()
+        super().round(round, row)
         self.pace.done = round
         if row is not None:
             self._latest = accuracies(row)
@@ -163,4 +149,21 @@ class Live:
         """Leave the last accuracies on the screen."""
         self._bars.stop()
         if self._latest:
-            self._bars.console.print(f"round {self.pace.done}: {self._latest}", highlight=False)
+            self.phase(f"round {self.pace.done}: {self._latest}")
+
+
+def make_bars(elapsed: bool = False) -> Any:
+    """Return Rich's bars on standard error: description, bar, count, perhaps the time, and the field `news`."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        *([TimeElapsedColumn()] if elapsed else []),
+        TextColumn("{task.fields[news]}", markup=False),
+        console=Console(stderr=True, markup=False),
+        transient=True,
+    )

@@ -50,7 +50,7 @@ def reproduce(
 
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
-    from coterie.cli.batch_progress import make_watcher
+    from coterie.cli.batch_progress import make_batch_progress
     from coterie.cli.running import going_on
     from coterie.compare.design import parse_seeds
     from coterie.reproduce.reproducing import FILE, PLACE, the_catalogue, the_one
@@ -66,7 +66,7 @@ def reproduce(
         return
     with going_on():
         made = make(
-            name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, watcher=make_watcher(quiet),
+            name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, progress=make_batch_progress(quiet),
             book=catalogue, **some,
         )  # fmt: skip
     if not quiet:

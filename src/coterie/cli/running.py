@@ -14,7 +14,10 @@ import typer
 
 from coterie.cli.progress import INTERRUPTION
 from coterie.errors import CoterieError, Stopped
-from coterie.run.config import Config, Key, Origins, keys, make_config, merge, parse_value, read_toml, to_toml
+from coterie.run.config import Config, Key, keys
+from coterie.run.toml import read_toml, to_toml
+from coterie.run.validation import Origins, make_config, merge
+from coterie.run.values import parse_value
 
 if TYPE_CHECKING:
     from coterie.run.result import Result

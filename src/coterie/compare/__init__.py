@@ -30,7 +30,7 @@ def compare(
     tune_share: float = 0.2,
     out: str | Path | None = None,
     jobs: int | None = None,
-    watcher: BatchProgress | None = None,
+    progress: BatchProgress | None = None,
     **settings: Any,
 ) -> Comparison:
     """Run methods side by side on the same data, and compare them.
@@ -52,7 +52,7 @@ def compare(
         base, algorithms, seeds,
         methods=methods, baseline=baseline, protocol=protocol, tune=tune, tune_seeds=tune_seeds, tune_share=tune_share,
     )  # fmt: skip
-    return run_design(design, out, jobs=jobs, watcher=watcher)
+    return run_design(design, out, jobs=jobs, progress=progress)
 
 
 def sweep(
@@ -64,7 +64,7 @@ def sweep(
     protocol: Protocol = "L",
     out: str | Path | None = None,
     jobs: int | None = None,
-    watcher: BatchProgress | None = None,
+    progress: BatchProgress | None = None,
     **settings: Any,
 ) -> Comparison:
     """Run all combinations of some settings' values, and compare them; other settings are those of `run`.
@@ -79,4 +79,4 @@ def sweep(
 
     base, _ = settings_to_tables(config, settings)
     design = sweeping(base, vary, seeds, baseline=baseline, protocol=protocol)
-    return run_design(design, out, jobs=jobs, watcher=watcher)
+    return run_design(design, out, jobs=jobs, progress=progress)

@@ -17,14 +17,15 @@ from typing import IO, Any
 
 from coterie.compare.design import Design, slug
 from coterie.compare.existing_runs import finished_runs
-from coterie.compare.jobs import BatchProgress, RunJob, SilentBatchProgress, ended, run_trials
+from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.report.comparison import FORMATS, PROTOCOLS, SUFFIXES, Cell, Table, make_table
 from coterie.results.run_folder import PATIENCE, locked
-from coterie.run.config import Config, toml_value
+from coterie.run.config import Config
 from coterie.run.plugins import home
 from coterie.run.result import Result
+from coterie.run.toml import toml_value
 
 FILE, DATA = "comparison.toml", "comparison.json"
 APART = {
@@ -150,7 +151,7 @@ class Comparison:
 
 
 def run_design(
-    design: Design, out: str | Path | None = None, *, jobs: int | None = None, watcher: BatchProgress | None = None
+    design: Design, out: str | Path | None = None, *, jobs: int | None = None, progress: BatchProgress | None = None
 ) -> Comparison:
     """Make all runs of a design that are not finished, and return what came of them.
 
@@ -158,7 +159,7 @@ def run_design(
     """
     if out is None:
         with tempfile.TemporaryDirectory(prefix="coterie-") as place:
-            return replace(run_design(design, Path(place) / "comparison", jobs=jobs, watcher=watcher), folder=None)
+            return replace(run_design(design, Path(place) / "comparison", jobs=jobs, progress=progress), folder=None)
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     path = Path(out)
@@ -172,7 +173,7 @@ def run_design(
     except OSError as error:
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     try:
-        with locked(path, PATIENCE) as lock, ended(watcher or SilentBatchProgress()) as watching:
+        with locked(path, PATIENCE) as lock, ended(progress or BatchProgress()) as watching:
             write_whole(path / FILE, asked.to_toml().encode())
             comparison = _Runner(asked, path, jobs, watching, lock).run()
             comparison.save()
@@ -189,13 +190,13 @@ def run_design(
 class _Runner:
     """Makes the runs of a design: those of tuning first, then the others."""
 
-    def __init__(self, design: Design, path: Path, jobs: int | None, watcher: BatchProgress, lock: IO[str]) -> None:
-        self.design, self.path, self.watcher, self.lock = design, path, watcher, lock
+    def __init__(self, design: Design, path: Path, jobs: int | None, progress: BatchProgress, lock: IO[str]) -> None:
+        self.design, self.path, self.progress, self.lock = design, path, progress, lock
         self.imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
         if here and jobs not in (None, 1):
             raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
         if here:
-            watcher.note(f"{here} is defined in this session: runs are made one after the other")
+            progress.note(f"{here} is defined in this session: runs are made one after the other")
         self.jobs = 1 if here else jobs
         self.tried = {label: _tries(design, label, path) for label in design.cells}
 
@@ -206,7 +207,7 @@ class _Runner:
         results = finished_runs(last)
         known = sum(trial.folder.finished for trial in first) + len(results)
         later = len(design.seeds) * sum(map(bool, self.tried.values()))
-        self.watcher.begin(f"{len(design.cells)} {_cells(design)}", len(first) + len(last) + later, known)
+        self.progress.begin(f"{len(design.cells)} {_cells(design)}", len(first) + len(last) + later, known)
         self._make(first)
         tuned: dict[str, Tuned] = {}
         failed: dict[tuple[str, int], str] = {}
@@ -218,7 +219,7 @@ class _Runner:
                 why = f"no value of {', '.join(tries[0][0])} gave a {PROTOCOLS[design.protocol]} on validation samples"
                 failed |= {(label, seed): why for seed in design.seeds}
                 continue
-            self.watcher.note(found.text(label, design))
+            self.progress.note(found.text(label, design))
             tuned[label] = found
         last = _trials(design, path, tuned)
         finished_runs(last)  # those of tuned cells too fit what is asked
@@ -236,7 +237,7 @@ class _Runner:
         for trial in waiting:
             engine = trial.config.engine
             engine.workers = engine.workers or max(1, cores // jobs)
-        return run_trials(waiting, jobs, self.watcher, self.lock, self.imports)
+        return run_jobs(waiting, jobs, self.progress, self.lock, self.imports)
 
 
 def _what(design: Design) -> str:

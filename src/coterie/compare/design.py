@@ -13,21 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError, suggestion
-from coterie.run.config import (
-    CHOICES,
-    FREE,
-    SECTIONS,
-    Config,
-    Origins,
-    differences,
-    keys,
-    make_config,
-    merge,
-    parse_choice,
-    parse_value,
-    read_toml,
-    toml_value,
-)
+from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
+from coterie.run.toml import read_toml, toml_value
+from coterie.run.validation import Origins, differences, make_config, merge
+from coterie.run.values import parse_choice, parse_value
 
 Changes = Mapping[str, Any]
 """From paths like ``training.lr`` to values."""
@@ -78,7 +67,7 @@ class Design:
 
     def config(self, label: str, seed: int, out: Path | None = None, more: Changes | None = None) -> Config:
         """Return the checked configuration of a run, with more keys changed."""
-        from coterie.run.runner import absolute
+        from coterie.run.building import absolute
 
         tables: dict[str, Any] = copy.deepcopy({section: dict(table) for section, table in self.base.items()})
         given = {**self.cells[label], **(more or {})}

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
-from coterie.run.config import Config, differences
+from coterie.run.config import Config
 from coterie.run.result import Result
+from coterie.run.validation import differences
 
 
 def finished_runs(trials: Iterable[RunJob]) -> dict[RunJob, Result]:

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from coterie.errors import CoterieError
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
-from coterie.run.progress import Progress, Silent
+from coterie.run.progress import Progress
 from coterie.run.result import Result
 
 
@@ -56,55 +56,27 @@ class RunJob:
         return f"{self.label}, seed {self.seed}"
 
 
-class BatchProgress(Protocol):
-    """Listens to many runs."""
+class BatchProgress:
+    """Listens to many runs; this one ignores everything, and others override what they show."""
 
-    def begin(self, title: str, trials: int, finished: int) -> None:
-        """So many runs are wanted, of which some were finished before."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Say something about all runs."""
-        ...
-
-    def progress(self, trial: RunJob) -> Progress:
-        """Return who listens to one run that starts now; its calls come from one thread at a time."""
-        ...
-
-    def finished(self, trial: RunJob, accuracy: Mapping[str, float | None]) -> None:
-        """Note that a run is over."""
-        ...
-
-    def failed(self, trial: RunJob, why: str) -> None:
-        """Note that a run failed; others go on."""
-        ...
-
-    def end(self) -> None:
-        """Note that all is over, well or not."""
-        ...
-
-
-class SilentBatchProgress:
-    """Says nothing."""
-
-    def begin(self, title: str, trials: int, finished: int) -> None:
-        """Say nothing."""
+    def begin(self, title: str, runs: int, finished: int) -> None:
+        """So many runs are wanted, some of which were finished before."""
 
     def note(self, text: str) -> None:
-        """Say nothing."""
+        """Something is to be said about all runs."""
 
-    def progress(self, trial: RunJob) -> Progress:
-        """Return one who says nothing."""
-        return Silent()
+    def of_run(self, job: RunJob) -> Progress:
+        """Return what listens to a run that starts now; its calls come from one thread at a time."""
+        return Progress()
 
-    def finished(self, trial: RunJob, accuracy: Mapping[str, float | None]) -> None:
-        """Say nothing."""
+    def finished(self, job: RunJob, accuracy: Mapping[str, float | None]) -> None:
+        """A run is over."""
 
-    def failed(self, trial: RunJob, why: str) -> None:
-        """Say nothing."""
+    def failed(self, job: RunJob, why: str) -> None:
+        """A run failed; others go on."""
 
     def end(self) -> None:
-        """Say nothing."""
+        """All is over, well or not."""
 
 
 def run_one(config: Config, progress: Progress) -> Result:
@@ -126,10 +98,10 @@ def describe(error: BaseException) -> str:
     return text if isinstance(error, CoterieError) else f"{type(error).__name__}: {text}"
 
 
-def run_trials(
+def run_jobs(
     trials: Sequence[RunJob],
     jobs: int,
-    watcher: BatchProgress,
+    progress: BatchProgress,
     lock: IO[str] | None = None,
     imports: Sequence[str] = (),
 ) -> dict[RunJob, str]:
@@ -140,27 +112,27 @@ def run_trials(
     """
     waiting = [trial for trial in trials if not trial.folder.finished]
     if jobs == 1 or not waiting:
-        return _in_turn(waiting, watcher)
-    return _side_by_side(waiting, jobs, watcher, lock, imports)
+        return _in_turn(waiting, progress)
+    return _side_by_side(waiting, jobs, progress, lock, imports)
 
 
-def _in_turn(trials: Sequence[RunJob], watcher: BatchProgress) -> dict[RunJob, str]:
+def _in_turn(trials: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
     failed = {}
     for trial in trials:
         trial.error_file.unlink(missing_ok=True)
         try:
-            result = run_one(trial.config, watcher.progress(trial))
+            result = run_one(trial.config, progress.of_run(trial))
         except Exception as error:
             failed[trial] = describe(error)
             _keep(trial, traceback.format_exc())
-            watcher.failed(trial, failed[trial])
+            progress.failed(trial, failed[trial])
         else:
-            watcher.finished(trial, result.accuracy)
+            progress.finished(trial, result.accuracy)
     return failed
 
 
 def _side_by_side(
-    trials: Sequence[RunJob], jobs: int, watcher: BatchProgress, lock: IO[str] | None, imports: Sequence[str]
+    trials: Sequence[RunJob], jobs: int, progress: BatchProgress, lock: IO[str] | None, imports: Sequence[str]
 ) -> dict[RunJob, str]:
     waiting: queue.SimpleQueue[RunJob | None] = queue.SimpleQueue()
     for trial in trials:
@@ -177,15 +149,15 @@ def _side_by_side(
         while left:
             trial, event = news.get()
             if event["event"] == "finished":
-                watcher.finished(trial, event["accuracy"])
+                progress.finished(trial, event["accuracy"])
             elif event["event"] == "failed":
                 failed[trial] = event["why"]
                 _keep(trial, event["trace"])
-                watcher.failed(trial, failed[trial])
+                progress.failed(trial, failed[trial])
             elif event["event"] == "started":
-                listening[str(trial)] = watcher.progress(trial)
+                listening[str(trial)] = progress.of_run(trial)
             else:
-                getattr(listening[str(trial)], event["event"])(*event["told"])
+                getattr(listening[str(trial)], event["event"])(*event["arguments"])
             left -= event["event"] in ("finished", "failed")
     finally:
         for worker in workers:
@@ -292,9 +264,9 @@ class Worker(threading.Thread):
 
 
 @contextmanager
-def ended(watcher: BatchProgress) -> Iterator[BatchProgress]:
-    """Tell a watcher when all is over."""
+def ended(progress: BatchProgress) -> Iterator[BatchProgress]:
+    """Tell a progress when all is over."""
     try:
-        yield watcher
+        yield progress
     finally:
-        watcher.end()
+        progress.end()

@@ -13,7 +13,7 @@ from coterie.compare.design import Design
 from coterie.errors import CoterieError
 from coterie.results.comparisons import Attempt, StoredComparison
 from coterie.results.runs import Run, is_run, read_run
-from coterie.run.config import toml_value
+from coterie.run.toml import toml_value
 
 SAME = ("data", "partition", "newcomers")
 """Sections that two runs of a seed must share for their clients to be compared one by one, beside held-out samples."""

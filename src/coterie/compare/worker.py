@@ -18,39 +18,38 @@ import traceback
 from collections.abc import Mapping
 from typing import IO, Any
 
+from coterie.run.progress import Progress
+
 PR_SET_PDEATHSIG = 1
 """Of <linux/prctl.h>: which signal the kernel sends when the parent ends."""
 
 
-class Telling:
-    """Passes on what a run tells, but for each client's answer."""
+class PipeProgress(Progress):
+    """Writes what happens to a run as lines of JSON, but for each client's answer: there are too many."""
 
     def __init__(self, out: IO[str]) -> None:
         self.out = out
 
-    def tell(self, event: str, **more: Any) -> None:
+    def write(self, event: str, **fields: Any) -> None:
         """Write a line."""
-        self.out.write(json.dumps({"event": event, **more}) + "\n")
+        self.out.write(json.dumps({"event": event, **fields}) + "\n")
         self.out.flush()
 
     def begin(self, title: str, rounds: int, done: int) -> None:
-        """Pass it on."""
-        self.tell("begin", told=[title, rounds, done])
+        """Write it."""
+        self.write("begin", arguments=[title, rounds, done])
 
     def phase(self, text: str) -> None:
-        """Pass it on."""
-        self.tell("phase", told=[text])
-
-    def clients(self, done: int, total: int) -> None:
-        """Say nothing: there are too many."""
+        """Write it."""
+        self.write("phase", arguments=[text])
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        """Pass it on."""
-        self.tell("round", told=[round, row])
+        """Write it."""
+        self.write("round", arguments=[round, row])
 
     def end(self) -> None:
-        """Pass it on."""
-        self.tell("end", told=[])
+        """Write it."""
+        self.write("end", arguments=[])
 
 
 def main() -> None:
@@ -65,19 +64,19 @@ def main() -> None:
     threading.Thread(target=read, daemon=True).start()
     if sys.platform == "linux":  # at once, also where a long computation keeps that thread from running
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    telling = Telling(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    progress = PipeProgress(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     os.dup2(2, 1)  # whatever else is printed goes where errors go
     try:
         for module in sys.argv[1:]:
             importlib.import_module(module)
         while True:
-            make(lines.get(), telling)
+            make(lines.get(), progress)
     except BrokenPipeError:  # nobody listens
         os._exit(0)
 
 
-def make(line: str, telling: Telling) -> None:
-    """Make a run, and tell how it ended."""
+def make(line: str, progress: PipeProgress) -> None:
+    """Make a run, and write how it ended."""
     from coterie.compare.jobs import describe, run_one
     from coterie.run.config import Config
     from coterie.run.plugins import import_plugins
@@ -85,13 +84,13 @@ def make(line: str, telling: Telling) -> None:
     try:
         config = Config.model_validate_json(line)
         import_plugins(config.run.plugins)
-        accuracy = run_one(config, telling).accuracy
+        accuracy = run_one(config, progress).accuracy
     except BrokenPipeError:
         raise
     except (Exception, SystemExit) as error:
-        telling.tell("failed", why=describe(error), trace=traceback.format_exc())
+        progress.write("failed", why=describe(error), trace=traceback.format_exc())
     else:
-        telling.tell("finished", accuracy=accuracy)
+        progress.write("finished", accuracy=accuracy)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, Reply, Request, wire
+from coterie.run.building import session
 from coterie.run.config import Config
-from coterie.run.runner import session
 from coterie.training import choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 

@@ -25,10 +25,12 @@ from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
-from coterie.run.config import Config, PartitionSection, Section, make_config, read_toml
-from coterie.run.network import with_network
+from coterie.run.building import with_network
+from coterie.run.config import Config, ConfigSection, PartitionSection
 from coterie.run.plugins import import_plugins
-from coterie.run.progress import Silent
+from coterie.run.progress import Progress
+from coterie.run.toml import read_toml
+from coterie.run.validation import make_config
 from coterie.training import Trainer, choose_trainer
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ FOREIGN = ("data", "partition", "faults", "curriculum")
 """Sections of a simulation that mean nothing where sites bring their own data."""
 
 
-class SamplesSection(Section):
+class SamplesSection(ConfigSection):
     """What one sample is, at all sites alike."""
 
     shape: list[int] = Field(min_length=1, max_length=3)
@@ -73,7 +75,7 @@ class SamplesSection(Section):
         return Normalisation(self.scale, tuple(self.mean), tuple(self.std))
 
 
-class ServerSection(Section):
+class ServerSection(ConfigSection):
     """What only the server needs."""
 
     name: str = Field("federation", min_length=1)
@@ -89,7 +91,7 @@ class ServerSection(Section):
         return self
 
 
-class SiteSection(Section):
+class SiteSection(ConfigSection):
     """What a site brings."""
 
     name: str
@@ -153,7 +155,7 @@ def read_terms(folder: Path) -> Terms:
 
 def check_terms(terms: Terms) -> None:
     """Refuse a federation that can't run, before anybody waits: its network, its method, or what the server lacks."""
-    from coterie.run.runner import check_method
+    from coterie.run.building import check_method
 
     initial(terms.spec, terms.config.run.seed)
     method = check_method(terms.config, terms.spec)
@@ -353,7 +355,7 @@ def server_data(terms: Terms) -> FederatedData:
     return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
 
 
-class Told(Silent):
+class Told(Progress):
     """Prints a line for what happens, which Flower keeps in the log of the run."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:

@@ -23,11 +23,13 @@ from coterie.errors import CoterieError, suggestion
 from coterie.files import write_whole
 from coterie.inspect.advice import Advice, Vectors, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
+from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_method, grouped
-from coterie.run.config import Config, check_names, parse_choice
-from coterie.run.progress import Progress, Silent
-from coterie.run.runner import Session, load_data
+from coterie.run.config import Config
+from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
+from coterie.run.validation import check_names
+from coterie.run.values import parse_choice
 from coterie.similarity import (
     Measure,
     SampleMeasure,
@@ -255,7 +257,7 @@ def inspect(
     progress: Progress | None = None,
 ) -> Inspection:
     """Measure a federation, and others of the same data to compare with; say what to do about it."""
-    progress = progress or Silent()
+    progress = progress or Progress()
     if super_clusters is not None and super_clusters < 1:
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     wanted = read_measures(measures)

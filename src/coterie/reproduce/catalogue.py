@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from coterie.errors import CoterieError, suggestion
-from coterie.run.config import merge
+from coterie.run.validation import merge
 
 PLACE = Path(__file__).parent / "catalogue"
 

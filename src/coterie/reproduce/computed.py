@@ -24,7 +24,8 @@ from coterie.reproduce.trained import Findings, Setting, key_of, make_runs, told
 from coterie.results.charts import Chart, HeatMap, Lines, Point, Scatter, Series, classical_mds, values
 from coterie.results.costs import paper_megabits, sub_fedavg_bytes
 from coterie.results.statistics import Spread, spread
-from coterie.run.config import Config, make_config
+from coterie.run.config import Config
+from coterie.run.validation import make_config
 from coterie.similarity import bhattacharyya, edc, kl_divergence, madc, mmd, pairwise, principal_angles, signature
 from coterie.streams import stream
 
@@ -134,7 +135,7 @@ def _distance(measure: str, x: Floats, y: Floats, p: int) -> float:
 
 def client_distances(one: Reproducible, setting: Setting) -> Findings:
     """Mean distance of two clients by several measures, and the matrices."""
-    from coterie.run.runner import load_data
+    from coterie.run.building import load_data
 
     lines, charts = [], list[Chart]()
     seed = setting.request.seeds_of(one)[0]
@@ -300,13 +301,13 @@ def _first_updates(config: Config) -> tuple[Floats, int]:
     """Let FedGroup's clients train for its cold start; return their updates, (clients, parameters), and m."""
     from coterie.algorithms.fedgroup import FedGroup
     from coterie.client import MemoryStore
-    from coterie.run.progress import Silent
-    from coterie.run.runner import completed, load_data, make_spec, make_trainer, session
+    from coterie.run.building import completed, load_data, make_spec, make_trainer, session
+    from coterie.run.progress import Progress
     from coterie.training.torch_trainer import one_thread
 
     data = load_data(config)
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Silent())
+    trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, MemoryStore(), trainer) as run:
         method = run.algorithm
         assert isinstance(method, FedGroup)

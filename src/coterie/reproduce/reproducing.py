@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from coterie.compare.jobs import BatchProgress, SilentBatchProgress
+from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.report.reproduction import SUFFIXES, Reproduction
@@ -31,7 +31,7 @@ def reproduce(
     algorithms: Iterable[str] | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
-    watcher: BatchProgress | None = None,
+    progress: BatchProgress | None = None,
     book: str | Path | None = None,
 ) -> Reproduction:
     """Run or compute a table or figure of the catalogue, and return the published numbers with ours beside them.
@@ -50,7 +50,7 @@ def reproduce(
     request.check(one)
     check_data(one, request)
     place = checked_place(Path(out or PLACE))
-    setting = Setting(request, place, watcher or SilentBatchProgress(), jobs)
+    setting = Setting(request, place, progress or BatchProgress(), jobs)
     try:
         found = train(one, setting) if one.entry.kind in TRAINED else COMPUTED[one.entry.kind](one, setting)
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coterie.compare.design import slug
 from coterie.compare.existing_runs import finished_runs
-from coterie.compare.jobs import BatchProgress, RunJob, ended, run_trials
+from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
 from coterie.report.reproduction import Line
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
@@ -19,8 +19,9 @@ from coterie.reproduce.request import ReproductionRequest
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
-from coterie.run.config import Config, make_config
+from coterie.run.config import Config
 from coterie.run.result import Result
+from coterie.run.validation import make_config
 
 DIGITS = {"rounds": 0, "megabits": 2, "%": 2, "% pruned": 1}
 ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean training loss"}
@@ -43,7 +44,7 @@ class Setting:
 
     request: ReproductionRequest
     place: Path
-    watcher: BatchProgress
+    progress: BatchProgress
     jobs: int | None = None
 
 
@@ -101,9 +102,9 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
         jobs = max(1, min(setting.jobs or cores, len(waiting)))
         for trial in waiting:
             trial.config.engine.workers = max(1, cores // jobs)
-        with locked(setting.place, PATIENCE) as lock, ended(setting.watcher) as watcher:
-            watcher.begin(one.name, len(trials), len(trials) - len(waiting))
-            for trial, why in run_trials(waiting, jobs, watcher, lock).items():
+        with locked(setting.place, PATIENCE) as lock, ended(setting.progress) as progress:
+            progress.begin(one.name, len(trials), len(trials) - len(waiting))
+            for trial, why in run_jobs(waiting, jobs, progress, lock).items():
                 for owner in owners[trial.folder.path]:
                     failed.setdefault(owner, {})[trial.seed] = why
         done |= finished_runs(waiting)

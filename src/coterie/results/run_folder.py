@@ -14,7 +14,9 @@ from typing import IO, Any
 from coterie.errors import CoterieError
 from coterie.federation.loop import due
 from coterie.files import name_path_in_errors, write_whole
-from coterie.run.config import Config, make_config, read_toml, to_toml
+from coterie.run.config import Config
+from coterie.run.toml import read_toml, to_toml
+from coterie.run.validation import make_config
 
 PARTS = (
     *("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "views.safetensors"),

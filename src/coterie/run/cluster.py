@@ -16,9 +16,9 @@ from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
+from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.config import Config
-from coterie.run.progress import Progress, Silent
-from coterie.run.runner import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.progress import Progress
 
 DEFAULT = "pacfl"
 """The method that forms groups if none is named."""
@@ -78,7 +78,7 @@ class ClusterResult:
 
 def form_groups(config: Config, progress: Progress | None = None) -> ClusterResult:
     """Let a method describe and group all clients."""
-    progress = progress or Silent()
+    progress = progress or Progress()
     check_method(config)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)

@@ -15,9 +15,9 @@ from coterie.client import MemoryStore
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import ModelSpec, Plan
 from coterie.models import initial, parameters
+from coterie.run.building import completed, load_data, make_plan, make_trainer, session
 from coterie.run.config import Config
-from coterie.run.progress import Silent
-from coterie.run.runner import completed, load_data, make_plan, make_trainer, session
+from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import Job, Trainer
 from coterie.training.rehearsal import RehearsalTrainer
@@ -71,7 +71,7 @@ def estimate(config: Config) -> Estimate:
     sample = data.train[data.train_parts[0][:200]]
     x = data.normalise(sample.x)
     with one_thread():
-        per_step, per_sample = _timed(make_trainer(config, spec, Silent()), spec, make_plan(config), x, sample.y)
+        per_step, per_sample = _timed(make_trainer(config, spec, Progress()), spec, make_plan(config), x, sample.y)
     workers = config.engine.workers or os.cpu_count() or 1
     model_bytes = sum(array.nbytes for array in initial(spec, config.run.seed).values())
     states = 2 * data.clients * model_bytes

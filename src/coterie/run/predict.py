@@ -12,7 +12,7 @@ import numpy.typing as npt
 from coterie.data import read_inputs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.run.runner import load_data
+from coterie.run.building import load_data
 from coterie.run.trained_models import find_model
 from coterie.training import Trainer
 

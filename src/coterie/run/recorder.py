@@ -18,7 +18,7 @@ from coterie.run.progress import Progress
 from coterie.run.summary import newcomers_text
 
 if TYPE_CHECKING:
-    from coterie.run.runner import Session
+    from coterie.run.building import Session
 
 
 class RunRecorder:

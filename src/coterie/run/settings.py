@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError, suggestion
-from coterie.run.config import CHOICES, Config, keys, make_config, merge, read_toml
+from coterie.run.config import CHOICES, Config, keys
+from coterie.run.toml import read_toml
+from coterie.run.validation import make_config, merge
 
 
 def settings_to_config(

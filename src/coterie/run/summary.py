@@ -14,8 +14,9 @@ from coterie.federation.evaluation import Evaluator, accuracies
 from coterie.federation.newcomers import founders
 from coterie.models import parameters
 from coterie.results.costs import paper_megabits
-from coterie.run.config import Config, toml_value
+from coterie.run.config import Config
 from coterie.run.result import Result
+from coterie.run.toml import toml_value
 
 
 def summarise(

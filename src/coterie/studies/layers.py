@@ -20,10 +20,10 @@ from coterie.files import write_whole
 from coterie.messages import ModelSpec, Params
 from coterie.models import build
 from coterie.results.run_folder import RunFolder
+from coterie.run.building import load_data
 from coterie.run.config import Config
 from coterie.run.plugins import import_plugins
-from coterie.run.progress import Progress, Silent
-from coterie.run.runner import load_data
+from coterie.run.progress import Progress
 from coterie.similarity import principal_angles, signature
 from coterie.streams import stream
 
@@ -111,7 +111,7 @@ def study(
     runs: Sequence[Path], *, layers: str | None = None, inputs: int = INPUTS, progress: Progress | None = None
 ) -> Study:
     """Compare the models in run folders; `layers` names some, with commas between them, else all with parameters."""
-    progress = progress or Silent()
+    progress = progress or Progress()
     if not runs:
         raise CoterieError("name a run folder, for instance coterie layers runs/first")
     if inputs < 2:

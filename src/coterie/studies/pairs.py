@@ -18,9 +18,11 @@ from coterie.data import FederatedData
 from coterie.data.partitions.given_labels import check_labels
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.run.config import Config, check_names
-from coterie.run.progress import Progress, Silent
-from coterie.run.runner import load_data, start
+from coterie.run.building import load_data
+from coterie.run.config import Config
+from coterie.run.progress import Progress
+from coterie.run.runner import start
+from coterie.run.validation import check_names
 from coterie.similarity import principal_angles, signature
 
 SAMPLES = 500
@@ -138,7 +140,7 @@ def study(
     progress: Progress | None = None,
 ) -> Pairs:
     """Train client 1 alone and with each client 2, for several seeds; all else is as the configuration says."""
-    progress = progress or Silent()
+    progress = progress or Progress()
     first, others = _one(c1, "--c1"), _several(c2)
     _refuse(config, seeds)
     progress.phase(f"reading {config.data.name}")

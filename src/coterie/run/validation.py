@@ -1,0 +1,183 @@
+"""The border where settings are checked, before any data is read.
+
+What passes is complete but for what only the data can tell (number of clients, network), which
+`coterie.run.building` fills in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+
+from coterie.clustering import GroupingOptions
+from coterie.errors import CoterieError, suggestion
+from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
+from coterie.run.curriculum import check_expert
+from coterie.run.values import parse_choice
+
+
+def merge(base: dict[str, Any], path: str, value: Any) -> None:
+    """Set ``section.key`` in nested tables; a choice given as text replaces the whole section but fixed keys."""
+    section, dot, key = path.partition(".")
+    if not dot or not key:
+        raise CoterieError(f"'{path}' should be section.key, for instance training.lr")
+    if section not in SECTIONS:
+        raise CoterieError(f"there is no section [{section}]: {suggestion(section, SECTIONS)}")
+    table = base.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise CoterieError(f"'{section}' should be a table [{section}]")
+    if section in CHOICES and key == "name" and isinstance(value, str):
+        chosen = parse_choice(value)
+        if chosen["name"] != table.get("name"):  # options of another choice do not carry over
+            fixed = SECTIONS[section].model_fields
+            for stale in [k for k in table if k not in fixed]:
+                del table[stale]
+        table.update(chosen)
+    else:
+        table[key] = value
+
+
+class Origins:
+    """Where settings came from, for messages: a file, and what was given beside it on the command line."""
+
+    def __init__(self, file: str = "", given: Mapping[str, str] | None = None) -> None:
+        """`given` maps paths like ``training.lr`` to how they were given, like ``--lr``."""
+        self.file, self.given = file, given or {}
+
+    def of(self, section: str, key: str | None = None) -> str:
+        """Say where a key, or any key of a section, was set."""
+        for path, how in self.given.items():
+            if path == f"{section}.{key}" or (key is None and path.startswith(f"{section}.")):
+                return f"set by {how}"
+        if self.file:
+            return f"in [{section}] of {self.file}"
+        flag = next((k.flag for k in keys() if k.path == f"{section}.{key}"), None)
+        return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
+
+
+def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
+    """Validate nested tables; `source` tells where they came from, for messages."""
+    origins = source if isinstance(source, Origins) else Origins(source)
+    checked: dict[str, dict[str, Any]] = {}
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            where = f" of {origins.file}" if origins.file else ""
+            raise CoterieError(f"there is no section [{section}]{where}: {suggestion(section, SECTIONS)}")
+        if not isinstance(table, Mapping):
+            place = origins.file or "the configuration"
+            raise CoterieError(f"'{section}' in {place} should be a table: write [{section}] and its keys below it")
+        fields = SECTIONS[section].model_fields
+        checked[section] = dict(table)
+        if section in CHOICES:
+            name = table.get("name")
+            if isinstance(name, str):  # a short form may stand in a file too; keys of their own go before it
+                checked[section] = {**parse_choice(name), **table, "name": parse_choice(name)["name"]}
+            continue
+        for key in table:
+            if key not in fields:
+                place = origins.of(section, key)
+                raise CoterieError(f"[{section}] has no key '{key}': {suggestion(key, fields)} ({place})")
+    try:
+        config = Config.model_validate(checked)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        section, key, *_ = (*map(str, wrong["loc"]), "")
+        message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if not key:  # keys of a section that do not go together
+            raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
+        raise CoterieError(
+            f"{section}.{key} = {wrong['input']!r} is not valid: {message} ({origins.of(section, key)})"
+        ) from None
+    return check_names(config, origins)
+
+
+def check_names(config: Config, origins: Origins | None = None) -> Config:
+    """Check names and options against what is registered, before any data is read; fill in option defaults."""
+    from coterie import data
+    from coterie.algorithms import ALGORITHMS
+    from coterie.models import MODELS
+    from coterie.run.plugins import import_plugins
+
+    origins = origins or Origins()
+    import_plugins(config.run.plugins)
+    chosen = config.model_dump()
+    with _told(origins, "algorithm"):
+        chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
+    with _told(origins, "grouping"):
+        _check_grouping(
+            config.algorithm.name, config.grouping.options(), getattr(ALGORITHMS[config.algorithm.name], "rules", ())
+        )
+        method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
+        if problem := (method.problem(config.grouping.options()) if hasattr(method, "problem") else None):
+            raise CoterieError(problem)
+    with _told(origins, "newcomers"):
+        if (config.newcomers.join_at or 0) > config.training.rounds:
+            raise CoterieError(
+                f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
+                "leave it out to let them come when training is over"
+            )
+    with _told(origins, "curriculum"):
+        if config.curriculum.expert is not None:
+            check_expert(config.curriculum.expert)
+    with _told(origins, "model"):
+        if config.model.name is not None:
+            chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
+        elif config.model.options:
+            raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
+    divided = False
+    with _told(origins, "data"):
+        data.check(config.data.name, config.data.options)
+        if config.data.name in data.DATASETS:
+            chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
+            divided = data.traits(config.data.name).divided
+    with _told(origins, "partition"):
+        data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+        if not divided:
+            name = config.partition.name or data.default_partition(config.data.name)
+            chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
+        elif config.partition.described:
+            raise CoterieError(
+                f"data set '{config.data.name}' comes divided among clients: leave out "
+                f"{' and '.join(config.partition.described)}"
+            )
+    return Config.model_validate(chosen)
+
+
+def _options(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+def _check_grouping(method: str, options: GroupingOptions, rules: tuple[str, ...]) -> None:
+    """Refuse options for groups of methods that have none, or find them otherwise."""
+    if not rules and options != GroupingOptions():
+        raise CoterieError(f"method '{method}' takes no options for groups: leave out the keys of [grouping]")
+    if options.linkage is not None and rules == ("count",):
+        raise CoterieError(f"method '{method}' merges no groups, so that there is no linkage: leave it out")
+    if options.named is not None and options.named not in rules:
+        beta = ", or its option beta" if method.startswith("flis") else ""
+        raise CoterieError(f"method '{method}' knows no rule '{options.named}': use {' or '.join(rules)}{beta}")
+
+
+@contextmanager
+def _told(origins: Origins, section: str) -> Iterator[None]:
+    """Add to an error where the wrong thing was set."""
+    try:
+        yield
+    except CoterieError as error:
+        raise CoterieError(f"{error} ({origins.of(section)})") from None
+
+
+def differences(a: Config, b: Config, free: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """Say which keys differ between two configurations, of those that change a run's numbers and are not `free`."""
+    ignored = {*FREE, *free}
+    before, after = (json.loads(json.dumps(config.model_dump())) for config in (a, b))  # tuples and lists are alike
+    return [
+        f"{section}.{key} was {table.get(key)!r}, is {after[section].get(key)!r}"
+        for section, table in before.items()
+        for key in table | after[section]
+        if (section, key) not in ignored and table.get(key) != after[section].get(key)
+    ]

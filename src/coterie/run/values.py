@@ -1,0 +1,50 @@
+"""Values written as text: behind ``--set key=``, and the short form ``name:option=value,option=value``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from coterie.errors import CoterieError
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as written behind ``--set key=``: TOML where it is, else a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def parse_choice(text: str) -> dict[str, Any]:
+    """Read ``name:option=value,option=value``.
+
+    >>> parse_choice("label-skew:rho=0.2")
+    {'name': 'label-skew', 'rho': 0.2}
+    """
+    if (text.endswith(".npz") and not re.match(r"[\w-]+:\w+=", text)) or ":" not in text:
+        return {"name": text}
+    name, _, rest = text.partition(":")
+    try:
+        options = parse_options(rest)
+    except ValueError:
+        options = {}
+    if not options:
+        raise CoterieError(f"'{text}' should read name:option=value,option=value")
+    return {"name": name, **options}
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """Read ``option=value,option=value``; raise ValueError for anything else.
+
+    >>> parse_options("score=G, a=0.8")
+    {'score': 'G', 'a': 0.8}
+    """
+    options: dict[str, Any] = {}
+    for piece in text.split(",") if text.strip() else []:
+        key, equals, value = piece.partition("=")
+        if not equals:
+            raise ValueError("it should read key=value,key=value")
+        options[key.strip().replace("-", "_")] = parse_value(value.strip())
+    return options
