@@ -45,7 +45,6 @@ class Answer:
 def cli(*arguments: object, encoding: str = "utf-8") -> Answer:
     """Call `coterie` in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
-    entered = list(commands.app.registered_commands)
     code: Any = 0
     try:
         with (
@@ -56,8 +55,6 @@ def cli(*arguments: object, encoding: str = "utf-8") -> Answer:
             commands.main()
     except SystemExit as end:
         code = end.code or 0
-    finally:
-        commands.app.registered_commands[:] = entered  # main() enters `run` once more at every call
     texts = [stream.buffer.getvalue().decode(encoding, "replace") for stream in (out, err)]  # type: ignore[attr-defined]
     return Answer(code, *texts)
 

@@ -8,7 +8,7 @@ import pytest
 from command_line import SMALL, cli, refusal, spawn
 from plugin_sources import ALL, HEAD, METHOD
 
-from coterie.cli import main as commands
+from coterie.cli import algorithms
 
 MINE = {
     "method": ["--algorithm", "median"],
@@ -136,14 +136,14 @@ def test_an_error_where_no_plugin_ran_is_a_bug(place: Path, monkeypatch: pytest.
     def broken(*_: object) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr(commands, "_listing", broken)
+    monkeypatch.setattr(algorithms, "show_registry", broken)
     answer = cli("algorithms")
     assert (answer.code, answer.lines[-1]) == (1, "coterie: KeyError: 'ours' (this is a bug; --debug shows where)")
     (place / "mine.py").write_text(ALL)
     monkeypatch.undo()
     monkeypatch.chdir(place)
     assert cli("algorithms", "--plugin", "mine.py").code == 0
-    monkeypatch.setattr(commands, "_listing", broken)
+    monkeypatch.setattr(algorithms, "show_registry", broken)
     assert "(this is a bug, in Coterie or in a plugin; --debug" in cli("algorithms").lines[-1]
 
 

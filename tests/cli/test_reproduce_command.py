@@ -1,5 +1,6 @@
 """``coterie reproduce`` as a user types it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ def coterie(*arguments: object, data: Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "coterie", "reproduce", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={"COTERIE_DATA": str(data), "PATH": "", "COLUMNS": "110"},
+        env={**os.environ, "COTERIE_DATA": str(data), "COLUMNS": "110"},
         cwd=data,
         check=False,
     )

@@ -199,11 +199,8 @@ def test_what_cannot_be_downloaded_says_why(name: str, message: str) -> None:
 HOOKED = """
 import sys
 from dataclasses import replace
-from coterie.cli.data import data_app
-from coterie.cli.main import app, main
+from coterie.cli.main import main
 from coterie.data.catalogue import CATALOGUE, File
-if not any(group.name == "data" for group in app.registered_groups):
-    app.add_typer(data_app, name="data")
 """
 
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from coterie.cli.deploy import deploy_app
+from coterie.cli.deploy import deploy
 from coterie.client import MemoryStore
 from coterie.data import FederatedData, Samples
 from coterie.deploy.app_folder import check, init, leaving
@@ -55,11 +55,11 @@ def test_what_is_written_is_ready(app: Path) -> None:
 
 
 def test_the_command_line(app: Path) -> None:
-    told = CliRunner().invoke(deploy_app, ["check", str(app)], catch_exceptions=False)
+    told = CliRunner().invoke(deploy, ["check", str(app)], catch_exceptions=False)
     assert told.exit_code == 0
     assert "'site-1' fits 'app': 48 samples to train on, 12 to test on, uint8 of 1 x 8 x 8" in told.stdout
     assert "array vectors: float32 64 x 3" in told.stdout
-    again = CliRunner().invoke(deploy_app, ["init", str(app)])
+    again = CliRunner().invoke(deploy, ["init", str(app)])
     assert isinstance(again.exception, CoterieError)
     assert "is there already" in str(again.exception)
 

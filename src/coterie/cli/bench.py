@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from coterie.messages import ModelSpec
     from coterie.training import Trainer
 
-bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure speed on this machine.")
+bench = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Measure speed on this machine."
+)
 
 SHAPES = {
     "lenet5-3x32x32": (3, 32, 32),
@@ -51,8 +53,8 @@ PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
-class Case:
-    """A network from one framework's point of view: which, and in what batches it trains."""
+class Workload:
+    """A network, and the size of the batches in which it trains."""
 
     model: str
     batch: int
@@ -77,13 +79,13 @@ class Case:
         from coterie.models import build
         from coterie.native import stages
 
-        known = stages(build(self.spec), self.spec.shape) or []
-        forward = [2 * s.positions * s.channels * s.kernel**2 * s.outputs for s in known]
+        layers = stages(build(self.spec), self.spec.shape) or []
+        forward = [2 * s.positions * s.channels * s.kernel**2 * s.outputs for s in layers]
         return float(self.batch * (3 * sum(forward) - forward[0]))
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """A measurement; rates and flops are of all threads together."""
 
     model: str
@@ -99,12 +101,12 @@ Client = Callable[[], int]
 """Trains one client; returns the steps."""
 
 
-@bench_app.callback()
-def bench() -> None:
-    """Measure speed on this machine."""
+@bench.callback()
+def keep_subcommand() -> None:
+    """Make ``train`` a command of its own, although it is the only one."""
 
 
-@bench_app.command()
+@bench.command()
 def train(
     models: Annotated[
         str, typer.Option(help=f"Networks, with commas between [{','.join(SHAPES)}].", show_default=False)
@@ -118,7 +120,7 @@ def train(
 ) -> None:
     """Measure client-steps per second of a plain PyTorch loop, of torch.compile and of our two trainers."""
     cases = [
-        Case(model, b) for model in _choice("model", models, SHAPES) for b in _numbers("batches", batches, SAMPLES)
+        Workload(model, b) for model in _choice("model", models, SHAPES) for b in _numbers("batches", batches, SAMPLES)
     ]
     widths = _numbers("threads", threads, 64)
     chosen = _contestants(trainers)
@@ -141,7 +143,7 @@ def train(
         typer.echo(json.dumps({"sgemm_gflops": sgemm, "rows": [asdict(row) for row in rows]}, indent=2))
 
 
-def measure(cases: Sequence[Case], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Row]:
+def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Measurement]:
     """Measure all combinations; those of one network, batch and number of threads in alternation."""
     with ExitStack() as stack:
         ours = {name: stack.enter_context(_threads(name, max(threads))) for name in trainers if name in OURS}
@@ -153,10 +155,10 @@ def measure(cases: Sequence[Case], trainers: Sequence[str], threads: Sequence[in
                 for _ in range(TURNS):
                     for name, team in teams.items():
                         rates[name].append(team(SECONDS))
-                found = {name: statistics.median(values) for name, values in rates.items()}
-                for name, rate in found.items():
-                    ratio = rate / found["loop"] if "loop" in found else None
-                    yield Row(case.model, case.batch, count, name, rate, ratio, rate * case.flops() / 1e9)
+                medians = {name: statistics.median(values) for name, values in rates.items()}
+                for name, rate in medians.items():
+                    ratio = rate / medians["loop"] if "loop" in medians else None
+                    yield Measurement(case.model, case.batch, count, name, rate, ratio, rate * case.flops() / 1e9)
 
 
 def sgemm_gflops(size: int = 768) -> float:
@@ -176,7 +178,7 @@ def sgemm_gflops(size: int = 768) -> float:
 OURS = {"torch", "native"}
 Turn = Callable[[float], float]
 """Works for some seconds; returns steps per second."""
-Team = Callable[[Case, int], Turn]
+Team = Callable[[Workload, int], Turn]
 """Gets a number of workers ready for a case."""
 
 
@@ -191,7 +193,7 @@ def _threads(name: str, most: int) -> Iterator[Team]:
         trainer = NativeTrainer(trainer)
     pools = [ThreadPoolExecutor(1) for _ in range(most)]
 
-    def team(case: Case, count: int) -> Turn:
+    def team(case: Workload, count: int) -> Turn:
         clients = [_job(trainer, case, worker) for worker in range(count)]
         for pool, client in zip(pools, clients, strict=False):
             pool.submit(client).result()
@@ -208,7 +210,7 @@ def _threads(name: str, most: int) -> Iterator[Team]:
             pool.shutdown()
 
 
-def _job(trainer: Trainer, case: Case, worker: int) -> Client:
+def _job(trainer: Trainer, case: Workload, worker: int) -> Client:
     import numpy as np
 
     from coterie.messages import Plan, Schedule
@@ -244,7 +246,7 @@ def _processes(name: str, most: int) -> Iterator[Team]:
             raise CoterieError(f"'{name}' fails here ({answer}): leave it out with --trainers")
         return float(answer)
 
-    def team(case: Case, count: int) -> Turn:
+    def team(case: Workload, count: int) -> Turn:
         used = [connection for connection, _ in workers[:count]]
         for connection in used:
             connection.send(case)
@@ -277,7 +279,7 @@ def _serve(connection: Connection, name: str) -> None:
         while True:
             message = connection.recv()
             try:
-                if isinstance(message, Case):
+                if isinstance(message, Workload):
                     client = make(message)
                     client()
                 connection.send(_rate(client, message) if client and isinstance(message, float) else 0.0)
@@ -285,7 +287,7 @@ def _serve(connection: Connection, name: str) -> None:
                 connection.send(f"{type(error).__name__}: {error}".partition("\n")[0])
 
 
-def plain_loop(case: Case) -> Client:
+def plain_loop(case: Workload) -> Client:
     """Return local training as other frameworks' examples write it: a DataLoader, an optimiser, the loss read off."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -312,7 +314,7 @@ def plain_loop(case: Case) -> Client:
     return client
 
 
-def compiled_loop(case: Case) -> Client:
+def compiled_loop(case: Workload) -> Client:
     """Return local training whose whole step, the update included, is one function for ``torch.compile``.
 
     Compiling the network alone is slower than the plain loop: around so little arithmetic the hand-over costs more.

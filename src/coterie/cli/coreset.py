@@ -55,19 +55,19 @@ def coreset(
     from coterie.coreset.graph import checked_costs
 
     _refuse_useless(method, kappa, normalise, share)
-    known = read_graph(graph, symmetrise=symmetrise)
+    network = read_graph(graph, symmetrise=symmetrise)
     costs = None
     if cost is not None:
-        known, costs = read_costs(cost, known)
+        network, costs = read_costs(cost, network)
     if method == "scgiga":
-        found = Coreset(k, kappa, steps, normalise, smoothness=smoothness, seed=seed).fit(known.adjacency, costs)
-        chosen = found.selection_
+        estimator = Coreset(k, kappa, steps, normalise, smoothness=smoothness, seed=seed)
+        chosen = estimator.fit(network.adjacency, costs).selection_
     else:
         options: dict[str, Any] = {"seed": seed} if method in SEEDED else {}
         options |= {"share": share} if method in SHARED else {}
-        options |= {"points": known.points} if method == "k-means" else {}
-        chosen = baseline(method, known.adjacency, k, costs, steps=steps, **options)
-    text = _written(format, known, chosen, checked_costs(costs, known.adjacency.shape[0]), smoothness, method)
+        options |= {"points": network.points} if method == "k-means" else {}
+        chosen = baseline(method, network.adjacency, k, costs, steps=steps, **options)
+    text = _written(format, network, chosen, checked_costs(costs, network.adjacency.shape[0]), smoothness, method)
     if out is None:
         typer.echo(text, nl=False)
     else:

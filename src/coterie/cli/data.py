@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from coterie.data import Dataset
     from coterie.data.downloads import Bar
 
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Get data sets, and check files.")
+data = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Get data sets, and check files."
+)
 
 
-@data_app.command()
+@data.command()
 def get(
     name: Annotated[str, typer.Argument(hidden=True)],
     folder: Annotated[
@@ -40,7 +42,7 @@ def get(
         typer.echo(f"set COTERIE_DATA={where.absolute()} to use it by name")
 
 
-@data_app.command()
+@data.command()
 def check(
     path: Annotated[Path, typer.Argument(hidden=True)],
 ) -> None:
@@ -52,11 +54,11 @@ def check(
     from coterie.data.readers.formats import recognise
 
     name = str(path) if not path.exists() and str(path) in CATALOGUE else None
-    found = recognise(where(name) if name else path.expanduser())
-    typer.echo(f"{found.files.place}\n  {found.summary}")
-    for line in _described(found.read(name)):
+    source = recognise(where(name) if name else path.expanduser())
+    typer.echo(f"{source.files.place}\n  {source.summary}")
+    for line in _described(source.read(name)):
         typer.echo(f"  {line}")
-    typer.echo(f"It fits: coterie run --dataset {name or found.files.place}")
+    typer.echo(f"It fits: coterie run --dataset {name or source.files.place}")
 
 
 def _described(dataset: Dataset) -> list[str]:

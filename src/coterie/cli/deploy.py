@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-deploy_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Run a federation on real machines, with Flower."
+deploy = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Run a federation on real machines, with Flower.",
 )
 
 
-@deploy_app.command()
+@deploy.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
     name: Annotated[str | None, typer.Option(help="Of the federation; by default that of the folder.")] = None,
@@ -28,7 +31,7 @@ def init(
     typer.echo("Next: fill in federation.toml and each site's site.toml; docs/deploy.md says how to start them.")
 
 
-@deploy_app.command()
+@deploy.command()
 def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
     site: Annotated[Path | None, typer.Option(help="The site's file; by default site.toml in DIR.")] = None,

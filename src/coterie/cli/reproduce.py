@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from coterie.cli.options import Jobs, Quiet
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ def reproduce(
         Path | None, typer.Option("--out", help="Folder of all reproductions [runs/reproduce].", metavar="FOLDER")
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="Of the table that is printed.")] = "text",
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)] = None,
+    jobs: Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
     catalogue: Annotated[
         Path | None, typer.Option("--catalogue", help="A catalogue of your own, a TOML file.", metavar="FILE")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the papers' tables and figures, or make one again, with the published numbers beside ours.
 
@@ -51,7 +52,7 @@ def reproduce(
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
     from coterie.cli.batch_progress import make_batch_progress
-    from coterie.cli.running import going_on
+    from coterie.cli.interrupts import explain_interrupt
     from coterie.compare.design import parse_seeds
     from coterie.reproduce.reproducing import FILE, PLACE, the_catalogue, the_one
     from coterie.reproduce.reproducing import reproduce as make
@@ -64,7 +65,7 @@ def reproduce(
     if dry_run:
         typer.echo(plan(the_one(name, catalogue), rounds_scale, given, **some))
         return
-    with going_on():
+    with explain_interrupt():
         made = make(
             name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, progress=make_batch_progress(quiet),
             book=catalogue, **some,
@@ -82,6 +83,7 @@ def reproduce(
 def listing(known: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
     from coterie.reproduce.estimate import minutes, told
+    from coterie.reproduce.request import ReproductionRequest
 
     width = max(map(len, known))
     lines: list[str] = []

@@ -1,0 +1,105 @@
+"""``coterie compare``: several methods over seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coterie.cli.config_flags import lay_over, with_config_flags
+from coterie.cli.designs import (
+    As,
+    Baseline,
+    By,
+    DryRun,
+    PrintConfig,
+    Seeds,
+    execute,
+    holds_design,
+    read_seeds,
+    read_variations,
+    stored_design,
+)
+from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
+from coterie.compare.design import comparing, parse_seeds
+from coterie.errors import CoterieError
+from coterie.run.toml import read_toml
+
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        "--algorithms",
+        help="Methods, each with its own options and settings: fedavg,ifca:groups=4,lr=0.05,pacfl.",
+        metavar="NAME,NAME",
+    ),
+]
+Tune = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tune",
+        help="Choose a setting for each method, on part of the clients' training samples. May be repeated.",
+        metavar="lr=0.1,0.01",
+    ),
+]
+TuneSeeds = Annotated[
+    str | None, typer.Option("--tune-seeds", help="Seeds to choose on; by default the first.", metavar="0")
+]
+TuneShare = Annotated[
+    float | None, typer.Option("--tune-share", help="Share of the training samples to choose on [0.2].", metavar="X")
+]
+
+
+@with_config_flags(without=("algorithm.name", "run.seed"))
+def compare(
+    config: ConfigFile = None,
+    algorithms: Methods = None,
+    seeds: Seeds = None,
+    baseline: Baseline = None,
+    protocol: By = None,
+    tune: Tune = None,
+    tune_seeds: TuneSeeds = None,
+    tune_share: TuneShare = None,
+    jobs: Jobs = None,
+    format: As = "text",
+    set: Set = None,
+    print_config: PrintConfig = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    **flags: Any,
+) -> None:
+    """Compare methods over seeds: same data, same initial models, same cohorts.
+
+    CONFIG: A TOML file as for 'coterie run', with [methods.NAME] for settings of one method; or a comparison.toml.
+
+    The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
+    """
+    if config is not None and holds_design(config):
+        settled = {"algorithms": algorithms, "tune": tune, "tune_seeds": tune_seeds, "tune_share": tune_share}
+        design = stored_design(config, seeds, baseline, protocol, set, flags, **settled)
+    else:
+        tables, methods = _read(config)
+        lay_over(tables, set, flags)
+        if algorithms is None:
+            raise CoterieError("name the methods to compare, for instance --algorithms fedavg,pacfl")
+        design = comparing(
+            tables,
+            algorithms,
+            read_seeds(seeds),
+            methods=methods,
+            baseline=baseline,
+            protocol=protocol or "L",
+            tune=read_variations(tune, "--tune"),
+            tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
+            tune_share=0.2 if tune_share is None else tune_share,
+        )
+    execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
+
+
+def _read(file: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables of a configuration file, and apart from them those of single methods."""
+    tables = {} if file is None else read_toml(file)
+    methods = tables.pop("methods", {})
+    if not isinstance(methods, dict) or not all(isinstance(table, dict) for table in methods.values()):
+        raise CoterieError(f"[methods] of {file} should hold a table for each method, like [methods.pacfl]")
+    return tables, methods

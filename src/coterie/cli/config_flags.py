@@ -1,0 +1,80 @@
+"""Commands that take a configuration: every key of it is a flag, laid over a TOML file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coterie.errors import CoterieError
+from coterie.run.config import Config, Key, keys
+from coterie.run.toml import read_toml
+from coterie.run.validation import Origins, make_config, merge
+from coterie.run.values import parse_value
+
+
+def with_config_flags(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, in place of its ``**flags``, a flag for every key of the configuration but those at `without`."""
+
+    def extend(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function).parameters.values())[:-1]
+        hints = inspect.get_annotations(function, eval_str=True)
+        parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        parameters += [_flag(key) for key in keys() if key.path not in without]
+
+        def command(**given: Any) -> None:
+            function(**given)
+
+        command.__doc__ = function.__doc__
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return extend
+
+
+def configuration(
+    file: Path | None,
+    settings: list[str] | None,
+    flags: dict[str, Any],
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Config:
+    """Lay flags over a file; `defaults`, tables of the command's own, are for what these leave out."""
+    tables = {} if file is None else read_toml(file)
+    given = lay_over(tables, settings, flags)
+    for section, values in (defaults or {}).items():
+        if isinstance(tables.setdefault(section, {}), dict):
+            tables[section] = {**values, **tables[section]}
+    return make_config(tables, Origins("" if file is None else str(file), given))
+
+
+def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str, Any]) -> dict[str, str]:
+    """Lay flags and --set over tables, and return how each key was given."""
+    given: dict[str, str] = {}
+    for key in keys():
+        value = flags.get(key.keyword)
+        if value is not None and value != []:
+            merge(tables, key.path, list(value) if key.is_list else value)
+            given[key.path] = key.flag
+    for text in settings or []:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
+        merge(tables, path.strip(), parse_value(value.strip()))
+        given[path.strip()] = f"--set {text}"
+    return given
+
+
+def _flag(key: Key) -> inspect.Parameter:
+    kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
+    kind = kinds.get(key.info.annotation, str)
+    default = key.info.default
+    shown = f"{key.help} [{default}]" if default not in (None, []) else key.help
+    metavar = {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
+    option = typer.Option(key.flag, help=shown, metavar=metavar, show_default=False)
+    return inspect.Parameter(
+        key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )

@@ -1,0 +1,22 @@
+"""``coterie datasets``: the data sets."""
+
+from __future__ import annotations
+
+import typer
+
+from coterie.cli.listing import load_plugins, show_entry
+from coterie.cli.options import Name, Plugins
+
+
+def datasets(name: Name = None, plugin: Plugins = None) -> None:
+    """List the data sets, or the options of one."""
+    from coterie.data import DATASETS
+    from coterie.data.catalogue import CATALOGUE, facts, listing
+
+    load_plugins(plugin)
+    if name is None:
+        typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")
+        return
+    show_entry(DATASETS, name)
+    for fact in facts(name) if name in CATALOGUE else ():
+        typer.echo(f"  {fact}")

@@ -1,0 +1,134 @@
+"""What ``coterie compare`` and ``coterie sweep`` share: running a design of many runs, and reading one from a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.config_flags import lay_over
+from coterie.cli.interrupts import explain_interrupt
+from coterie.compare.design import Design, Protocol, parse_seeds, parse_variation
+from coterie.errors import CoterieError
+from coterie.report.comparison import Format
+from coterie.results.run_folder import unused
+from coterie.run.toml import read_toml
+
+if TYPE_CHECKING:
+    from coterie.compare.comparison import Comparison
+
+SHOWN = 3
+"""Failures that the last line names."""
+
+Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0,1,2].", metavar="0,1,2")]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", help="Differences are taken to this one; by default the first.")
+]
+By = Annotated[Protocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
+As = Annotated[Format, typer.Option("--format", help="Of the table that is printed.")]
+PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]
+
+
+def execute(
+    design: Design, out: str | None, jobs: int | None, format: Format, print_config: bool, dry_run: bool, quiet: bool
+) -> None:
+    """Run a design and print its table; at the end say which runs failed."""
+    if print_config:
+        typer.echo(design.to_toml())
+        return
+    if dry_run:
+        _print_estimate(design, jobs)
+        return
+    from coterie.cli.batch_progress import make_batch_progress
+    from coterie.compare.comparison import run_design
+
+    first = design.config(next(iter(design.cells)), design.seeds[0])
+    folder = Path(out or unused(f"{design.kind}-{Path(first.data.name).stem}"))
+    with explain_interrupt():
+        comparison = run_design(design, folder, jobs=jobs, progress=make_batch_progress(quiet))
+    if not quiet:
+        typer.echo(comparison.table().render(format), nl=False)
+        if format == "text":
+            typer.echo(f"Folder: {folder}")
+    if comparison.failed:
+        raise CoterieError(_failures(comparison))
+
+
+def resume_design(folder: Path, quiet: bool) -> None:
+    """Go on with a comparison that was interrupted."""
+    from coterie.compare.comparison import FILE
+
+    execute(Design.read(folder / FILE), str(folder), None, "text", False, False, quiet)
+
+
+def holds_design(file: Path | None) -> bool:
+    """Whether a configuration file is the comparison.toml of a comparison or sweep."""
+    return file is not None and "comparison" in read_toml(file)
+
+
+def stored_design(
+    file: Path,
+    seeds: str | None,
+    baseline: str | None,
+    protocol: Protocol | None,
+    settings: list[str] | None,
+    flags: Any,
+    **settled: object,
+) -> Design:
+    """Take a design from a file; flags change its base, but not what it has settled."""
+    if given := [f"--{name.replace('_', '-')}" for name, value in settled.items() if value not in (None, [])]:
+        raise CoterieError(f"'{file}' says already what to compare: leave out {' and '.join(given)}")
+    design = Design.read(file)
+    base = {section: dict(table) for section, table in design.base.items()}
+    lay_over(base, settings, flags)
+    return design.changed(base, parse_seeds(seeds) if seeds else None, baseline, protocol)
+
+
+def read_seeds(text: str | None) -> list[int]:
+    """Read seeds; three by default."""
+    return parse_seeds("0,1,2" if text is None else text)
+
+
+def read_variations(texts: list[str] | None, flag: str) -> dict[str, list[Any]]:
+    """Read what a flag that may be repeated says: keys, and the values of each."""
+    variations: dict[str, list[Any]] = {}
+    for text in texts or []:
+        key, values = parse_variation(text, flag)
+        if key in variations:
+            raise CoterieError(f"{flag} names {key} twice: write {flag} {key}=one,two")
+        variations[key] = values
+    return variations
+
+
+def _failures(comparison: Comparison) -> str:
+    failed, design = comparison.failed, comparison.design
+    named = "; ".join(f"{label}, seed {seed}: {why}" for (label, seed), why in [*failed.items()][:SHOWN])
+    more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
+    return (
+        f"{len(failed)} of {len(design.cells) * len(design.seeds)} runs failed ({named}{more}): tracebacks are in "
+        f"files named *.error.txt under {comparison.folder}; the same command tries them again"
+    )
+
+
+def _print_estimate(design: Design, jobs: int | None) -> None:
+    """Say how many runs there would be, and about how long they would take."""
+    from coterie.run.dry_run import estimate
+
+    jobs, total = jobs or os.cpu_count() or 1, 0.0
+    typer.echo("Would run")
+    for label, changes in design.cells.items():
+        tries = len(design.tuning.tries(changes)) * len(design.tuning.seeds)
+        config = design.config(label, design.seeds[0], more={"engine.workers": 1})
+        each = estimate(config).seconds
+        total += each * (len(design.seeds) + tries)
+        tuning = f" and {tries} to choose settings" if tries else ""
+        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(each)}")
+    typer.echo(f"  in all about {_minutes(total / jobs)}, {jobs} at a time")
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

@@ -1,0 +1,30 @@
+"""``coterie export``: a model as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from coterie.cli.options import RunArgument, WhoseModel
+
+
+def export(
+    folder: RunArgument,
+    cluster: Annotated[int | None, typer.Option(help="Of which group.")] = None,
+    client: WhoseModel = None,
+    format: Annotated[Literal["safetensors", "onnx"], typer.Option(help="Of the file.")] = "safetensors",
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The file; by default model.FORMAT in the run folder.")] = None,
+) -> None:
+    """Take a model out of a run, to be used without Coterie.
+
+    RUN: Run folder.
+    """
+    from coterie.run.export import export as write
+
+    _, summary = write(folder, out, client=client, group=cluster, format=format, smaller=compact)
+    typer.echo(summary)

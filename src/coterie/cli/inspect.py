@@ -1,0 +1,65 @@
+"""``coterie inspect``: how heterogeneous a federation is, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from coterie.cli.config_flags import configuration, with_config_flags
+from coterie.cli.interrupts import explain_interrupt
+from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.progress import make_progress
+from coterie.cli.studies import AsJson, show
+
+
+@with_config_flags()
+def inspect(
+    config: ConfigFile = None,
+    measures: Annotated[
+        str | None,
+        typer.Option(
+            help="Which, with commas between them: angles, sum_angles, labels (these three by default), min_abs, "
+            "min_entry, trace; in simulations also emd, emd_pixel, mmd, bhattacharyya, kl, kl_symmetric, cka.",
+            metavar="NAMES",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Partitions of the same data to compare with, for instance iid,c-niid.", metavar="NAMES"),
+    ] = None,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Show the angles between classes and their super clusters.")
+    ] = False,
+    super_clusters: Annotated[
+        int | None,
+        typer.Option(help="So many super clusters; by default classes merge up to 10 degrees. Implies --per-class."),
+    ] = None,
+    set: Set = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    **flags: Any,
+) -> None:
+    """Say how heterogeneous a federation is, without training, and what to do about it.
+
+    CONFIG: A TOML file, as 'coterie run --print-config' writes it; flags override it. The flags are those of 'coterie
+    run'.
+
+    With --out, a page (inspection.html), pictures and numbers are written into that folder.
+    """
+    from coterie.inspect.inspection import inspect as examine
+    from coterie.run.cluster import DEFAULT
+
+    checked = configuration(config, set, flags, {"algorithm": {"name": DEFAULT}})
+    with explain_interrupt():
+        inspection = examine(
+            checked,
+            measures=measures,
+            against=against,
+            per_class=per_class,
+            super_clusters=super_clusters,
+            progress=make_progress(quiet),
+        )
+    for client, why in inspection.view.groups.missing.items():
+        typer.echo(f"coterie: client {client} {why}: it is not compared", err=True)
+    show(inspection, checked.run.out, as_json, quiet)

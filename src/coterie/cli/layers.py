@@ -1,0 +1,34 @@
+"""``coterie layers``: how alike clients' models are, layer by layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.options import Quiet
+from coterie.cli.studies import AsJson, show
+
+
+def layers(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", hidden=True)],
+    layers: Annotated[
+        str | None, typer.Option(help="Some layers, for instance conv1,fc1; by default all with parameters.")
+    ] = None,
+    inputs: Annotated[int, typer.Option(help="Test samples that every model is shown.")] = 500,
+    out: Annotated[Path | None, typer.Option(help="Write numbers and pictures into this folder.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say how alike the clients' models of runs are, layer by layer, for the same test samples.
+
+    RUN...: Run folders, for instance of one data set under several partitions.
+    """
+    from coterie.cli.interrupts import explain_interrupt
+    from coterie.cli.progress import make_progress
+    from coterie.studies.layers import study
+
+    with explain_interrupt():
+        comparison = study(runs, layers=layers, inputs=inputs, progress=make_progress(quiet))
+    show(comparison, out, as_json, quiet)

@@ -1,0 +1,44 @@
+"""``coterie models``: the networks, and which trainer runs them."""
+
+from __future__ import annotations
+
+import typer
+
+from coterie.cli.listing import list_registry, load_plugins, show_entry
+from coterie.cli.options import Name, Plugins
+
+SHAPES = ((3, 32, 32), (20, 8), (64,))
+"""Inputs to try a network with: an image, a text, features."""
+
+
+def models(name: Name = None, plugin: Plugins = None) -> None:
+    """List the networks, or the options of one."""
+    from coterie.models import MODELS
+    from coterie.native import available
+
+    load_plugins(plugin)
+    if name is None:
+        list_registry("models", MODELS, {name: " [compiled]" for name in MODELS if is_compiled(name)})
+        typer.echo("The compiled trainer runs those marked, PyTorch the others; 'coterie bench train' compares them.")
+        return
+    show_entry(MODELS, name)
+    compiled = is_compiled(name)
+    if compiled is None:
+        typer.echo("  runs compiled if it is a plain sequence of layers, else on PyTorch")
+    elif compiled:
+        typer.echo("  runs compiled" + ("" if available() else ", but the compiled trainer is not here: on PyTorch"))
+    else:
+        typer.echo("  runs on PyTorch")
+
+
+def is_compiled(model: str) -> bool | None:
+    """Whether the compiled trainer takes a network with its default options; None if it can't be built to see."""
+    from coterie.messages import ModelSpec
+    from coterie.training.native_trainer import runs_natively
+
+    for shape in SHAPES:
+        try:
+            return runs_natively(ModelSpec(model, shape, 10))
+        except Exception:  # a network for other inputs; a user's own may raise anything
+            continue
+    return None

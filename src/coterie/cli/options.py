@@ -1,0 +1,21 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigFile = Annotated[Path | None, typer.Argument(hidden=True)]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", hidden=True)]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
+WhoseModel = Annotated[
+    int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
+]
+Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]

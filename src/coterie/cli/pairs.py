@@ -1,0 +1,54 @@
+"""``coterie pairs``: what client 1 gains from a federation with client 2, by the labels that client 2 holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from coterie.cli.config_flags import configuration, with_config_flags
+from coterie.cli.interrupts import explain_interrupt
+from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.progress import make_progress
+from coterie.cli.studies import AsJson, show
+
+SET_BY_STUDY = (
+    "data.clients",
+    "partition.name",
+    "partition.f_ord",
+    "partition.surplus",
+    "newcomers.share",
+    "newcomers.draw",
+    "newcomers.join_at",
+    "newcomers.epochs",
+)
+"""Keys that the pair study sets itself."""
+
+
+@with_config_flags(without=SET_BY_STUDY)
+def pairs(
+    config: ConfigFile = None,
+    c1: Annotated[str, typer.Option(help="Labels of client 1, for instance 8,9.", metavar="LABELS")] = "",
+    c2: Annotated[str, typer.Option(help='What client 2 may hold, for instance "8,9;9,0;3,5".', metavar="SETS")] = "",
+    samples: Annotated[
+        int | None, typer.Option(help="Samples per client; by default 500, or what the data set has.", min=1)
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from --seed on.", min=1)] = 3,
+    set: Set = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    **flags: Any,
+) -> None:
+    """Say whether federation helps client 1 when client 2 holds these labels.
+
+    CONFIG: A TOML file, as 'coterie run --print-config' writes it; flags override it.
+
+    Client 1 trains with each of the clients 2 by --algorithm (fedavg), and alone for as long. By default 20 rounds of
+    10 epochs. With --out, the table (pairs.csv, pairs.json) and a picture are written into that folder.
+    """
+    from coterie.studies.pairs import DEFAULTS, study
+
+    checked = configuration(config, set, flags, DEFAULTS)
+    with explain_interrupt():
+        comparison = study(checked, c1, c2, samples=samples, seeds=seeds, progress=make_progress(quiet))
+    show(comparison, checked.run.out, as_json, quiet)

@@ -1,0 +1,13 @@
+"""``coterie partitions``: the ways to divide data."""
+
+from __future__ import annotations
+
+from coterie.cli.listing import show_registry
+from coterie.cli.options import Name, Plugins
+
+
+def partitions(name: Name = None, plugin: Plugins = None) -> None:
+    """List the ways to divide data among clients, or the options of one."""
+    from coterie.data import PARTITIONS
+
+    show_registry("partitions", PARTITIONS, name, plugin)

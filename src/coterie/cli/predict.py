@@ -1,0 +1,30 @@
+"""``coterie predict``: labels from a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.options import RunArgument, WhoseModel
+
+
+def predict(
+    folder: RunArgument,
+    images: Annotated[Path, typer.Argument(hidden=True)],
+    client: WhoseModel = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
+) -> None:
+    """Predict labels with what a run has trained.
+
+    RUN: Run folder.
+
+    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'.
+    """
+    from coterie.run.predict import predict as predict_labels
+
+    prediction = predict_labels(folder, images, client, out)
+    if out is None:
+        typer.echo("\n".join(str(label) for label in prediction.labels))
+    typer.echo(prediction.summary, err=True)

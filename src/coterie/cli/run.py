@@ -1,0 +1,63 @@
+"""``coterie run``: one method on one data set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.config_flags import configuration, with_config_flags
+from coterie.cli.interrupts import explain_interrupt
+from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.progress import make_progress
+from coterie.run.toml import to_toml
+
+if TYPE_CHECKING:
+    from coterie.run.result import Result
+
+
+@with_config_flags()
+def run(
+    config: ConfigFile = None,
+    set: Set = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Write the full configuration; run nothing.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run, with an estimate of time, memory and megabytes.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that --out holds.")] = False,
+    quiet: Quiet = False,
+    **flags: Any,
+) -> None:
+    """Run a federation: one method on one data set.
+
+    CONFIG: A TOML file, as --print-config writes it; flags override it.
+    """
+    checked = configuration(config, set, flags)
+    if print_config:
+        typer.echo(to_toml(checked))
+        return
+    if dry_run:
+        from coterie.run.dry_run import estimate
+
+        typer.echo(estimate(checked).text())
+        return
+    from coterie.run.runner import start
+
+    with explain_interrupt():
+        result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
+    if not quiet:
+        show(result)
+
+
+def show(result: Result) -> None:
+    """Print the table of a result, and where its files are."""
+    from coterie.report import result_table
+
+    try:
+        typer.echo(result.report())
+    except OSError as error:  # the run is done: a picture that can't be drawn takes nothing from it
+        typer.echo(result_table([result.to_json()]))
+        typer.echo(f"coterie: the picture '{error.filename}' can't be written: {error.strerror}", err=True)
+    typer.echo(f"Run folder: {result.folder}")
