@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore
 from coterie.compare.comparison import differing
-from coterie.compare.design import Design, Tuning, comparing, parse_variation, slug, split, sweeping
+from coterie.compare.design import Design, Tuning, comparing, parse_variation, slug, sweeping
 from coterie.errors import CoterieError
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.validation import differences
+from coterie.run.values import split_list
 from coterie.training.torch_trainer import one_thread
 
 BASE: dict[str, dict[str, Any]] = {
@@ -146,7 +147,7 @@ def test_a_plain_target_is_of_the_protocol() -> None:
 def test_lists_of_names_with_options_are_divided_rightly(names: list[str], data: st.DataObject) -> None:
     options = st.lists(st.sampled_from(["p=3", "lr=0.1", "x=true"]), max_size=3)
     texts = [name + (f":{','.join(chosen)}" if (chosen := data.draw(options)) else "") for name in names]
-    assert split(",".join(texts)) == texts
+    assert split_list(",".join(texts)) == texts
 
 
 def test_values_of_a_variation() -> None:

@@ -16,11 +16,11 @@ from coterie.inspect.inspection import (
     inspect,
     on_a_map,
     read_measures,
-    split_partitions,
 )
 from coterie.run.building import load_data
 from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
+from coterie.run.values import split_list
 from coterie.similarity import (
     SAMPLE_MEASURES,
     label_total_variation,
@@ -178,7 +178,7 @@ def test_one_class_has_no_map_of_classes(tmp_path: Path) -> None:
 def test_names_of_measures_and_partitions() -> None:
     assert read_measures(None) == ["angles", "sum_angles", "labels"]
     assert read_measures("emd, theta1,angles,emd-pixel") == ["emd", "angles", "emd_pixel"]
-    assert split_partitions(" iid ,dirichlet:alpha=0.1,label-skew") == ["iid", "dirichlet:alpha=0.1", "label-skew"]
+    assert split_list(" iid ,dirichlet:alpha=0.1,label-skew") == ["iid", "dirichlet:alpha=0.1", "label-skew"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from coterie.errors import CoterieError, suggestion
 from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
 from coterie.run.toml import read_toml, toml_value
 from coterie.run.validation import Origins, differences, make_config, merge
-from coterie.run.values import parse_choice, parse_value
+from coterie.run.values import parse_choice, parse_value, split_list
 
 Changes = Mapping[str, Any]
 """From paths like ``training.lr`` to values."""
@@ -210,7 +210,7 @@ def comparing(
     ifca:groups=4 {'algorithm.name': 'ifca', 'grouping.groups': 4}
     """
     _import(base)
-    labels = split(algorithms) if isinstance(algorithms, str) else list(algorithms)
+    labels = split_list(algorithms) if isinstance(algorithms, str) else list(algorithms)
     _refuse_duplicates("method", labels)
     if len(labels) < 2:
         raise CoterieError("a comparison needs two methods or more, for instance --algorithms fedavg,pacfl")
@@ -355,28 +355,6 @@ def known(method: str) -> None:
     ALGORITHMS[method]
 
 
-def split(text: str) -> list[str]:
-    """Divide a list at its commas, except within the options of a name and within brackets.
-
-    >>> split("fedavg,pacfl:p=4,count=3,solo")
-    ['fedavg', 'pacfl:p=4,count=3', 'solo']
-    >>> split("[1, 2],[3]")
-    ['[1, 2]', '[3]']
-    """
-    pieces: list[str] = []
-    depth = 0
-    for piece in text.split(","):
-        option = bool(pieces) and ":" in pieces[-1] and "=" in piece and ":" not in piece.partition("=")[0]
-        if depth or option:
-            pieces[-1] += f",{piece}"
-        else:
-            pieces.append(piece.strip())
-        depth += piece.count("[") + piece.count("{") - piece.count("]") - piece.count("}")
-    if "" in pieces:
-        raise CoterieError(f"'{text}' has an empty place: write one,two,three")
-    return pieces
-
-
 def parse_variation(text: str, flag: str) -> tuple[str, list[Any]]:
     """Read ``key=value,value``.
 
@@ -386,7 +364,7 @@ def parse_variation(text: str, flag: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     if not equals or not key.strip() or not values.strip():
         raise CoterieError(f"{flag} {text} should read {flag} key=value,value, for instance {flag} lr=0.1,0.01")
-    return key.strip(), [parse_value(value) for value in split(values)]
+    return key.strip(), [parse_value(value) for value in split_list(values)]
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -29,7 +29,7 @@ from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
 from coterie.run.validation import check_names
-from coterie.run.values import parse_choice
+from coterie.run.values import parse_choice, split_list
 from coterie.similarity import (
     Measure,
     SampleMeasure,
@@ -311,32 +311,17 @@ def read_partitions(config: Config, text: str | None) -> list[Config]:
             f"data set '{config.data.name}' comes divided among clients, so that there is no other partition of it: "
             "leave out --against"
         )
+    if not text.strip(" ,"):
+        raise CoterieError("--against names no partition: write for instance --against iid,label-skew:rho=0.2")
     made = []
-    for one in split_partitions(text):
+    for partition in split_list(text):
         tables = config.model_dump()
-        tables["partition"] = parse_choice(one)
+        tables["partition"] = parse_choice(partition)
         try:
             made.append(check_names(Config.model_validate(tables)))
         except CoterieError as error:
             raise CoterieError(str(error).replace("(in [partition])", "(in --against)")) from None
     return made
-
-
-def split_partitions(text: str) -> list[str]:
-    """Cut a list of partitions at its commas; options stay with the partition before them.
-
-    >>> split_partitions("iid,sc-niid:rho=0.2,allocation=R,c-niid")
-    ['iid', 'sc-niid:rho=0.2,allocation=R', 'c-niid']
-    """
-    found: list[str] = []
-    for piece in (piece.strip() for piece in text.split(",")):
-        if found and ":" in found[-1] and "=" in piece and ":" not in piece:
-            found[-1] += f",{piece}"
-        elif piece:
-            found.append(piece)
-    if not found:
-        raise CoterieError("--against names no partition: write for instance --against iid,label-skew:rho=0.2")
-    return found
 
 
 def _view(config: Config, data: FederatedData, wanted: Sequence[str], progress: Progress) -> View:

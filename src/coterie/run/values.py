@@ -48,3 +48,25 @@ def parse_options(text: str) -> dict[str, Any]:
             raise ValueError("it should read key=value,key=value")
         options[key.strip().replace("-", "_")] = parse_value(value.strip())
     return options
+
+
+def split_list(text: str) -> list[str]:
+    """Divide a text at its commas, except within the options of a name and within brackets.
+
+    >>> split_list("fedavg,pacfl:p=4,count=3,solo")
+    ['fedavg', 'pacfl:p=4,count=3', 'solo']
+    >>> split_list("[1, 2],[3]")
+    ['[1, 2]', '[3]']
+    """
+    pieces: list[str] = []
+    depth = 0
+    for piece in text.split(","):
+        option = bool(pieces) and ":" in pieces[-1] and "=" in piece and ":" not in piece.partition("=")[0]
+        if depth or option:
+            pieces[-1] += f",{piece}"
+        else:
+            pieces.append(piece.strip())
+        depth += piece.count("[") + piece.count("{") - piece.count("]") - piece.count("}")
+    if "" in pieces:
+        raise CoterieError(f"'{text}' has an empty place: write one,two,three")
+    return pieces
