@@ -17,6 +17,7 @@ from coterie.run import cluster, resume, run
 
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
+    from coterie.clustering import rule
     from coterie.compare.comparison import Comparison
     from coterie.data import dataset, divided_dataset, partition
     from coterie.models import model
@@ -36,6 +37,7 @@ __all__ = [
     "model",
     "partition",
     "resume",
+    "rule",
     "run",
     "sweep",
 ]
@@ -46,6 +48,7 @@ _HOMES = {
     "Comparison": "coterie.compare.comparison",
     "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",
+    "rule": "coterie.clustering",
     "model": "coterie.models",
     "dataset": "coterie.data",
     "divided_dataset": "coterie.data",

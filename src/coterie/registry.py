@@ -1,9 +1,9 @@
-"""Names to things: methods, models, data sets, partitions, of ours and of users.
+"""Names to things: methods, models, data sets, partitions, rules and measures, ours and users'.
 
 A registry is filled by a decorator. Built-in entries live in one package, whose modules are imported at
 the first look-up, so that adding a file adds an entry; entries of other installed packages are found
-through entry points of the groups ``coterie.algorithms``, ``coterie.models``, ``coterie.datasets`` and
-``coterie.partitions``.
+through entry points of the groups ``coterie.algorithms``, ``coterie.models``, ``coterie.datasets``,
+``coterie.partitions``, ``coterie.rules`` and ``coterie.measures``.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Registry(Generic[T]):
         kind: str,
         package: str,
         group: str | None = None,
-        problem: Callable[[Any], str | None] = lambda item: None,
+        error_in: Callable[[Any], str | None] = lambda item: None,
     ) -> None:
         """`package` holds the built-in entries, `group` is the entry-point group of others.
 
-        `problem` says what is wrong with an entry, if anything.
+        `error_in` says what is wrong with an entry, if anything.
         """
-        self.kind, self.package, self.group, self.problem = kind, package, group or package, problem
+        self.kind, self.package, self.group, self.error_in = kind, package, group or package, error_in
         self._items: dict[str, T] = {}
         self._own_loaded = self._loaded = False
         self._loading = threading.RLock()
@@ -79,15 +79,15 @@ class Registry(Generic[T]):
         def enter(item: T) -> T:
             if not is_own(item):
                 self._load_own()  # so that it is the newcomer who is told that a name is taken
-            known = self._items.get(name)
-            if known is not None and (known.__module__, known.__qualname__) != (item.__module__, item.__qualname__):
-                which = "yours" if is_own(known) else "one of them"
+            holder = self._items.get(name)
+            if holder is not None and (holder.__module__, holder.__qualname__) != (item.__module__, item.__qualname__):
+                which = "yours" if is_own(holder) else "one of them"
                 raise CoterieError(
-                    f"{self.kind} '{name}' of {home(item)} is registered already, by {home(known)}: "
+                    f"{self.kind} '{name}' of {home(item)} is registered already, by {home(holder)}: "
                     f"give {which} another name"
                 )
-            if wrong := self.problem(item):
-                raise CoterieError(f"{self.kind} '{name}' of {home(item)}: {wrong}")
+            if error := self.error_in(item):
+                raise CoterieError(f"{self.kind} '{name}' of {home(item)}: {error}")
             self._items[name] = item
             return item
 

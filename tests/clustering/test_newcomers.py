@@ -14,7 +14,7 @@ def line(*places: float) -> np.ndarray:
 
 def test_they_join_what_is_near_and_found_what_is_not() -> None:
     old, new = np.array([0.0, 1.0, 10.0, 11.0]), np.array([0.5, 10.4, 30.0, 30.5, 60.0])
-    grouping = Threshold("average", "degrees", 3.0).group(line(*old))
+    grouping = Threshold("average", "degrees", threshold=3.0).group(line(*old))
     extended = extend(grouping, np.abs(new[:, None] - old), line(*new))
     assert extended.labels.tolist() == [0, 0, 1, 1, 0, 1, 2, 2, 3]
     assert extended.n_groups == 4
@@ -24,13 +24,13 @@ def test_they_join_what_is_near_and_found_what_is_not() -> None:
 def test_a_bridge_does_not_merge_old_groups() -> None:
     """PACFL's claim that old groups never change is false for grouping anew; here they are kept."""
     old = np.array([0.0, 4.0])
-    grouping = Threshold("single", "degrees", 2.0).group(line(*old))
+    grouping = Threshold("single", "degrees", threshold=2.0).group(line(*old))
     assert extend(grouping, np.abs(np.array([[2.0]]) - old), [[0]]).labels.tolist() == [0, 1, 0]
     assert cut(tree(line(0, 4, 2), "single"), threshold=2.0).tolist() == [0, 0, 0]
 
 
 def test_who_joined_does_not_move_a_group() -> None:
-    grouping = Threshold("average", "degrees", 3.0).group(line(0.0, 0.2))
+    grouping = Threshold("average", "degrees", threshold=3.0).group(line(0.0, 0.2))
     first = extend(grouping, [[2.8, 2.8]], [[0]])
     assert first.labels.tolist() == [0, 0, 0]
     second = extend(first, [[5.0, 5.0, 2.0]], [[0]])  # near the newcomer, not the founders
@@ -38,7 +38,7 @@ def test_who_joined_does_not_move_a_group() -> None:
 
 
 def test_founders_of_later_groups_are_joined_too() -> None:
-    grouping = Threshold("weighted", "degrees", 3.0).group(line(0.0, 1.0))
+    grouping = Threshold("weighted", "degrees", threshold=3.0).group(line(0.0, 1.0))
     first = extend(grouping, [[50.0, 50.0]], [[0]])
     assert extend(first, [[51.0, 51.0, 1.0]], [[0]]).labels.tolist() == [0, 0, 1, 1]
 
@@ -51,24 +51,24 @@ def test_the_distance_to_a_group_is_that_of_its_tree(linkage: str, n: int, seed:
     inside = rng.uniform(1, 2, (n, n))
     inside = np.triu(inside, 1) + np.triu(inside, 1).T
     cross = rng.uniform(50, 60, (1, n))
-    grouping = Threshold(linkage, "degrees", 10.0).group(inside)
+    grouping = Threshold(linkage, "degrees", threshold=10.0).group(inside)
     everyone = np.block([[inside, cross.T], [cross, np.zeros((1, 1))]])
     assert distance_to_groups(grouping, cross) == pytest.approx(tree(everyone, linkage)[-1, 2])
 
 
 def test_all_linkages_take_newcomers() -> None:
     for linkage in LINKAGES:
-        grouping = Threshold(linkage, "degrees", 3.0).group(line(0.0, 1.0, 20.0))
+        grouping = Threshold(linkage, "degrees", threshold=3.0).group(line(0.0, 1.0, 20.0))
         assert extend(grouping, [[0.4, 0.6, 19.5]], [[0]]).labels.tolist()[-1] == 0
 
 
 def test_nobody_new() -> None:
-    grouping = Threshold("average", "degrees", 3.0).group(line(0.0, 1.0))
+    grouping = Threshold("average", "degrees", threshold=3.0).group(line(0.0, 1.0))
     assert extend(grouping, np.zeros((0, 2)), np.zeros((0, 0))).labels.tolist() == [0, 0]
 
 
 def test_blocks_of_other_sizes_and_nan_are_refused() -> None:
-    grouping = Threshold("average", "degrees", 3.0).group(line(0.0, 1.0))
+    grouping = Threshold("average", "degrees", threshold=3.0).group(line(0.0, 1.0))
     with pytest.raises(ValueError, match="cross block"):
         extend(grouping, [[1.0]], [[0]])
     with pytest.raises(ValueError, match="finite"):

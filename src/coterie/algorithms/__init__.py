@@ -22,7 +22,7 @@ REQUIRED = {
 """The functions of a method and what they are given, as `coterie.federation.Algorithm` declares them."""
 
 
-def _problem(method: Any) -> str | None:
+def _error_in_method(method: Any) -> str | None:
     """Say what keeps a class from being a method."""
     if not inspect.isclass(method):
         return f"a method is a class, with the functions {', '.join(REQUIRED)}"
@@ -51,5 +51,5 @@ def _takes(function: Any, arguments: int) -> bool:
     return True
 
 
-ALGORITHMS: Registry[type[Algorithm]] = Registry("method", "coterie.algorithms", problem=_problem)
+ALGORITHMS: Registry[type[Algorithm]] = Registry("method", "coterie.algorithms", error_in=_error_in_method)
 algorithm = ALGORITHMS.register

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import bipartition, should_split, update_norms
+from coterie.clustering import RuleSupport, bipartition, should_split, update_norms
 from coterie.federation.checkpoint import WriteOnce
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, update
 from coterie.similarity import update_cosines
@@ -39,7 +39,7 @@ class Split:
 class CFL(GroupedMethod):
     """One model for all at first; a group whose clients pull in different directions is split in two."""
 
-    rules: ClassVar[tuple[str, ...]] = ()
+    rules: ClassVar[RuleSupport | None] = None
 
     eps1: Annotated[float, Gt(0), "split a group when ‖mean Δ_i‖ is below this: as a whole it hardly moves"] = 0.4
     eps2: Annotated[float, Gt(0), "and max ‖Δ_i‖ is above this: some of its clients do"] = 1.6

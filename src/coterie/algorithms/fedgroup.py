@@ -118,7 +118,7 @@ class FedGroup(GroupedMethod):
             rng = stream(fed.seed, "k-means", fed.round)
             found, how = _without_tree(k_means(features[:, :k], k, rng, iterations=20).labels), " by EDC and k-means"
         else:
-            found, how = Count("complete", "MADC", k).group(madc(deltas)), " by MADC and complete linkage"
+            found, how = Count("complete", "MADC", groups=k).group(madc(deltas)), " by MADC and complete linkage"
         told = f"{found.n_groups} group{'s' * (found.n_groups > 1)} of {n} first update{'s' * (n > 1)}{how}"
         few = f"; {m} would take more updates that differ" if found.n_groups < m else ""
         return replace(found, reason=f"{told}{few}.")

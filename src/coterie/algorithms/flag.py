@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.algorithms.trial import FederatedTrial
-from coterie.clustering import GroupingOptions, Rule, Trial
+from coterie.clustering import GroupingOptions, Rule, RuleSupport
 from coterie.messages import (
     Array,
     ClassCounts,
@@ -31,6 +31,7 @@ from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_
 if TYPE_CHECKING:
     from coterie.federation import Federation
 
+UNIT = "of the largest angle"
 Description = Mapping[str, Array]
 """``vectors`` with their ``labels``, ``counts`` per class, and the ``update`` Δ."""
 
@@ -40,7 +41,7 @@ Description = Mapping[str, Array]
 class FLAG(OneShotClustering[Description]):
     """One model per group of clients whose data and first gradients both point the same way."""
 
-    rules: ClassVar[tuple[str, ...]] = ("trial", "degrees", "count", "gap", "silhouette")
+    rules: ClassVar[RuleSupport | None] = RuleSupport(("distances", "trial"), UNIT)
 
     beta: Annotated[float, Ge(0), Le(1), "share of the data angles in the mixture; 1: data only, 0: gradients only"] = (
         0.5
@@ -116,7 +117,7 @@ class FLAG(OneShotClustering[Description]):
             self.trial_epochs or math.ceil(200 / max(samples, 1)),
             self.trial_holdout,
         )
-        return fed.grouping.make(Trial("average", "of the largest angle", trial.score, self.step))
+        return fed.grouping.make("trial", unit=UNIT, linkage="average", score=trial.score, step=self.step)
 
     def light(self, fed: Federation) -> ModelSpec:
         """Return the network of the trial."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import choices
-from coterie.algorithms.inference import Cluster, Inference, clusters, together
-from coterie.clustering import Grouping
+from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
+from coterie.clustering import Grouping, RuleSupport
 from coterie.federation.served_model import CandidateModels, as_request
 from coterie.messages import ClientId, Losses, Params, Plan, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 class FLISDC(Inference):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
-    rules: ClassVar[tuple[str, ...]] = ("gap", "silhouette")
+    rules: ClassVar[RuleSupport | None] = RuleSupport(
+        ("distances",), UNIT, refuses=("degrees", "count"), instead="its option beta"
+    )
     linkage: ClassVar[str] = "average"
 
     select_on: Annotated[

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
 from coterie.algorithms.one_shot import Floats, OneShotClustering
-from coterie.clustering import Grouping, GroupingOptions, Threshold
+from coterie.clustering import Grouping, GroupingOptions, Rule, Threshold
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
 
@@ -24,8 +24,6 @@ ALIKE = 0.96
 @dataclass(kw_only=True)
 class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
-
-    rules: ClassVar[tuple[str, ...]] = ("count", "gap", "silhouette")
 
     hc_mode: Annotated[
         Literal["hierarchical", "row-threshold"],
@@ -63,8 +61,12 @@ class FLISHC(Inference, OneShotClustering[Array]):
         """Cut the tree of 1 − A (Alg. 3); of the released script's clients each is a group, with neighbours."""
         if self.hc_mode == "hierarchical":
             return super().form(fed, proximity)
-        told = "Each client is by itself, and receives the mean of its neighbours."
-        return replace(Threshold(self.linkage, UNIT, -1.0).group(proximity), rule=self.hc_mode, reason=told)
+        reason = "Each client is by itself, and receives the mean of its neighbours."
+        return replace(super().form(fed, proximity), rule=self.hc_mode, reason=reason)
+
+    def rule(self, fed: Federation) -> Rule:
+        """As was asked for; the released script merges no clients."""
+        return super().rule(fed) if self.hc_mode == "hierarchical" else Threshold(self.linkage, UNIT, threshold=-1.0)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """As PACFL: θ_z ← mean over the clients of the cohort in z; or, as the released script, over neighbours."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coterie.clustering import GroupingOptions
+from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.federation.served_model import CandidateModels, as_request
 from coterie.messages import ClientId, Params, Plan, Train, TrainReply, weighted_mean
 
@@ -20,8 +20,8 @@ class GroupedMethod:
     """One model per group; a method says who is in which."""
 
     transfers: ClassVar[float] = 2.0
-    rules: ClassVar[tuple[str, ...]] = ("count",)
-    """By which the user may ask for groups."""
+    rules: ClassVar[RuleSupport | None] = RuleSupport()
+    """By which rules the user may ask for groups; None: by none."""
     one_shot: ClassVar[bool] = False
     """Whether groups are formed before training, as a `grouping` says."""
     allows_new_groups: ClassVar[bool] = False
@@ -92,9 +92,9 @@ def choices(fed: Federation, offer: CandidateModels, clients: Sequence[ClientId]
 
 
 def default_group_count(fed: Federation) -> int:
-    """Return how many groups a method makes that must be told, and was not: ⌊√n⌋ of the n in a cohort, at least 2.
+    """Return the number of groups that was asked for; by default ⌊√n⌋ for n clients in a cohort, at least 2.
 
-    So many models have, in every round, as many clients each as there are models; at the papers' 10 and 20 clients
-    a round this is 3 and 4, where they took 2 to 5.
+    Each model then trains on about as many clients a round as there are models; at the papers' 10 and 20 clients a
+    round this is 3 and 4, where they took 2 to 5.
     """
     return fed.grouping.groups or max(2, math.isqrt(len(fed.cohort(1))))

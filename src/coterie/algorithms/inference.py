@@ -11,7 +11,7 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import GroupingOptions, Rule, Silhouette, Threshold, row_groups
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, row_groups
 from coterie.errors import CoterieError
 from coterie.messages import Array, ClientId, Params
 from coterie.streams import stream
@@ -30,6 +30,9 @@ Cluster: TypeAlias = tuple[ClientId, ...]
 class Inference(GroupedMethod):
     """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
 
+    rules: ClassVar[RuleSupport | None] = RuleSupport(
+        ("distances",), UNIT, refuses=("degrees",), instead="its option beta"
+    )
     linkage: ClassVar[str] = "weighted"
 
     beta: Annotated[
@@ -58,8 +61,8 @@ class Inference(GroupedMethod):
     def rule(self, fed: Federation) -> Rule:
         """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""
         if self.beta is None:
-            return fed.grouping.make(Silhouette(self.linkage, UNIT))
-        return fed.grouping.make(Threshold(self.linkage, UNIT, 1 - self.beta))
+            return fed.grouping.make("silhouette", unit=UNIT, linkage=self.linkage)
+        return fed.grouping.make("degrees", unit=UNIT, linkage=self.linkage, threshold=1 - self.beta)
 
     def predictions(self, fed: Federation, models: Sequence[Params]) -> list[Array]:
         """B_i: labels of the server's samples by each model, (samples,), or their probabilities, (samples, classes)."""

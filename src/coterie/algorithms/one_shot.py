@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import Count, Grouping, Rule, Threshold, distance_to_groups, extend, matched
+from coterie.clustering import Grouping, Rule, RuleSupport, distance_to_groups, extend, matched
 from coterie.federation.checkpoint import WriteOnce
 from coterie.messages import ClientId, Params
 
@@ -30,7 +30,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
     A method says how clients are described and how far apart two descriptions are.
     """
 
-    rules: ClassVar[tuple[str, ...]] = ("auto", "degrees", "count", "gap", "demo", "silhouette")
+    rules: ClassVar[RuleSupport | None] = RuleSupport(("distances",))
     one_shot: ClassVar[bool] = True
     allows_new_groups: ClassVar[bool] = True
 
@@ -81,7 +81,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         new = self.describe(fed, clients) if clients else {}
         if not new:
             return
-        known = list(self.described.values())
+        earlier = list(self.described.values())
         self.described |= new
         among = self.distances(list(new.values()))
         if self.grouping is None:
@@ -89,20 +89,20 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             self.grouping = self.form(fed, among)
             self.models = [self.start] * self.grouping.n_groups
         else:
-            cross = self.distances(list(new.values()), known)
+            cross = self.distances(list(new.values()), earlier)
             later = self.noise(fed, self.described, np.hstack([cross, among]))
             rule = self.rule(fed)
             cross, among = rule.scaled(cross, later, self._noise), rule.scaled(among, later, later)
             self._noise = None if self._noise is None or later is None else np.concatenate([self._noise, later])
             if self.assign == "frozen":
-                self._join(self.grouping, cross, among)
+                self._join(rule, self.grouping, cross, among)
             else:
                 self._regroup(rule, self.grouping, cross, among)
         self.member = dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
 
-    def _join(self, grouping: Grouping, cross: Floats, among: Floats) -> None:
+    def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Groups stay as they are; who is near enough joins, others found new ones (PACFL, Alg. 2 and 3)."""
-        self.grouping = extend(grouping, cross, among)
+        self.grouping = extend(grouping, cross, among, rule.reach(grouping))
         for group in range(grouping.n_groups, self.grouping.n_groups):
             founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])
             self.models.append(self._founded(grouping, cross[founder]))
@@ -113,21 +113,18 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         Old clients may change groups: a newcomer can be the bridge between two.
         """
         n = len(grouping.labels)
-        known = self.distances(list(self.described.values())[:n])
-        old = rule.scaled(known, None if self._noise is None else self._noise[:n], None)
-        by: Rule = Threshold(grouping.linkage, grouping.unit, grouping.reach)
-        if grouping.rule == "count":
-            by = Count(grouping.linkage, grouping.unit, grouping.n_groups)
-        found = by.group(np.block([[old, cross.T], [cross, among]]))
-        told = f"{grouping.reason} All were grouped anew with {len(among)} more."
-        self.grouping = replace(found, rule=grouping.rule, threshold=grouping.threshold, reason=told)
-        heirs, models = matched(found.labels[:n], grouping.labels), []
-        for group in range(found.n_groups):
-            mine = grouping.labels[found.labels[:n] == group]
+        founders = self.distances(list(self.described.values())[:n])
+        old = rule.scaled(founders, None if self._noise is None else self._noise[:n], None)
+        again = rule.regroup(grouping, np.block([[old, cross.T], [cross, among]]))
+        reason = f"{grouping.reason} All were grouped anew with {len(among)} more."
+        self.grouping = replace(again, reason=reason)
+        heirs, models = matched(again.labels[:n], grouping.labels), []
+        for group in range(again.n_groups):
+            mine = grouping.labels[again.labels[:n] == group]
             if len(mine):  # of several parts of one old group the largest is its heir, but all have its model
                 models.append(self.models[heirs.get(group, int(np.bincount(mine).argmax()))])
             else:
-                models.append(self._founded(grouping, cross[np.flatnonzero(found.labels[n:] == group)[0]]))
+                models.append(self._founded(grouping, cross[np.flatnonzero(again.labels[n:] == group)[0]]))
         self.models = models
 
     def _founded(self, grouping: Grouping, distances: Floats) -> Params:

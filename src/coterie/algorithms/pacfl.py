@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
-from coterie.clustering import Auto, GroupingOptions, Rule, noise
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
 from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.similarity import Measure, principal_angles
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from coterie.federation import Federation
 
 SPLITS = 6
-WHOLE = ("auto", "gap", "silhouette")
-"""Rules that go with one signature per client and the smallest principal angle; the others are the paper's way."""
+"""How often a client cuts its samples in two to measure its noise."""
 
 
 @algorithm("pacfl")
@@ -28,10 +27,12 @@ WHOLE = ("auto", "gap", "silhouette")
 class PACFL(OneShotClustering[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
+    rules: ClassVar[RuleSupport | None] = RuleSupport(("distances", "noise"))
+
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[
         Literal["whole", "per-label"] | None,
-        "of all samples, or of each label's; by default whole for rules auto, gap and silhouette, else per-label",
+        "of all samples, or of each label's; by default per-label for rules degrees, count and demo, else whole",
     ] = None
     budget: Annotated[
         int | None,
@@ -55,15 +56,15 @@ class PACFL(OneShotClustering[SignatureReply]):
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""
         samples = [count for count in fed.samples.values() if count > 0]
-        return fed.grouping.make(Auto(), samples=float(np.median(samples)) if samples else 0.0)
+        return fed.grouping.make("auto", samples=float(np.median(samples)) if samples else 0.0)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
         rule = self.rule(fed)
-        usual: Literal["whole", "per-label"] = "whole" if rule.name in WHOLE and not self.budget else "per-label"
+        usual: Literal["whole", "per-label"] = "per-label" if rule.per_label or self.budget else "whole"
         self.signature = self.signature or usual
         self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
-        halves = SPLITS if isinstance(rule, Auto) else 0
+        halves = SPLITS if "noise" in rule.needs else 0
         per_label = self.signature == "per-label"
         verb = Signature(
             self.p,
@@ -83,7 +84,7 @@ class PACFL(OneShotClustering[SignatureReply]):
 
     def noise(self, fed: Federation, described: Mapping[ClientId, SignatureReply], proximity: Floats) -> Floats | None:
         """Each client's split-half noise, for the rule that is calibrated by it."""
-        if not isinstance(self.rule(fed), Auto):
+        if "noise" not in self.rule(fed).needs:
             return None
         halves = [np.nan if signed.halves is None else signed.halves for signed in described.values()]
         return noise(halves, [fed.samples.get(client, 1) for client in described], proximity)

@@ -7,34 +7,34 @@ from coterie.clustering.grouping import Grouping
 from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut, heights, number_of_groups, tree
 from coterie.clustering.k_means import KMeans, k_means
 from coterie.clustering.newcomers import distance_to_groups, extend, matched
-from coterie.clustering.options import GroupingOptions, Linkage, RuleName
+from coterie.clustering.options import GroupingOptions, Linkage, RuleSupport
 from coterie.clustering.rows import row_groups
-from coterie.clustering.rules import (
-    Auto,
-    Count,
-    Demo,
-    Gap,
-    Rule,
-    Silhouette,
-    Threshold,
-    Trial,
-    elbow,
-    granularity_for,
-    silhouette,
-)
+from coterie.clustering.rule import Cut, Evidence, Rule
+from coterie.clustering.rules import RULES, rule
+from coterie.clustering.rules.auto import Auto, granularity_for
+from coterie.clustering.rules.count import Count
+from coterie.clustering.rules.degrees import Threshold
+from coterie.clustering.rules.demo import Demo
+from coterie.clustering.rules.gap import Gap
+from coterie.clustering.rules.silhouette import Silhouette
+from coterie.clustering.rules.trial import Trial, elbow
+from coterie.clustering.silhouettes import silhouette
 
 __all__ = [
     "LINKAGES",
+    "RULES",
     "Auto",
     "Count",
+    "Cut",
     "Demo",
+    "Evidence",
     "Gap",
     "Grouping",
     "GroupingOptions",
     "KMeans",
     "Linkage",
     "Rule",
-    "RuleName",
+    "RuleSupport",
     "Silhouette",
     "Threshold",
     "Trial",
@@ -56,6 +56,7 @@ __all__ = [
     "normalised_mutual_information",
     "number_of_groups",
     "row_groups",
+    "rule",
     "should_split",
     "silhouette",
     "tree",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -43,15 +42,6 @@ class Grouping:
     def n_groups(self) -> int:
         """How many groups there are."""
         return int(self.labels.max()) + 1 if len(self.labels) else 0
-
-    @property
-    def reach(self) -> float:
-        """How far from a group a newcomer may be to join it: the threshold.
-
-        It may be any distance where the number of groups was told, or where a rule that looks for gaps saw none.
-        """
-        told = self.rule == "count" or (self.n_groups == 1 and self.rule in ("gap", "silhouette"))
-        return math.inf if told else self.threshold
 
     @property
     def heights(self) -> Floats:

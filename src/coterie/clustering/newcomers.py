@@ -11,13 +11,14 @@ from coterie.clustering.grouping import Floats, Grouping, founding_weights
 from coterie.clustering.hierarchical import cut, tree
 
 
-def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
+def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike, reach: float | None = None) -> Grouping:
     """Return the grouping with newcomers behind the old clients, whose groups stay as they are.
 
     `cross` holds the distances of newcomers to old clients, (newcomers, n), `among` those between newcomers, both in
-    the unit of the grouping. A newcomer joins the group that is nearest by the grouping's linkage if that is within
-    its reach. Those for whom no group is near enough found new ones, numbered on from the old, together where
-    they are near each other. Who joins does not move a group: later newcomers are measured by its founders.
+    the unit of the grouping. A newcomer joins the group that is nearest by the grouping's linkage if it is within
+    `reach`, by default the threshold. Those for whom no group is near enough found new ones, numbered on from the old,
+    together where they are near each other. Who joins does not move a group: later newcomers are measured by its
+    founders.
     """
     cross, among = np.asarray(cross, np.float64), np.asarray(among, np.float64)
     old, new = len(grouping.labels), len(among)
@@ -30,7 +31,8 @@ def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Gr
         raise ValueError("a distance of a newcomer is not finite")
     labels, weights = np.full(new, -1), np.zeros(new)
     far = distance_to_groups(grouping, cross)
-    near = far.min(axis=1) <= grouping.reach if far.size else np.zeros(new, bool)
+    reach = grouping.threshold if reach is None else reach
+    near = far.min(axis=1) <= reach if far.size else np.zeros(new, bool)
     labels[near] = far[near].argmin(axis=1)
     left = np.flatnonzero(~near)
     if len(left):
@@ -73,9 +75,9 @@ def matched(new: npt.ArrayLike, old: npt.ArrayLike) -> dict[int, int]:
     """
     new, old = np.asarray(new), np.asarray(old)
     pairs, overlap = np.unique(np.stack([new, old], axis=1), axis=0, return_counts=True)
-    found: dict[int, int] = {}
+    heirs: dict[int, int] = {}
     for k in np.argsort(-overlap, kind="stable"):
         a, b = (int(value) for value in pairs[k])
-        if a not in found and b not in found.values():
-            found[a] = b
-    return found
+        if a not in heirs and b not in heirs.values():
+            heirs[a] = b
+    return heirs

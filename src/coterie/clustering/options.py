@@ -1,76 +1,115 @@
-"""From what a user asks for to a rule."""
+"""From what a user asks for to a rule, and which rules a method can take."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from coterie.clustering.rules import Auto, Count, Demo, Gap, Rule, Silhouette, Threshold
+from coterie.clustering.grouping import Ints
+from coterie.clustering.rule import Evidence, Rule
+from coterie.clustering.rules import RULES
+from coterie.errors import CoterieError
 
-RuleName = Literal["auto", "degrees", "count", "gap", "demo", "silhouette", "trial"]
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]
+NUMBERS = ("threshold", "groups", "granularity")
+"""Options of rules that are keys of [grouping] too; each asks for a rule without naming it."""
 
 
 @dataclass(frozen=True)
 class GroupingOptions:
     """What was asked for; all of it may be left open."""
 
-    rule: RuleName | None = None
+    rule: str | None = None
     threshold: float | None = None
     groups: int | None = None
     granularity: float | None = None
     linkage: Linkage | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of the rule."""
 
     @property
-    def named(self) -> RuleName | None:
-        """The rule that was asked for by its name, or by the number that belongs to it."""
-        if self.rule is not None:
-            return self.rule
-        given: dict[RuleName, float | None] = {
-            "degrees": self.threshold,
-            "count": self.groups,
-            "auto": self.granularity,
-        }
-        return next((name for name, value in given.items() if value is not None), None)
+    def numbers(self) -> dict[str, float]:
+        """Those of `NUMBERS` that were given."""
+        return {key: value for key in NUMBERS if (value := getattr(self, key)) is not None}
 
-    def problem(self) -> str | None:
+    @property
+    def named(self) -> str | None:
+        """The rule that was asked for by its name, or by the number that implies it."""
+        return self.rule or next((implied_rules()[key] for key in self.numbers), None)
+
+    def error(self) -> str | None:
         """Say what contradicts itself, or None."""
-        owners: dict[str, tuple[RuleName, float | None]] = {
-            "threshold": ("degrees", self.threshold),
-            "groups": ("count", self.groups),
-            "granularity": ("auto", self.granularity),
-        }
-        given = [key for key, (_, value) in owners.items() if value is not None]
+        given = list(self.numbers)
         if len(given) > 1:
             return f"{' and '.join(given)} exclude each other: keep one"
-        if given and self.rule not in (None, owners[given[0]][0]):
-            return f"{given[0]} belongs to rule '{owners[given[0]][0]}', not to '{self.rule}': leave one of them out"
-        if self.rule == "degrees" and self.threshold is None:
-            return "rule 'degrees' needs a threshold, for instance 5"
-        if self.rule == "count" and self.groups is None:
-            return "rule 'count' needs the number of groups, for instance 4"
+        if self.rule is None:
+            return None
+        try:
+            options = RULES.options(self.rule)
+            if given and given[0] not in options:
+                owner = implied_rules()[given[0]]
+                return f"{given[0]} belongs to rule '{owner}', not to '{self.rule}': leave one of them out"
+            RULES.validate(self.rule, {**self.numbers, **self.options})
+        except CoterieError as error:
+            return str(error)
         return None
 
-    def make(self, default: Rule, samples: float = math.inf) -> Rule:
-        """Return the rule that was asked for, or the method's own; with the linkage that was asked for.
+    def make(
+        self,
+        default: str,
+        *,
+        unit: str = "degrees",
+        linkage: str | None = None,
+        samples: float = math.inf,
+        score: Callable[[Ints], float] | None = None,
+        **options: Any,
+    ) -> Rule:
+        """Return the rule that was asked for, or the method's default with these options.
 
-        `samples` per client sets the default of `auto`'s factor. A method whose own rule is not `auto` has one
-        linkage for all rules; beside `auto`, the rules of PACFL's paper go with WPGMA, others with UPGMA.
+        `unit` is that of the method's distances, `linkage` its own if it has one for all rules, `samples` the median
+        per client, `score` its trial.
         """
-        calibrated = isinstance(default, Auto)
-        unit: str = getattr(default, "unit", "degrees")
-        told, found = ("weighted", "average") if calibrated else (default.linkage, default.linkage)
-        own = replace(default, samples=samples) if isinstance(default, Auto) else default
-        rules: dict[RuleName | None, Rule] = {
-            None: own,
-            "auto": Auto(self.granularity, samples=samples),
-            "degrees": Threshold(told, unit, self.threshold or 0.0),
-            "count": Count(told, unit, self.groups or 1),
-            "gap": Gap(found, unit),
-            "demo": Demo(told, unit),
-            "silhouette": Silhouette(found, unit),
-            "trial": own,  # whose own rule it is
-        }
-        rule = rules[self.named]
-        return rule if self.linkage is None else replace(rule, linkage=self.linkage)  # type: ignore[type-var]
+        name = self.named or default
+        asked = {**self.numbers, **self.options}
+        if asked:
+            valid = RULES.validate(name, asked)
+            asked = {key: valid[key] for key in asked}
+        defaults = options if name == default else {}
+        return RULES[name](self.linkage or linkage or "", unit, samples, score, **{**defaults, **asked})
+
+
+@dataclass(frozen=True)
+class RuleSupport:
+    """Which rules can form a method's groups: all that need no more than the method offers."""
+
+    offers: tuple[Evidence, ...] = ()
+    """What rules may need. A method that offers nothing has no distances to cut, but can be told a number of groups."""
+    unit: str = "degrees"
+    """Of its distances."""
+    refuses: tuple[str, ...] = ()
+    """Rules that ask for what the method can't do, or has an option for."""
+    instead: str = ""
+    """What else a user may set, for messages."""
+
+    def accepts(self, rule: str) -> bool:
+        """Say whether a registered rule can form the groups."""
+        kind = RULES[rule]
+        suits = not kind.units or self.unit in kind.units
+        return set(kind.needs) <= set(self.offers) and suits and rule not in self.refuses
+
+    def error_in(self, options: GroupingOptions) -> str | None:
+        """Say what of a user's options the method can't do, or None."""
+        if options.linkage is not None and "distances" not in self.offers:
+            return "merges no groups, so there is no linkage: leave it out"
+        if options.named is None or self.accepts(options.named):
+            return None
+        usable = [name for name in RULES if self.accepts(name)]
+        instead = f", or {self.instead}" if self.instead else ""
+        return f"can't form groups by rule '{options.named}': use {' or '.join(usable)}{instead}"
+
+
+def implied_rules() -> dict[str, str]:
+    """Return the rules that a key of [grouping] asks for without naming them, by key."""
+    return {key: name for name in RULES if (key := RULES[name].implied_by) is not None}

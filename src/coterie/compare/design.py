@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from coterie.clustering.options import implied_rules
 from coterie.errors import CoterieError, suggestion
 from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
 from coterie.run.toml import read_toml, toml_value
@@ -21,8 +22,6 @@ from coterie.run.values import parse_choice, parse_value, split_list
 Changes = Mapping[str, Any]
 """From paths like ``training.lr`` to values."""
 Protocol = Literal["L", "C", "G", "plus"]
-RULES = {"degrees": "grouping.threshold", "count": "grouping.groups", "auto": "grouping.granularity"}
-"""Rules for groups by the number that they take: ``pacfl:count=4``."""
 RESERVED = ("tuning", "lock")
 """What else is in the folder of a comparison."""
 LONGEST = 80
@@ -325,6 +324,7 @@ def path_of(key: str, method: str | None = None) -> str:
 
     name = key.strip().replace("-", "_")
     flags = {known_key.keyword: known_key.path for known_key in keys()}
+    rules = {rule: f"grouping.{number}" for number, rule in implied_rules().items()}  # as in pacfl:count=4
     options = ALGORITHMS.options(method) if method is not None and method in ALGORITHMS else {}
     if "." in name:
         path = name
@@ -336,10 +336,10 @@ def path_of(key: str, method: str | None = None) -> str:
             raise CoterieError(f"there is no key '{key}': [{section}] has no '{last}': {suggestion(last, fields)}")
     elif name in options:
         path = f"algorithm.{name}"
-    elif name in flags or name in RULES:
-        path = flags.get(name) or RULES[name]
+    elif name in flags or name in rules:
+        path = flags.get(name) or rules[name]
     else:
-        raise CoterieError(f"there is no key '{key}': {suggestion(name, [*options, *flags, *RULES])}")
+        raise CoterieError(f"there is no key '{key}': {suggestion(name, [*options, *flags, *rules])}")
     section, _, last = path.partition(".")
     if path == "run.seed":
         raise CoterieError("seeds are named by --seeds, for instance --seeds 0,1,2")

@@ -33,7 +33,7 @@ def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
     """Return the newcomers that are in groups of newcomers only, where the method lets them found such."""
-    if not getattr(algorithm, "founds", False):
+    if not getattr(algorithm, "allows_new_groups", False):
         return []
     groups = algorithm.groups() or {}
     old = {group for client, group in groups.items() if client not in fed.joined}

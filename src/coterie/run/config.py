@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from coterie.clustering import GroupingOptions, Linkage, RuleName
+from coterie.clustering import GroupingOptions, Linkage
+from coterie.errors import CoterieError
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
-from coterie.run.values import parse_options
+from coterie.run.values import parse_choice, parse_options
 
 
 class ConfigSection(BaseModel):
@@ -99,10 +100,8 @@ class AlgorithmSection(ChoiceSection):
 class GroupingSection(ConfigSection):
     """How methods that form groups find them; by default each its own way."""
 
-    rule: RuleName | None = setting(
-        None,
-        "auto: from the clients' noise; degrees: a threshold; count: a number; gap, silhouette, demo, trial: see the "
-        "docs",
+    rule: str | None = setting(
+        None, "where groups are cut, for instance gap or silhouette:least=0.3; 'coterie rules' lists them"
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
     groups: int | None = setting(None, "rule count: how many groups", ge=1)
@@ -113,16 +112,17 @@ class GroupingSection(ConfigSection):
     )
     linkage: Linkage | None = setting(None, "distance between groups; by default what goes with the rule")
 
-    @model_validator(mode="after")
-    def _agree(self) -> GroupingSection:
-        problem = self.options().problem()
-        if problem:
-            raise ValueError(problem)
-        return self
-
     def options(self) -> GroupingOptions:
-        """Return the options as methods see them."""
-        return GroupingOptions(**self.model_dump())
+        """Return the options as methods see them; those given with the rule's name are keys where there is one."""
+        keys: dict[str, Any] = self.model_dump()
+        if self.rule is not None:
+            options = parse_choice(self.rule)
+            keys["rule"] = options.pop("name")
+            if twice := [key for key in options if keys.get(key) is not None]:
+                raise CoterieError(f"{twice[0]} is given twice, with the rule and as a key: leave one out")
+            keys |= {key: options.pop(key) for key in [*options] if key in keys}
+            keys["options"] = options
+        return GroupingOptions(**keys)
 
 
 class NewcomersSection(ConfigSection):

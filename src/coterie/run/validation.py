@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coterie.clustering import GroupingOptions
+from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
 from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
 from coterie.run.curriculum import check_expert
@@ -109,7 +109,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
     with _told(origins, "grouping"):
         _check_grouping(
-            config.algorithm.name, config.grouping.options(), getattr(ALGORITHMS[config.algorithm.name], "rules", ())
+            config.algorithm.name, config.grouping.options(), getattr(ALGORITHMS[config.algorithm.name], "rules", None)
         )
         method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
         if problem := (method.problem(config.grouping.options()) if hasattr(method, "problem") else None):
@@ -151,15 +151,14 @@ def _options(section: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key != "name"}
 
 
-def _check_grouping(method: str, options: GroupingOptions, rules: tuple[str, ...]) -> None:
-    """Refuse options for groups of methods that have none, or find them otherwise."""
-    if not rules and options != GroupingOptions():
+def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | None) -> None:
+    """Refuse options for groups that contradict each other, or that the method can't follow."""
+    if error := options.error():
+        raise CoterieError(error)
+    if rules is None and options != GroupingOptions():
         raise CoterieError(f"method '{method}' takes no options for groups: leave out the keys of [grouping]")
-    if options.linkage is not None and rules == ("count",):
-        raise CoterieError(f"method '{method}' merges no groups, so that there is no linkage: leave it out")
-    if options.named is not None and options.named not in rules:
-        beta = ", or its option beta" if method.startswith("flis") else ""
-        raise CoterieError(f"method '{method}' knows no rule '{options.named}': use {' or '.join(rules)}{beta}")
+    if rules is not None and (error := rules.error_in(options)):
+        raise CoterieError(f"method '{method}' {error}")
 
 
 @contextmanager

@@ -1,0 +1,34 @@
+"""Rules: from proximities to groups, with the reason. One file each; a user's own are registered alike."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from coterie.clustering.rule import Rule
+from coterie.registry import Registry
+
+R = TypeVar("R", bound=type[Rule])
+
+
+def _error_in_rule(item: Any) -> str | None:
+    """Say what keeps a class from being a rule."""
+    if not (inspect.isclass(item) and issubclass(item, Rule)):
+        return "a rule is a subclass of coterie.clustering.Rule"
+    return "it has no function cut(self, merges, distances)" if inspect.isabstract(item) else None
+
+
+RULES: Registry[type[Rule]] = Registry("rule", "coterie.clustering.rules", "coterie.rules", error_in=_error_in_rule)
+
+
+def rule(name: str) -> Callable[[R], R]:
+    """Register a subclass of `coterie.clustering.Rule`; its keyword-only fields are its options."""
+    register = RULES.register(name)
+
+    def enter(item: R) -> R:
+        register(item)
+        item.name = name
+        return item
+
+    return enter

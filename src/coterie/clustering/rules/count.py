@@ -1,0 +1,42 @@
+"""Rule `count`: the number of groups is given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
+
+from coterie.clustering.grouping import Floats, Grouping
+from coterie.clustering.rule import Cut, Evidence, Rule
+from coterie.clustering.rules import rule
+
+
+@rule("count")
+@dataclass(frozen=True, kw_only=True)
+class Count(Rule):
+    """Merge until a number of groups is left."""
+
+    needs: ClassVar[tuple[Evidence, ...]] = ()
+    implied_by: ClassVar[str | None] = "groups"
+    default_linkage: ClassVar[str] = "weighted"
+    per_label: ClassVar[bool] = True
+
+    groups: Annotated[int, Ge(1), "how many groups"]
+
+    def cut(self, merges: Floats, distances: Floats) -> Cut:
+        """Cut into so many groups, or into one per client if there are fewer clients."""
+        made = Cut.into(merges, self.groups, f"{self.groups} groups, as asked")
+        if len(made.labels) >= self.groups:
+            return made
+        only = f"{self.groups} groups were asked for, but there are only {len(made.labels)} clients"
+        return made._replace(reason=only)
+
+    def reach(self, grouping: Grouping) -> float:
+        """Any distance: newcomers found no groups."""
+        return math.inf
+
+    def recut(self, grouping: Grouping, merges: Floats) -> Cut:
+        """Cut into as many groups again."""
+        return Cut.into(merges, grouping.n_groups, grouping.reason)
