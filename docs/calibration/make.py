@@ -28,7 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 import coterie
-from coterie.clustering import Auto, Grouping, Wish, adjusted_rand_index, in_units_of_noise, noise, number_of_groups
+from coterie.clustering import (
+    Grouping,
+    GroupingOptions,
+    adjusted_rand_index,
+    in_units_of_noise,
+    noise,
+    number_of_groups,
+)
 from coterie.data import DATASETS, Samples, is_here, load
 from coterie.report.figures import COLOURS, MARKERS
 from coterie.similarity import principal_angles, signature, split_half_distance
@@ -42,12 +49,12 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 RULES = {
-    "auto": Wish("auto"),
-    "gap": Wish("gap"),
-    "silhouette": Wish("silhouette"),
-    "demo": Wish("demo"),
-    "cut 1.45": Wish(granularity=1.45),
-    "cut 1.2": Wish(granularity=1.2),
+    "auto": GroupingOptions("auto"),
+    "gap": GroupingOptions("gap"),
+    "silhouette": GroupingOptions("silhouette"),
+    "demo": GroupingOptions("demo"),
+    "cut 1.45": GroupingOptions(granularity=1.45),
+    "cut 1.2": GroupingOptions(granularity=1.2),
 }
 """The rules of Coterie as users ask for them, and `auto` with two granularities."""
 COMPARED = ("auto", "gap", "silhouette", "demo")
@@ -276,10 +283,10 @@ def describe(clients: Clients, seed: int) -> Described:
 
 def grouped(described: Described, rule: str) -> Grouping:
     """Group by a rule of `RULES`, as Coterie would."""
-    made = RULES[rule].make(Auto(), samples=described.samples)
-    if isinstance(made, Auto):
+    made = RULES[rule].make("auto", samples=described.samples)
+    if "noise" in made.needs:
         return made.group(described.proximity, described.noise)
-    return made.group(described.per_label if rule == "demo" else described.proximity)
+    return made.group(described.per_label if made.per_label else described.proximity)
 
 
 class Verdict(NamedTuple):

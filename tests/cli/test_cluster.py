@@ -90,8 +90,8 @@ def test_clients_without_an_answer_are_named(place: Path) -> None:
     [
         (["--threshold", "5", "--groups", "4"], ["threshold and groups exclude each other"]),
         (["--rule", "gap", "--threshold", "5"], ["belongs to rule 'degrees'"]),
-        (["--rule", "degrees"], ["needs a threshold"]),
-        (["--rule", "best"], ["grouping.rule", "'auto'"]),
+        (["--rule", "degrees"], ["needs the option 'threshold'"]),
+        (["--rule", "best"], ["unknown rule 'best'", "auto"]),
         (["--groups", "0"], ["grouping.groups", "greater than or equal to 1"]),
         (["--granularity", "-1"], ["grouping.granularity"]),
         (["--linkage", "averge"], ["grouping.linkage"]),

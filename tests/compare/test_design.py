@@ -83,7 +83,7 @@ def test_settings_of_a_method_stand_behind_its_name_or_in_a_table() -> None:
         ("pacfl,pacfl:p=3", {}, "'pacfl' and 'pacfl:p=3' are the same"),
         ("fedavg,pacfl:q=3", {}, "there is no key 'q'"),
         ("fedavg,pacfl:gropus=3", {}, "did you mean 'groups'?"),
-        ("fedavg,fedprox:groups=3", {}, "fedprox:groups=3: method 'fedprox' takes no wishes"),
+        ("fedavg,fedprox:groups=3", {}, "fedprox:groups=3: method 'fedprox' takes no options"),
         ("fedavg,solo:seed=3", {}, "seeds are named by --seeds"),
         ("fedavg,solo:workers=3", {}, "changes no numbers"),
         ("fedavg,,solo", {}, "empty place"),
