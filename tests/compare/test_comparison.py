@@ -85,7 +85,7 @@ def test_a_comparison_is_its_runs(serial: coterie.Comparison) -> None:
         *("comparison.toml", "comparison.json", "lock", "fedavg", "solo"),
         *("table.csv", "table.md", "table.tex", "table.txt"),
     }
-    assert (serial.folder / "table.txt").read_text(encoding="utf-8") == serial.table().text()
+    assert (serial.folder / "table.txt").read_text(encoding="utf-8") == serial.report()
     assert json.loads((serial.folder / "comparison.json").read_text()) == json.loads(json.dumps(serial.to_json()))
 
 
@@ -155,7 +155,7 @@ def test_one_failure_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, t
     assert {label: sorted(runs) for label, runs in found.results.items()} == {
         "fedavg": [0, 1], "broken": [0], "solo": [0, 1],
     }  # fmt: skip
-    assert "broken, seed 1, failed: RuntimeError: no more" in found.table().text()
+    assert "broken, seed 1, failed: RuntimeError: no more" in found.report()
     trace = tmp_path / "c" / "broken" / "seed-1.error.txt"
     assert "in round" in trace.read_text()
     broken[0] = False  # mended: the run goes on where it was
@@ -182,7 +182,7 @@ def test_settings_are_chosen_on_validation_samples(tmp_path: Path) -> None:
         assert score == alone.accuracy["L"]
     assert outcome(tuned.results["fedavg"][1]) == outcome(coterie.run(**SMALL | {"lr": 0.05, "seed": 1}))
     assert "solo:lr=0.02" not in tuned.tuned
-    text = " ".join(tuned.table().text().split())
+    text = " ".join(tuned.report().split())
     assert "fedavg: training.lr = 0.05, chosen by L on 20% of each client's training samples, seed 1" in text
     assert "edge" in text
     assert "solo:lr=0.02: training.lr as set, not chosen." in text
@@ -217,7 +217,7 @@ def test_a_sweep_is_its_runs() -> None:
     assert outcome(found.results["threshold=60, lr=0.05"][0]) == outcome(
         coterie.run(algorithm="pacfl", threshold=60, **SMALL)
     )
-    assert found.table().text().splitlines()[2].split()[0] == "setting"
+    assert found.report().splitlines()[2].split()[0] == "setting"
 
 
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -277,6 +277,6 @@ def test_a_design_of_ones_own(tmp_path: Path) -> None:
     design = replace(design, cells={"FedAvg, big steps": {"algorithm.name": "fedavg", "training.lr": 0.5}})
     found = run_design(design, tmp_path / "c", jobs=1)
     assert list(found.results) == ["FedAvg, big steps"]
-    assert found.table().text()
+    assert found.report()
     assert os.path.exists(tmp_path / "c" / "FedAvg-big-steps" / "seed-0" / "result.json")
     assert time.time() - (tmp_path / "c" / "comparison.json").stat().st_mtime < 600

@@ -14,13 +14,14 @@ from scipy.stats import ttest_rel
 import coterie
 from coterie.compare.stored import read_compared
 from coterie.errors import CoterieError
-from coterie.report.comparison import PROTOCOLS, Cell, make_table
 from coterie.report.folders import make_page
 from coterie.report.page import render
-from coterie.report.pages.comparison import comparison_page, verdict
+from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
+from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison
+from coterie.results.protocols import COMPARED
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,
@@ -87,7 +88,7 @@ def test_the_table_is_that_of_the_runs(made: Path) -> None:
     assert [row["method"] for row in rows] == list(LABELS)
     for row, label in zip(rows, LABELS, strict=True):
         results = stored(made, label)
-        for protocol, name in PROTOCOLS.items():
+        for protocol, name in COMPARED.items():
             numbers = [result["accuracy"][protocol] for result in results]
             if None in numbers:
                 assert row.get(f"{name} (%)", "–") == "–"
@@ -182,7 +183,7 @@ def test_groups_runs_versions_and_the_command(made: Path) -> None:
     assert "All 6 runs are finished." in page.summary[0]
 
 
-def cells(**accuracies: list[float | None]) -> list[Cell]:
+def cells(**accuracies: list[float | None]) -> dict[str, dict[int, dict[str, Any]]]:
     """Results with nothing but L."""
     rest: dict[str, Any] = {
         "groups": None,
@@ -191,10 +192,10 @@ def cells(**accuracies: list[float | None]) -> list[Cell]:
         "seconds": 1.0,
         "targets": [],
     }
-    return [
-        Cell(label, {k: {"accuracy": dict.fromkeys(PROTOCOLS) | {"L": n}, **rest} for k, n in enumerate(numbers)})
+    return {
+        label: {k: {"accuracy": dict.fromkeys(COMPARED) | {"L": n}, **rest} for k, n in enumerate(numbers)}
         for label, numbers in accuracies.items()
-    ]
+    }
 
 
 @pytest.mark.parametrize(
@@ -216,10 +217,10 @@ def cells(**accuracies: list[float | None]) -> list[Cell]:
 )
 def test_the_verdict_says_no_more_than_the_table_marks(accuracies: dict[str, list[float | None]], said: str) -> None:
     table = make_table(cells(**accuracies), range(len(accuracies["a"])), title="t")
-    text = verdict(table, "L")
+    text = table.verdict("L")
     assert said in text
     assert ("as the best" in text) == (table.best("L") is not None)
-    assert verdict(table, "G") == ""
+    assert table.verdict("G") == ""
 
 
 def test_one_seed_has_no_interval_and_says_so(copy: Path) -> None:

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coterie.report.comparison import FORMATS, Cell, Table, make_table
+from coterie.results.comparison_table import ComparisonTable, make_table
+from coterie.results.formats import TABLE_FORMATS
+
+Labelled = tuple[str, dict[int, dict[str, Any]]]
 
 SEEDS = (0, 1, 2)
 
@@ -25,12 +28,12 @@ def result(L: float | None, C: float | None = None, G: float | None = None, **mo
     } | more  # fmt: skip
 
 
-def cell(label: str, *runs: dict[str, Any] | None) -> Cell:
-    return Cell(label, {seed: run for seed, run in enumerate(runs) if run is not None})
+def cell(label: str, *runs: dict[str, Any] | None) -> Labelled:
+    return label, {seed: run for seed, run in enumerate(runs) if run is not None}
 
 
-def table(*cells: Cell, seeds: tuple[int, ...] = SEEDS, **more: Any) -> Table:
-    return make_table(cells, seeds, title="digits, 20 clients", **more)
+def table(*cells: Labelled, seeds: tuple[int, ...] = SEEDS, **more: Any) -> ComparisonTable:
+    return make_table(dict(cells), seeds, title="digits, 20 clients", **more)
 
 
 GOOD = cell("good_one", *(result(L, C) for L, C in ((0.91, 0.90), (0.93, 0.91), (0.92, 0.93))))
@@ -59,28 +62,28 @@ def test_the_best_is_marked_in_every_format() -> None:
     assert made.best("C") is None or made.best("C") == "good_one"
     assert made.best("G") is None  # only one has it
     assert made.best("plus") is None
-    assert "92.00 ± 1.00*" in made.text()
-    assert "**92.00 ± 1.00**" in made.markdown()
-    assert r"good\_one & \textbf{92.00 $\pm$ 1.00}" in made.latex()
-    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(made.csv()))}
+    assert "92.00 ± 1.00*" in made.report()
+    assert "**92.00 ± 1.00**" in made.report("markdown")
+    assert r"good\_one & \textbf{92.00 $\pm$ 1.00}" in made.report("latex")
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(made.report("csv")))}
     assert (lines["good_one"]["L_best"], lines["bad"]["L_best"]) == ("True", "False")
     assert float(lines["good_one"]["L_mean"]) == pytest.approx(0.92)
     assert float(lines["good_one"]["L_difference"]) == pytest.approx(0.405)
     assert lines["good_one"]["G_mean"] == lines["bad"]["L_difference"] == ""
-    assert "Bonferroni" in made.text()
+    assert "Bonferroni" in made.report()
 
 
 def test_what_can_not_be_told_apart_is_not_marked_and_said() -> None:
     near = cell("near", *(result(L) for L in (0.915, 0.925, 0.922)))
     made = table(GOOD, near)
     assert made.best("L") is None
-    assert "near has the highest mean, but 3 seeds can't tell it from good_one" in " ".join(made.text().split())
-    assert "*" not in made.text()
+    assert "near has the highest mean, but 3 seeds can't tell it from good_one" in " ".join(made.report().split())
+    assert "*" not in made.report()
 
 
 def test_one_seed_has_no_interval_and_says_so() -> None:
     made = table(cell("a", result(0.9)), cell("b", result(0.5)), seeds=(0,))
-    text = made.text()
+    text = made.report()
     assert "One seed only (0)" in text
     assert "±" not in text.replace("mean ± standard", "")
     assert "[" not in text
@@ -92,10 +95,10 @@ def test_nan_is_in_no_mean() -> None:
     made = table(cell("a", result(0.9), result(math.nan), result(0.8)), BAD)
     assert made["a"].accuracy["L"] is not None
     assert (made["a"].accuracy["L"].n, made["a"].accuracy["L"].mean) == (2, pytest.approx(0.85))
-    assert "a: L of seed 1 is no number, and in no mean." in made.text()
-    assert "(2 of 3)" in made.text()
-    for format in FORMATS:
-        assert "nan" not in made.render(format).lower()
+    assert "a: L of seed 1 is no number, and in no mean." in made.report()
+    assert "(2 of 3)" in made.report()
+    for format in TABLE_FORMATS:
+        assert "nan" not in made.report(format).lower()
     assert made.leaders["L"] is not None
     assert made.leaders["L"].label == "bad"  # the other lacks a seed, and so does not lead; nor is it beaten
     assert made.leaders["L"].rivals == ("a",)
@@ -103,8 +106,8 @@ def test_nan_is_in_no_mean() -> None:
 
 def test_a_missing_run_and_a_protocol_of_some_seeds_only_are_said() -> None:
     made = table(cell("a", result(0.9, G=0.7), None, result(0.8)), BAD)
-    assert "a: there is no result of seed 1." in made.text()
-    assert "a: G is defined for seed 0 only." in made.text()
+    assert "a: there is no result of seed 1." in made.report()
+    assert "a: G is defined for seed 0 only." in made.report()
     difference = (made["bad"].differences or {})["G"]
     assert difference is not None
     assert difference.n == 1
@@ -114,17 +117,17 @@ def test_a_missing_run_and_a_protocol_of_some_seeds_only_are_said() -> None:
 def test_no_common_protocol() -> None:
     one, other = cell("one", *[result(0.9)] * 3), cell("other", *[result(None, C=0.8)] * 3)
     made = table(one, other)
-    assert "No protocol has numbers of all of them" in made.text()
+    assert "No protocol has numbers of all of them" in made.report()
     assert (made["other"].differences or {})["L"] is None
     assert all(found is None for found in made.leaders.values())
-    assert "minus" not in made.text()
+    assert "minus" not in made.report()
 
 
 def test_nothing_at_all() -> None:
     made = table(cell("a"), cell("b"))
-    for format in FORMATS:
-        assert made.render(format)
-    assert "there is no result of seed 0, 1, 2" in made.text()
+    for format in TABLE_FORMATS:
+        assert made.report(format)
+    assert "there is no result of seed 0, 1, 2" in made.report()
 
 
 def target(protocol: str, round: int | None, bytes: int | None) -> list[dict[str, Any]]:
@@ -140,10 +143,10 @@ def test_targets_reached_by_some_by_none_and_not_defined() -> None:
     assert [(one.target, one.n, one.seeds, one.rounds, one.megabytes) for one in made["some"].reached] == [
         ("L=0.8", 2, 3, 15.0, 2.0)
     ]
-    assert "15.0 (2 of 3)" in made.text()
-    assert re.search(r"never +never +never", made.text())
+    assert "15.0 (2 of 3)" in made.report()
+    assert re.search(r"never +never +never", made.report())
     undefined = table(cell("solo", *[result(0.9, targets=target("C", None, None))] * 3), never)
-    assert re.search(r"solo +– +–", undefined.text()) or "rounds to" not in undefined.text()
+    assert re.search(r"solo +– +–", undefined.report()) or "rounds to" not in undefined.report()
     assert undefined["solo"].reached[0].seeds == 0
 
 
@@ -153,12 +156,12 @@ def test_groups_and_agreement() -> None:
     row = made["a"]
     assert row.groups is not None
     assert (row.groups.mean, row.ari and row.ari.mean) == (2.5, 0.75)
-    assert "2.5 ± 0.7" in made.text()
+    assert "2.5 ± 0.7" in made.report()
     assert made["b"].groups is None
 
 
 def test_columns_are_straight() -> None:
-    lines = table(BAD, GOOD).text().splitlines()
+    lines = table(BAD, GOOD).report().splitlines()
     head, *body = (line for line in lines[2:6] if "─" not in line)
     assert "*" in body[1]
     assert "*" not in body[0]
@@ -168,18 +171,20 @@ def test_columns_are_straight() -> None:
 
 def test_latex_takes_any_label() -> None:
     made = table(cell("50%_&#{}~^\\$", *[result(0.9)] * 3), BAD)
-    line = next(line for line in made.latex().splitlines() if line.startswith("50"))
+    line = next(line for line in made.report("latex").splitlines() if line.startswith("50"))
     assert line.startswith(r"50\%\_\&\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\$ & ")
-    assert "$-$" in made.latex()
+    assert "$-$" in made.report("latex")
 
 
 def test_markdown_takes_a_bar_in_a_label() -> None:
-    lines = table(cell("a|b", *[result(0.9)] * 3), BAD).markdown().splitlines()
+    lines = table(cell("a|b", *[result(0.9)] * 3), BAD).report("markdown").splitlines()
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:6]}
     assert len(widths) == 1
 
 
 def test_a_table_of_held_out_training_samples_says_so() -> None:
     held = cell("held", *(result(L, validation=0.25) for L in (0.8, 0.81, 0.82)))
-    assert "Test samples are here 25 % of each client's training samples" in " ".join(table(GOOD, held).text().split())
-    assert "held out" not in table(GOOD, BAD).text()
+    assert "Test samples are here 25 % of each client's training samples" in " ".join(
+        table(GOOD, held).report().split()
+    )
+    assert "held out" not in table(GOOD, BAD).report()

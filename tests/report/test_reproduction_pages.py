@@ -14,9 +14,10 @@ from coterie.cli.main import app
 from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
-from coterie.report.pages.reproduction import read_reproduction, reproduction_page
-from coterie.report.reproduction import Line, Reproduction, digits_of, number_text
+from coterie.report.pages.reproduction import reproduction_page
+from coterie.report.reproduction import digits_of, number_text
 from coterie.results.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
+from coterie.results.reproductions import NumberPair, Reproduction, read_reproduction
 from coterie.results.statistics import Spread
 
 CHART = Bars(
@@ -30,10 +31,12 @@ CHART = Bars(
 
 def made(**changes: Any) -> Reproduction:
     lines = (
-        Line("Digits", "FedAvg", "G", "50.0 ± 1.0", 50.0, 1.0, Spread(2, 48.0, 0.5), {"G": Spread(2, 48.0, 0.5)}, "C"),
-        Line("Digits", "SOLO", "L", "60.0", 60.0, None, Spread(2, 61.5, 0.25), {"L": Spread(2, 61.5, 0.25)}),
-        Line("Digits", "Ours", "L", "--", None, None, Spread(2, 71.0, None), notes=("taken elsewhere",)),
-        Line("Letters", "FedAvg", "G", "9.0", 9.0, None, None, why="failed"),
+        NumberPair(
+            "Digits", "FedAvg", "G", "50.0 ± 1.0", 50.0, 1.0, Spread(2, 48.0, 0.5), {"G": Spread(2, 48.0, 0.5)}, "C"
+        ),
+        NumberPair("Digits", "SOLO", "L", "60.0", 60.0, None, Spread(2, 61.5, 0.25), {"L": Spread(2, 61.5, 0.25)}),
+        NumberPair("Digits", "Ours", "L", "--", None, None, Spread(2, 71.0, None), notes=("taken elsewhere",)),
+        NumberPair("Letters", "FedAvg", "G", "9.0", 9.0, None, None, why="failed"),
     )
     fields: dict[str, Any] = {
         "name": "our-table1", "title": "Accuracy", "source": "A paper", "version": "3", "kind": "accuracy",
@@ -102,7 +105,7 @@ def test_a_wide_table_is_shown_as_printed_too(place: Callable[..., Path]) -> Non
 
 
 def test_a_number_that_is_none_is_left_out_and_told(place: Callable[..., Path]) -> None:
-    bad = Line("Digits", "SOLO", "L", "60.0", 60.0, None, Spread(2, float("nan"), None))
+    bad = NumberPair("Digits", "SOLO", "L", "60.0", 60.0, None, Spread(2, float("nan"), None))
     folder = place(lines=(bad,))
     assert "No number was measured for Digits, SOLO: it is left out" in words(folder)
     assert read_reproduction(folder / "reproduction.json").lines[0].difference is None
@@ -168,7 +171,7 @@ def test_by_the_command_with_figures(place: Callable[..., Path], tmp_path: Path)
 
 def test_groups_of_one_seed_are_a_whole_number() -> None:
     one = {"L": Spread(1, 97.5, None), "groups": Spread(1, 4.0, None)}
-    line = Line("FMNIST", "PACFL", "L", "", None, None, None, beside=one)
+    line = NumberPair("FMNIST", "PACFL", "L", "", None, None, None, beside=one)
     assert number_text(line.beside["groups"], digits_of(line, "groups")) == "4"
     assert number_text(line.beside["L"], digits_of(line, "L")) == "97.50"
     several = replace(line, beside={"groups": Spread(3, 4.5, 0.5)})

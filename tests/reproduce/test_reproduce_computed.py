@@ -7,8 +7,8 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from coterie.data import DATASETS
-from coterie.report.reproduction import Reproduction
 from coterie.reproduce import reproduce
+from coterie.results.reproductions import Reproduction
 
 BOOK = Path(__file__).parent / "digits.toml"
 

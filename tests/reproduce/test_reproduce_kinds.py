@@ -62,21 +62,21 @@ def test_the_shortest_of_a_kind(kind: str, place: Path) -> None:
     assert made.kind == kind
     assert made.failed == ()
     assert all(line.ours is not None for line in made.lines if not line.quantity.startswith("rounds to"))
-    assert ("SHORTENED" in made.text()) == (kind in LENGTHS or kind == "gaussians")
-    assert ("--rounds-scale has no effect here" in " ".join(made.text().split())) == (kind not in LENGTHS)
+    assert ("SHORTENED" in made.report()) == (kind in LENGTHS or kind == "gaussians")
+    assert ("--rounds-scale has no effect here" in " ".join(made.report().split())) == (kind not in LENGTHS)
     assert made.seeds == (() if kind in SEEDLESS else (0,))
     assert made.lines or made.charts
     for format in ("markdown", "csv", "latex"):
-        assert made.render(format)
+        assert made.report(format)
 
 
 def test_seeds_that_are_not_used_are_told(place: Path) -> None:
     one = reproduce("digits-coreset", book=BOOK, out=place, seeds=[3, 4])
     assert one.seeds == (3,)
-    assert "Of --seeds only the first, 3, is used here." in one.text()
+    assert "Of --seeds only the first, 3, is used here." in one.report()
     none = reproduce("digits-sizes", book=BOOK, out=place, seeds=[3, 4])
     assert none.seeds == ()
-    assert "--seeds has no effect here" in none.text()
+    assert "--seeds has no effect here" in none.report()
 
 
 # --------------------------------------------------------------------------------------------- labels of nodes

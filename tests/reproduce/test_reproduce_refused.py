@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.report.reproduction import Line, Reproduction, ours_text
+from coterie.report.reproduction import ours_text
 from coterie.reproduce import reproduce
 from coterie.reproduce import trained as trained_module
+from coterie.results.reproductions import NumberPair, Reproduction
 from coterie.results.statistics import Spread
 
 BOOK = Path(__file__).parent / "digits.toml"
@@ -86,17 +87,17 @@ def test_damaged_runs_are_refused(copy: Path, damage: Callable[[Path], Any], tol
 def test_a_seed_without_a_number_is_counted_and_told(copy: Path) -> None:
     whole = pair(copy).lines[0]
     assert whole.notes == pair(copy).lines[0].notes
-    assert "of 2" not in pair(copy).text()
+    assert "of 2" not in pair(copy).report()
     change(run(copy) / "result.json", lambda content: content["accuracy"].update(G=float("nan")))
     found = pair(copy)
     line = found.lines[0]
     first = json.loads((run(copy, 0) / "result.json").read_text())["accuracy"]["G"]
     assert line.ours == Spread(1, 100 * first, None)
     assert line.notes[-1] == "G: no number in seed 1"
-    for text in (found.text(), found.markdown(), found.latex()):
+    for text in (found.report(), found.report("markdown"), found.report("latex")):
         assert f"{100 * first:.2f} (1 of 2)" in text
         assert "G: no number in seed 1" in text
-    row = found.csv().splitlines()[1]
+    row = found.report("csv").splitlines()[1]
     assert ",1,2," in row
     assert "G: no number in seed 1" in row
 
@@ -107,8 +108,8 @@ def test_other_protocols_are_counted_too(copy: Path) -> None:
     assert found.lines[0].ours is not None
     assert found.lines[0].ours.n == 2
     first = json.loads((run(copy, 0) / "result.json").read_text())["accuracy"]["L"]
-    assert f"{100 * first:.2f} (1 of 2)" in found.text()
-    assert "L: no number in seed 1" in found.text()
+    assert f"{100 * first:.2f} (1 of 2)" in found.report()
+    assert "L: no number in seed 1" in found.report()
 
 
 def test_no_number_at_all(copy: Path) -> None:
@@ -135,17 +136,17 @@ def test_a_failed_seed_is_counted(copy: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.failed == ("Digits, FedAvg: seed 1: it fell over",)
     assert "(1 of 2)" in ours_text(found.lines[0])
     assert found.lines[0].notes[-1] == "failed: seed 1"
-    assert found.csv().splitlines()[1].count(",1,2,") == 1
+    assert found.report("csv").splitlines()[1].count(",1,2,") == 1
 
 
 def test_a_number_of_fewer_seeds_says_so_in_a_wide_table() -> None:
-    line = Line("a", "b", "L", "5", 5.0, None, Spread(2, 4.0, 1.0), asked=3)
+    line = NumberPair("a", "b", "L", "5", 5.0, None, Spread(2, 4.0, 1.0), asked=3)
     wide = Reproduction("n", "t", "s", "1", "statistics", "%", (0, 1, 2), (line,), wide=True)
-    assert "4.00 ± 1.00 (2 of 3) (5)" in wide.text()
+    assert "4.00 ± 1.00 (2 of 3) (5)" in wide.report()
 
 
 def test_held_out_samples_are_not_called_test_samples(tmp_path: Path) -> None:
-    text = reproduce("digits-held-out", book=BOOK, out=tmp_path, jobs=1, rounds_scale=0.1).text()
+    text = reproduce("digits-held-out", book=BOOK, out=tmp_path, jobs=1, rounds_scale=0.1).report()
     assert "20% of the training samples, held out" in " ".join(text.split())
     assert "test set" not in text
 

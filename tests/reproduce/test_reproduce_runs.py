@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.report.reproduction import Reproduction
 from coterie.reproduce import reproduce
 from coterie.reproduce.quantities import measure
+from coterie.results.reproductions import Reproduction
 from coterie.run.result import Result
 
 BOOK = Path(__file__).parent / "digits.toml"
@@ -65,12 +65,12 @@ def test_a_global_method_stands_under_its_own_protocol_with_all_others_beside(ta
 def test_missing_data_are_skipped_with_the_command_that_gets_them(table: Reproduction) -> None:
     assert [line.column for line in table.lines] == ["Digits"] * 3
     assert "STL-10: 'stl10' is not here: 'coterie data get stl10' downloads it" in table.skipped[0]
-    assert "coterie data get stl10" in table.text()
+    assert "coterie data get stl10" in table.report()
 
 
 def test_it_is_complete_if_nothing_was_shortened(table: Reproduction) -> None:
     assert table.shortened == ()
-    assert "SHORTENED" not in table.text()
+    assert "SHORTENED" not in table.report()
 
 
 def test_files(table: Reproduction, place: Path) -> None:
@@ -120,9 +120,9 @@ def test_shortened_runs_say_so(place: Path) -> None:
         "0.5 of the published rounds (--rounds-scale)",
         "1 seed instead of 2 (--seeds)",
     )
-    for text in (short.text(), short.markdown(), short.latex()):
+    for text in (short.report(), short.report("markdown"), short.report("latex")):
         assert "SHORTENED: 0.5 of the published rounds" in text
-    assert "0.5 of the published rounds" in short.csv()
+    assert "0.5 of the published rounds" in short.report("csv")
     assert [line.row for line in short.lines] == ["SOLO", "PACFL"]
     assert "--rounds-scale 0.5 --seeds 0 --algorithms solo,pacfl" in short.command
     found = {run.algorithm: run for run in (Result.load(path) for path in short.runs)}
@@ -139,7 +139,7 @@ def test_targets(place: Path) -> None:
     assert reached.ours.mean == 1
     assert reached.difference == 0
     assert (missed.ours, missed.reached, missed.tried) == (None, 0, 2)
-    text = reproduce("digits-targets", book=BOOK, out=place, jobs=1).text()
+    text = reproduce("digits-targets", book=BOOK, out=place, jobs=1).report()
     assert "--" in text.split("100 %")[1]
 
 
@@ -178,7 +178,7 @@ def test_a_failing_run_is_told_and_the_others_count(place: Path) -> None:
     assert broken.ours is None
     assert broken.why == "failed"
     assert any("SCAFFOLD" in text for text in made.failed)
-    assert "Failed: " in made.text()
+    assert "Failed: " in made.report()
 
 
 @pytest.mark.parametrize(

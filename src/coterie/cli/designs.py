@@ -12,7 +12,7 @@ from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
 from coterie.compare.design import Design, Protocol, parse_seeds, parse_variation
 from coterie.errors import CoterieError
-from coterie.report.comparison import Format
+from coterie.results.formats import TableFormat
 from coterie.results.run_folder import unused
 from coterie.run.toml import read_toml
 
@@ -27,13 +27,13 @@ Baseline = Annotated[
     str | None, typer.Option("--baseline", help="Differences are taken to this one; by default the first.")
 ]
 By = Annotated[Protocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
-As = Annotated[Format, typer.Option("--format", help="Of the table that is printed.")]
+As = Annotated[TableFormat, typer.Option("--format", help="Of the table that is printed.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]
 
 
 def execute(
-    design: Design, out: str | None, jobs: int | None, format: Format, print_config: bool, dry_run: bool, quiet: bool
+    design: Design, out: str | None, jobs: int | None, format: TableFormat, print_config: bool, dry_run: bool, quiet: bool
 ) -> None:
     """Run a design and print its table; at the end say which runs failed."""
     if print_config:
@@ -50,7 +50,7 @@ def execute(
     with explain_interrupt():
         comparison = run_design(design, folder, jobs=jobs, progress=make_batch_progress(quiet))
     if not quiet:
-        typer.echo(comparison.table().render(format), nl=False)
+        typer.echo(comparison.report(format), nl=False)
         if format == "text":
             typer.echo(f"Folder: {folder}")
     if comparison.failed:

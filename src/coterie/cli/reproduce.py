@@ -54,8 +54,9 @@ def reproduce(
     from coterie.cli.batch_progress import make_batch_progress
     from coterie.cli.interrupts import explain_interrupt
     from coterie.compare.design import parse_seeds
-    from coterie.reproduce.reproducing import FILE, PLACE, the_catalogue, the_one
+    from coterie.reproduce.reproducing import PLACE, the_catalogue, the_one
     from coterie.reproduce.reproducing import reproduce as make
+    from coterie.results.reproductions import FILE
 
     if name is None:
         typer.echo(listing(the_catalogue(catalogue)))
@@ -71,7 +72,7 @@ def reproduce(
             book=catalogue, **some,
         )  # fmt: skip
     if not quiet:
-        typer.echo(made.render(format), nl=False)
+        typer.echo(made.report("markdown" if format == "md" else format), nl=False)
         if format == "text":
             typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
     if made.failed:

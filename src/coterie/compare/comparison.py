@@ -20,7 +20,9 @@ from coterie.compare.existing_runs import finished_runs
 from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.report.comparison import FORMATS, PROTOCOLS, SUFFIXES, Cell, Table, make_table
+from coterie.results.comparison_table import ComparisonTable, group_count, make_table, reached
+from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat
+from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.config import Config
 from coterie.run.plugins import home
@@ -58,7 +60,7 @@ class Tuned:
         edge = [key for key, value in self.chosen.items() if _at_the_edge(value, tuning.grid[key])]
         seeds = f"seed{'s' if len(tuning.seeds) > 1 else ''} {', '.join(map(str, tuning.seeds))}"
         return (
-            f"{label}: {what}, chosen by {PROTOCOLS[design.protocol]} on {tuning.share:.0%} of each client's training "
+            f"{label}: {what}, chosen by {COMPARED[design.protocol]} on {tuning.share:.0%} of each client's training "
             f"samples, {seeds} ({scores})"
             + (f"; at the edge of the values tried for {', '.join(edge)}" if edge else "")
         )
@@ -81,12 +83,12 @@ class Comparison:
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     folder: Path | None = None
 
-    def table(self) -> Table:
+    def table(self) -> ComparisonTable:
         """Count it: means, spreads, paired differences to the baseline, and who is the best where that is clear."""
-        cells = [
-            Cell(label, {seed: self.results[label][seed].to_json() for seed in self.design.seeds if seed in runs})
+        results = {
+            label: {seed: runs[seed].to_json() for seed in self.design.seeds if seed in runs}
             for label, runs in self.results.items()
-        ]
+        }
         notes = [f"{label}, seed {seed}, failed: {why}" for (label, seed), why in self.failed.items()]
         notes += [f"{tuned.text(label, self.design)}." for label, tuned in self.tuned.items()]
         notes += [f"{label}: {', '.join(own)} as set, not chosen." for label, own in _set(self.design).items()]
@@ -94,7 +96,7 @@ class Comparison:
         if apart:
             notes.append(f"Not the same for all: {', '.join(apart)}. Seeds are paired all the same.")
         return make_table(
-            cells,
+            results,
             self.design.seeds,
             title=_title(self),
             what=_what(self.design),
@@ -106,6 +108,7 @@ class Comparison:
         """Return the fields of comparison.json."""
         design = self.design
         return {
+            "format": COMPARISON_FORMAT,
             "kind": design.kind,
             "title": _title(self),
             "seeds": list(design.seeds),
@@ -135,9 +138,12 @@ class Comparison:
         if self.folder is None:
             return
         write_whole(self.folder / DATA, (json.dumps(self.to_json(), indent=1) + "\n").encode())
-        table = self.table()
-        for format in FORMATS:
-            write_whole(self.folder / f"table.{SUFFIXES[format]}", table.render(format).encode())
+        for format, name in TABLE_FILES.items():
+            write_whole(self.folder / name, self.report(format).encode())
+
+    def report(self, format: TableFormat = "text") -> str:
+        """Return the tables as text, Markdown, CSV or LaTeX."""
+        return self.table().report(format)
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
@@ -216,7 +222,7 @@ class _Runner:
                 continue
             found = _chosen(design, tries)
             if found is None:
-                why = f"no value of {', '.join(tries[0][0])} gave a {PROTOCOLS[design.protocol]} on validation samples"
+                why = f"no value of {', '.join(tries[0][0])} gave a {COMPARED[design.protocol]} on validation samples"
                 failed |= {(label, seed): why for seed in design.seeds}
                 continue
             self.progress.note(found.text(label, design))
@@ -312,8 +318,6 @@ def _chosen(design: Design, tries: Sequence[tuple[Mapping[str, Any], Sequence[Ru
 
 def _results(design: Design, trials: Iterable[RunJob]) -> dict[str, dict[int, Result]]:
     """Return the finished runs by label and seed, with the targets of the design."""
-    from coterie.run.summary import reached
-
     found: dict[str, dict[int, Result]] = {label: {} for label in design.cells}
     for trial, result in finished_runs(trials).items():
         targets = [reached(target, result.history) for target in design.targets]
@@ -323,12 +327,12 @@ def _results(design: Design, trials: Iterable[RunJob]) -> dict[str, dict[int, Re
 
 def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any]:
     """Return what comparison.json says of a run."""
-    traffic, groups = result.traffic, result.groups
+    traffic = result.traffic
     return {
         "seed": seed,
         "folder": f"{design.folder(label)}/seed-{seed}",
         "accuracy": result.accuracy,
-        "groups": None if groups is None else len({group for group in groups if group is not None}),
+        "groups": group_count(result.to_json()),
         "ari": result.ari,
         "up_bytes": traffic["up_bytes"],
         "down_bytes": traffic["down_bytes"],

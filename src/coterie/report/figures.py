@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coterie.results.protocols import FOLLOWED
+
 # Okabe and Ito's palette, which colour-blind people can tell apart
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = {"L": "-", "C": "--", "G": ":"}
+STYLES = dict(zip(FOLLOWED, ("-", "--", ":"), strict=True))
 MARKERS = "os^Dv*P"
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from coterie.compare.stored import is_comparison, read_compared
 from coterie.errors import CoterieError
 from coterie.report.pages.comparison import comparison_page
-from coterie.report.pages.reproduction import is_reproduction, read_reproductions, reproduction_page
+from coterie.report.pages.reproduction import reproduction_page
 from coterie.report.pages.run import run_page
 from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Page
+from coterie.results.reproductions import is_reproduction, read_reproduction, reproduction_files
 from coterie.results.runs import is_run, read_runs
 
 
@@ -37,7 +38,7 @@ def _comparison(paths: Sequence[Path]) -> Page:
 
 
 def _reproductions(paths: Sequence[Path]) -> Page:
-    return reproduction_page(read_reproductions(paths))
+    return reproduction_page([read_reproduction(file) for path in paths for file in reproduction_files(path)])
 
 
 KINDS = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.report.static import PAINTERS, paint
 from coterie.results.charts import Bars, HeatMap, Series, values
+from coterie.results.protocols import accuracies_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,8 +80,7 @@ def layers_table(study: Mapping[str, Any]) -> str:
     lines = []
     for run in study["runs"]:
         accuracy = run["accuracy"] or {}
-        known = {"+" if p == "plus" else p: a for p, a in accuracy.items() if a is not None}
-        told = ", ".join(f"{p} {100 * a:.2f} %" for p, a in known.items()) or "not finished"
+        told = accuracies_text(accuracy, ", ") or "not finished"
         lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {told}")
     note = (
         "Means over pairs of clients' own models, given the same test inputs. CKA: 1 is the same up to rotation and "

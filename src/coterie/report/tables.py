@@ -6,10 +6,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.results.protocols import brief, held_out
+from coterie.results.protocols import COMPARED, brief, held_out
 
 LEGEND = (
-    f"Accuracy in %, mean over clients. {'; '.join(brief({'L', 'C', 'G', '+'}))}; –: not defined for this method. "
+    f"Accuracy in %, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
     "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, "
     "evaluation not counted."
 )
@@ -23,13 +23,13 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method")
-    for heading in ("L", "C", "G", "+", "groups", "ARI", "MB down", "MB up", "missed", "seconds"):
+    for heading in (*COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"):
         table.add_column(heading, justify="right")
     for result in results:
         accuracy, traffic, groups = result["accuracy"], result["traffic"], result["groups"]
         table.add_row(
             result["algorithm"],
-            *(_percent(accuracy[protocol]) for protocol in ("L", "C", "G", "plus")),
+            *(_percent(accuracy[protocol]) for protocol in COMPARED),
             "–" if groups is None else str(len({group for group in groups if group is not None})),
             "–" if result["ari"] is None else f"{result['ari']:.2f}",
             *(f"{traffic[way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),

@@ -16,13 +16,13 @@ from coterie.data import Dataset, Samples
 from coterie.data.super_clusters import class_angles
 from coterie.data.super_clusters import super_clusters as super_clusters_of
 from coterie.errors import CoterieError
-from coterie.report.reproduction import Line
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.coresets import coreset, graph_distances, graph_labels
 from coterie.reproduce.lines import line
 from coterie.reproduce.trained import Findings, Setting, key_of, make_runs, told_failures
 from coterie.results.charts import Chart, HeatMap, Lines, Point, Scatter, Series, classical_mds, values
 from coterie.results.costs import paper_megabits, sub_fedavg_bytes
+from coterie.results.reproductions import NumberPair
 from coterie.results.statistics import Spread, spread
 from coterie.run.config import Config
 from coterie.run.validation import make_config
@@ -260,7 +260,7 @@ def agreement_error(one: Reproducible, setting: Setting) -> Findings:
 
 def agreement(one: Reproducible, setting: Setting) -> Findings:
     """How far clients' models agree on the server's samples: matrices, and what is missing to full agreement."""
-    options, lines, charts = one.entry.options, list[Line](), list[Chart]()
+    options, lines, charts = one.entry.options, list[NumberPair](), list[Chart]()
     seed = setting.request.seeds_of(one)[0]
     tried = [(alpha, epochs, "reserved") for alpha in options["alphas"] for epochs in options["epochs"]]
     last = options["epochs"][-1]
@@ -276,7 +276,7 @@ def agreement(one: Reproducible, setting: Setting) -> Findings:
             apart = 1 - float(shown[np.triu_indices(len(shown), 1)].mean())
             name = f"α = {alpha:g}, E = {epochs}, server data {where}"
             lines.append(
-                Line(cell.column, name, "1 - mean agreement", "", None, None, Spread(1, apart, None), digits=3)
+                NumberPair(cell.column, name, "1 - mean agreement", "", None, None, Spread(1, apart, None), digits=3)
             )
             charts.append(_heat_map(name, [str(i) for i in range(len(shown))], shown, "agreement", limits=(0.0, 1.0)))
     return Findings(lines, charts)

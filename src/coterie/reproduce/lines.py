@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from coterie.report.reproduction import Line
 from coterie.reproduce.catalogue import Cell
+from coterie.results.reproductions import NumberPair
 from coterie.results.statistics import Spread
 
 
-def line(cell: Cell, ours: float | Spread | None, digits: int = 2, quantity: str | None = None) -> Line:
+def line(cell: Cell, ours: float | Spread | None, digits: int = 2, quantity: str | None = None) -> NumberPair:
     """Put a number of ours beside the published one."""
     published = cell.published
-    return Line(
+    return NumberPair(
         column=cell.column,
         row=cell.label,
         quantity=cell.quantity if quantity is None else quantity,

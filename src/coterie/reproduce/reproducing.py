@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,16 +9,16 @@ from pathlib import Path
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.report.reproduction import SUFFIXES, Reproduction
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import WIDE
 from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import Setting, train
+from coterie.results.formats import TABLE_FILES
+from coterie.results.reproductions import Reproduction, write_reproduction
 
 PLACE = Path("runs/reproduce")
-FILE = "reproduction.json"
 
 
 def reproduce(
@@ -136,13 +135,12 @@ def checked_place(path: Path) -> Path:
 
 def save(made: Reproduction, folder: Path) -> None:
     """Write numbers, tables and pictures into a folder; pictures of an earlier time go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
-        old.unlink()
-    write_whole(folder / FILE, (json.dumps(made.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
-    for format, suffix in SUFFIXES.items():
-        write_whole(folder / f"table.{suffix}", made.render(format).encode())
-    made.draw(folder)
+    from coterie.report.reproduction import draw_reproduction
+
+    write_reproduction(made, folder)
+    for format, name in TABLE_FILES.items():
+        write_whole(folder / name, made.report(format).encode())
+    draw_reproduction(made, folder)
 
 
 def command(name: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:

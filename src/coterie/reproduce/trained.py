@@ -12,11 +12,11 @@ from pathlib import Path
 from coterie.compare.design import slug
 from coterie.compare.existing_runs import finished_runs
 from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
-from coterie.report.reproduction import Line
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
 from coterie.reproduce.request import ReproductionRequest
 from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.reproductions import NumberPair
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
 from coterie.run.config import Config
@@ -31,7 +31,7 @@ ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean 
 class Findings:
     """What a kind of table comes to."""
 
-    lines: Sequence[Line]
+    lines: Sequence[NumberPair]
     charts: Sequence[Chart] = ()
     remarks: Sequence[str] = ()
     failed: Sequence[str] = ()
@@ -130,7 +130,9 @@ def _config(tables: Tables, seed: int, path: Path) -> Config:
     return config
 
 
-def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int) -> Line:
+def _line(
+    one: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
+) -> NumberPair:
     published = cell.published
     ours = over_seeds(results, cell.quantity, cell.options)
     aims = is_target(cell.quantity)
@@ -141,7 +143,7 @@ def _line(one: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapp
         more = no_numbers(results, name, {}) if name != cell.quantity else ()
         notes += [f"{name}: no number in {_seeds(more)}"] * bool(more)
     notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
-    return Line(
+    return NumberPair(
         column=cell.column,
         row=cell.label,
         quantity=cell.quantity,
@@ -179,7 +181,9 @@ def _beside(one: Reproducible, results: Sequence[Result]) -> dict[str, Spread | 
 # ------------------------------------------------------------------------------------------------------- pictures
 
 
-def _compared(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+def _compared(
+    one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
+) -> Iterator[Chart]:
     """Draw the paper's numbers and ours as bars, a chart per column."""
     for column in dict.fromkeys(line.column for line in lines):
         shown = [line for line in lines if line.column == column and (line.ours or line.paper is not None)]
@@ -201,7 +205,7 @@ def _compared(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], r
         )
 
 
-def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results) -> Iterator[Chart]:
     """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or a line per series."""
     vary = one.entry.vary
     if vary is None:
@@ -235,7 +239,7 @@ def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], resu
         yield Lines(title=title, x_label=vary.label, y_label=axis, series=tuple(lines_of))
 
 
-def _curves(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+def _curves(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results) -> Iterator[Chart]:
     """Draw accuracy, or what else is asked for, over rounds: a line per row, with the spread over seeds."""
     upto = one.entry.options.get("upto")
     for what in one.entry.options.get("series", ["accuracy"]):
@@ -275,7 +279,9 @@ def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, s
     )
 
 
-def _pruning(one: Reproducible, cells: Sequence[Cell], lines: Sequence[Line], results: Results) -> Iterator[Chart]:
+def _pruning(
+    one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
+) -> Iterator[Chart]:
     """Draw clients' mean accuracy against the mean pruned share, over the rounds."""
     for cell in cells:
         rows = [row for result in results[key_of(cell)][:1] for row in result.history if row.get("pruned") is not None]

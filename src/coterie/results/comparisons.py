@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.report.comparison import Table
+from coterie.results.comparison_table import ComparisonTable
 from coterie.results.runs import Run
 
 
@@ -32,7 +32,7 @@ class StoredComparison:
     """A comparison or a sweep."""
 
     path: Path
-    table: Table
+    table: ComparisonTable
     runs: Mapping[str, Mapping[int, Run]]
     """Those that are finished, by label and seed."""
     attempts: Sequence[Attempt]

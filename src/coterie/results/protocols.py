@@ -1,42 +1,111 @@
-"""The protocols under which accuracies are measured: how each is written, and what it measures."""
+"""The protocols under which accuracies are measured: one table, from which all names and explanations are taken."""
 
-PROTOCOLS = {
-    "L": ("L", "each client's own model after its last training, on its own test part; mean over clients"),
-    "C": ("C", "the model that each client would receive now, on its own test part; mean over clients"),
-    "G": ("G", "the server's model, on the whole test set"),
-    "plus": ("+", "the final model, trained once more by each client, on its own test part; mean over clients"),
-    "W_max": ("W-max", "as C, but over all clients' test samples pooled; the best evaluated round"),
-}
-"""Those of a result, by its keys: name and meaning."""
-CURVES = {
-    **{protocol: PROTOCOLS[protocol] for protocol in ("L", "C", "G")},
-    "W": ("W", "as C, but over all clients' test samples pooled"),
-}
-"""Those that are followed over rounds, by the keys of metrics.jsonl."""
-EACH_CLIENT = ("L", "C")
-"""Those of which a result has a number for each client."""
-BRIEF = {
-    "L": "each client's own model after its last training",
-    "C": "the model it would receive now",
-    "G": "the server's model on the whole test set",
-    "+": "the final model fine-tuned once by every client",
-    "W max": "right answers over all clients' samples, best round",
-}
-"""Meanings in a few words, by name, for the foot of a table."""
-CARDS = {
-    "L": "own models",
-    "C": "models received",
-    "G": "server's model",
-    "plus": "fine-tuned once",
-    "W_max": "best round, samples pooled",
-}
-"""Meanings in a word or two, by the keys of a result."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AccuracyProtocol:
+    """How an accuracy is measured."""
+
+    key: str
+    """In ``result.json`` and ``metrics.jsonl``."""
+    symbol: str
+    """As it is written for readers."""
+    sentence: str
+    """What it is the accuracy of."""
+    brief: str = ""
+    """The same in a few words, for the foot of a table."""
+    card: str = ""
+    """In a word or two."""
+    summary: str = ""
+    """Part of a sentence about a run; ``{}`` is the accuracy."""
+    at_end: bool = True
+    """Whether ``result.json`` has it."""
+    over_rounds: bool = False
+    """Whether ``metrics.jsonl`` has it."""
+    per_client: bool = False
+    """Whether a result has a number for each client."""
+    compared: bool = True
+    """Whether comparisons have a column for it."""
+
+
+_TABLE = (
+    AccuracyProtocol(
+        key="L",
+        symbol="L",
+        sentence="each client's own model after its last training, on its own test part; mean over clients",
+        brief="each client's own model after its last training",
+        card="own models",
+        summary="each client's own model is right on {} of its test samples (L)",
+        over_rounds=True,
+        per_client=True,
+    ),
+    AccuracyProtocol(
+        key="C",
+        symbol="C",
+        sentence="the model that each client would receive now, on its own test part; mean over clients",
+        brief="the model it would receive now",
+        card="models received",
+        summary="the model that it would receive now on {} (C)",
+        over_rounds=True,
+        per_client=True,
+    ),
+    AccuracyProtocol(
+        key="G",
+        symbol="G",
+        sentence="the server's model, on the whole test set",
+        brief="the server's model on the whole test set",
+        card="server's model",
+        summary="the server's model on {} of the whole test set (G)",
+        over_rounds=True,
+    ),
+    AccuracyProtocol(
+        key="plus",
+        symbol="+",
+        sentence="the final model, trained once more by each client, on its own test part; mean over clients",
+        brief="the final model fine-tuned once by every client",
+        card="fine-tuned once",
+        summary="the final model fine-tuned once by every client on {} (+)",
+    ),
+    AccuracyProtocol(
+        key="W_max",
+        symbol="W max",
+        sentence="as C, but over all clients' test samples pooled; the best evaluated round",
+        brief="right answers over all clients' samples, best round",
+        card="best round, samples pooled",
+        compared=False,
+    ),
+    AccuracyProtocol(
+        key="W",
+        symbol="W",
+        sentence="as C, but over all clients' test samples pooled",
+        at_end=False,
+        over_rounds=True,
+        compared=False,
+    ),
+)
+PROTOCOLS = {protocol.key: protocol for protocol in _TABLE}
+"""All of them, by key."""
+AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.at_end}
+"""Those of ``result.json``."""
+CURVES = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.over_rounds}
+"""Those of ``metrics.jsonl``."""
+FOLLOWED = tuple(key for key in CURVES if key in AT_END)
+"""Those measured in every evaluated round and at the end alike: what a target can name, and progress shows."""
+EACH_CLIENT = tuple(key for key, protocol in PROTOCOLS.items() if protocol.per_client)
+COMPARED = {key: protocol.symbol for key, protocol in PROTOCOLS.items() if protocol.compared}
+"""The symbols of those that comparisons have columns for."""
+KEYS = {protocol.symbol: key for key, protocol in AT_END.items()}
+"""The keys of ``result.json`` by symbol."""
 WORST = 0.1
-"""Which share of the clients is looked at as the worst."""
+"""The share of the clients that is called the worst."""
 
 
 def held_out(share: float) -> str:
-    """Say what was tested on where it was no test sample; empty where it was.
+    """Say what was tested on if not the test samples; empty if it was.
 
     >>> held_out(0.2)
     "Test samples are here 20 % of each client's training samples, held out; those of the data set were not looked at."
@@ -45,10 +114,20 @@ def held_out(share: float) -> str:
     return f"Test samples are here {who}; those of the data set were not looked at." if share else ""
 
 
-def brief(names: set[str]) -> list[str]:
+def brief(symbols: Collection[str]) -> list[str]:
     """Return what protocols mean, like ``G: the server's model on the whole test set``.
 
     >>> brief({"G", "ARI"})
     ["G: the server's model on the whole test set"]
     """
-    return [f"{name}: {what}" for name, what in BRIEF.items() if name in names]
+    return [f"{p.symbol}: {p.brief}" for p in AT_END.values() if p.symbol in symbols]
+
+
+def accuracies_text(accuracy: Mapping[str, float | None], separator: str = "  ", digits: int = 2) -> str:
+    """Write the accuracies that are defined, each with its symbol.
+
+    >>> accuracies_text({"round": 3, "L": 0.935, "G": None, "plus": 0.95})
+    'L 93.50 %  + 95.00 %'
+    """
+    measured = ((symbol, accuracy.get(key)) for key, symbol in COMPARED.items())
+    return separator.join(f"{symbol} {100 * value:.{digits}f} %" for symbol, value in measured if value is not None)

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
+from coterie.results.protocols import CURVES
 
-MEASURED = ("L", "C", "G", "W")
-"""The accuracies of a row of metrics.jsonl."""
 NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 """What a result must have, and of which type."""
 
@@ -235,7 +234,7 @@ def _unmeasured(history: Iterable[dict[str, Any]]) -> list[str]:
     """Turn accuracies that are no numbers into None, and say where."""
     found: dict[str, list[int]] = {}
     for row in history:
-        for protocol in MEASURED:
+        for protocol in CURVES:
             number = row.get(protocol)
             if number is not None and (not isinstance(number, (int, float)) or value(number) is None):
                 found.setdefault(protocol, []).append(row["round"])

@@ -13,7 +13,9 @@ from coterie.federation import Algorithm, Federation
 from coterie.federation.evaluation import Evaluator, accuracies
 from coterie.federation.newcomers import founders
 from coterie.models import parameters
+from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
+from coterie.results.protocols import FOLLOWED
 from coterie.run.config import Config
 from coterie.run.result import Result
 from coterie.run.toml import toml_value
@@ -43,7 +45,7 @@ def summarise(
         seed=config.run.seed,
         rounds=fed.rounds,
         accuracy={
-            **{protocol: last[protocol] for protocol in ("L", "C", "G")},
+            **{protocol: last[protocol] for protocol in FOLLOWED},
             "plus": plus,
             "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
             "L_max": max((row["L"] for row in history if row["L"] is not None), default=None),
@@ -168,18 +170,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
-    }
-
-
-def reached(target: str, history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Find the first evaluated round at which a target like ``L=0.8`` was reached."""
-    protocol, _, text = target.partition("=")
-    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
-    return {
-        "protocol": protocol,
-        "value": float(text),
-        "round": None if row is None else row["round"],
-        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
     }
 
 

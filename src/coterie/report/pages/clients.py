@@ -39,7 +39,7 @@ def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple
     for protocol in EACH_CLIENT:
         shown = tuple(one for one in samples(protocol) if any(number is not None for number in one.values))
         if shown:
-            what = CURVES[protocol][1].removesuffix("; mean over clients")
+            what = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
                 title=f"Accuracy {protocol} of each client",
                 x_label=f"accuracy {protocol} (%)",

@@ -5,17 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from coterie.report.comparison import PROTOCOLS, Table, undecided
 from coterie.report.pages.clients import clients_of_comparison, gains_in_comparison
 from coterie.report.pages.origin import origin_of_comparison
 from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
 from coterie.report.pages.tables import all_runs, choices, differences_section, main_table
 from coterie.results.charts import Fact, Page, Section
+from coterie.results.comparison_table import ComparisonTable, shortened_list, undecided
 from coterie.results.comparisons import StoredComparison
-from coterie.results.protocols import brief
-
-RANKED = 6
-"""Names that a sentence of the summary lists."""
+from coterie.results.protocols import COMPARED, brief
 
 
 def comparison_page(compared: StoredComparison, first: Sequence[Section] = ()) -> Page:
@@ -33,10 +30,10 @@ def comparison_page(compared: StoredComparison, first: Sequence[Section] = ()) -
         all_runs(compared),
         origin_of_comparison(compared),
     ]
-    labels = compared.labels
-    listed = ", ".join(labels[:RANKED]) + (f" and {len(labels) - RANKED} more" if len(labels) > RANKED else "")
     return Page(
-        title=f"Sweep of {', '.join(compared.varied)}" if compared.sweep else f"Comparison: {listed}",
+        title=f"Sweep of {', '.join(compared.varied)}"
+        if compared.sweep
+        else f"Comparison: {shortened_list(compared.labels)}",
         summary=_summary(compared),
         facts=_facts(compared.table),
         sections=tuple(section for section in sections if section is not None),
@@ -53,8 +50,8 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
     ]
     if done < len(compared.attempts):
         texts.append(_missing(compared))
-    verdicts = [text for protocol in PROTOCOLS if (text := verdict(table, protocol))]
-    measured = {PROTOCOLS[p] for p in PROTOCOLS if any(row.accuracy[p] is not None for row in table.rows)}
+    verdicts = [text for protocol in COMPARED if (text := table.verdict(protocol))]
+    measured = {COMPARED[p] for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)}
     texts += [f"Accuracy is measured in several ways. {'; '.join(brief(measured))}.", *verdicts] if verdicts else []
     texts += [] if verdicts else ["No accuracy was measured."]
     said = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
@@ -66,44 +63,20 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
 def _missing(compared: StoredComparison) -> str:
     """Say which runs there are not, and how to make them."""
     lost = [attempt for attempt in compared.attempts if not attempt.finished]
-    told = "; ".join(f"{a.label}, seed {a.seed}: {a.state}" for a in lost[:RANKED])
-    more = f"; and {len(lost) - RANKED} more" if len(lost) > RANKED else ""
+    lines = shortened_list([f"{a.label}, seed {a.seed}: {a.state}" for a in lost], "; ")
     return (
-        f"Missing: {told}{more}. Everything below is of the finished runs only, and may change. "
+        f"Missing: {lines}. Everything below is of the finished runs only, and may change. "
         f"`coterie resume {shlex.quote(str(compared.path))}` makes what is missing."
     )
 
 
-def verdict(table: Table, protocol: str) -> str:
-    """Say who is best under a protocol, and whether that can be told; empty if nobody has a number."""
-    known = [(found, row.label) for row in table.rows if (found := row.accuracy[protocol]) is not None]
-    if not known:
-        return ""
-    known.sort(key=lambda pair: -pair[0].mean)
-    some = {label: f" ({found.n} of {len(table.seeds)} seeds)" * (found.n < len(table.seeds)) for found, label in known}
-    ranked = "; ".join(f"{label}: {100 * found.mean:.1f} %{some[label]}" for found, label in known[:RANKED])
-    text = f"{PROTOCOLS[protocol]}, from the highest: {ranked}{'; …' if len(known) > RANKED else ''}"
-    if len(known) == 1:
-        return f"{PROTOCOLS[protocol]}: {ranked}" + (f". No other {table.what} has a number." * (len(table.rows) > 1))
-    best = table.leaders[protocol]
-    if best is None:
-        return f"{text}. None has a number of every seed, so that none is called the best."
-    if len(table.seeds) == 1:
-        return f"{text}. One seed can't tell whether that is chance."
-    if best.clear:
-        return f"{text}. {best.label} is distinguishable from each of the others as the best."
-    others = "any other" if len(best.rivals) == len(known) - 1 else ", ".join(best.rivals[:RANKED])
-    more = f" and {len(best.rivals) - RANKED} more" if others != "any other" and len(best.rivals) > RANKED else ""
-    return f"{text}. {len(table.seeds)} seeds can't tell {best.label}, the highest{best.among}, from {others}{more}."
-
-
-def _facts(table: Table) -> tuple[Fact, ...]:
+def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
     facts = []
-    for protocol, name in PROTOCOLS.items():
-        found = table.leaders[protocol]
-        mean = None if found is None else table[found.label].accuracy[protocol]
-        if found is not None and mean is not None:
-            sure = "distinguishable" if found.clear else "not distinguishable" if len(table.seeds) > 1 else "one seed"
-            note = f"{found.label}; {sure}{found.among and f'; the highest{found.among}'}"
+    for protocol, name in COMPARED.items():
+        first = table.leaders[protocol]
+        mean = None if first is None else table[first.label].accuracy[protocol]
+        if first is not None and mean is not None:
+            sure = "distinguishable" if first.clear else "not distinguishable" if len(table.seeds) > 1 else "one seed"
+            note = f"{first.label}; {sure}{first.among and f'; the highest{first.among}'}"
             facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
     return tuple(facts)

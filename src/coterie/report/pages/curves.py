@@ -34,17 +34,17 @@ def accuracy_against_megabytes(lines: Drawn, marks: Marked, x_label: str, remark
 def _accuracies(lines: Drawn, marks: Marked, over: str, x_label: str, remark: str) -> list[tuple[str, Chart]]:
     return [
         (
-            name,
+            protocol.symbol,
             Lines(
-                title=f"Accuracy {name} {over}",
+                title=f"Accuracy {protocol.symbol} {over}",
                 x_label=x_label,
-                y_label=f"accuracy {name} (%)",
+                y_label=f"accuracy {protocol.symbol} (%)",
                 series=series,
                 marks=marks(key),
-                note=f"{name}: {what}. {remark}".strip(),
+                note=f"{protocol.symbol}: {protocol.sentence}. {remark}".strip(),
             ),
         )
-        for key, (name, what) in CURVES.items()
+        for key, protocol in CURVES.items()
         if (series := lines(key))
     ]
 

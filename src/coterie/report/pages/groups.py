@@ -20,6 +20,7 @@ from coterie.results.charts import (
     tree_of,
     values,
 )
+from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import Run
 
 Ints = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ def _table(run: Run) -> Table:
         if not who:
             continue
         means: list[float | None] = []
-        for protocol in ("L", "C"):
+        for protocol in EACH_CLIENT:
             each = run.per_client(protocol)
             known = [n for client in who if client < len(each) and (n := each[client]) is not None]
             means.append(sum(known) / len(known) if known else None)
@@ -88,7 +89,7 @@ def _table(run: Run) -> Table:
             *("group", "clients", "who"),
             *([] if counts is None else ["samples", "labels of their samples"]),
             *([] if truth is None else ["true groups (clients)"]),
-            *("L (%)", "C (%)"),
+            *(f"{protocol} (%)" for protocol in EACH_CLIENT),
         ),
         rows=tuple(rows),
         note="L and C: mean over the group's clients that were there before training ended.",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from coterie.clustering import Grouping
-from coterie.report.grids import sentence
 from coterie.report.groups import describe_unit, profile
+from coterie.report.text_table import sentence
 from coterie.results.charts import Chart, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
 
 SIMULATION = "simulation only"

@@ -2,87 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
-from coterie.errors import CoterieError
-from coterie.report.grids import sentence
 from coterie.report.reproduction import (
     GRADES,
-    Line,
-    Reproduction,
-    both_text,
+    as_printed,
     digits_of,
+    note_numbers,
     number_text,
     ours_text,
     signed_text,
 )
-from coterie.results.charts import Block, Code, Fact, Page, Section, Switch, Table, Told, chart_of
+from coterie.report.text_table import sentence
+from coterie.results.charts import Block, Code, Fact, Page, Section, Switch, Table, Told
+from coterie.results.reproductions import NumberPair, Reproduction
 from coterie.results.statistics import Spread
 
-FILE = "reproduction.json"
 FEW = 4
 """Charts that stand side by side; of more a control shows one."""
-
-
-def is_reproduction(path: Path) -> bool:
-    """Return whether a folder is that of a reproduction, or of all of them."""
-    return bool(_files(path))
-
-
-def _files(path: Path) -> list[Path]:
-    return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
-
-
-def read_reproductions(paths: Sequence[Path]) -> list[Reproduction]:
-    """Read reproductions; refuse what can't be read."""
-    return [read_reproduction(file) for path in paths for file in _files(path)]
-
-
-def read_reproduction(file: Path) -> Reproduction:
-    """Read one; numbers that are none are left out, and it says so."""
-    from pydantic import TypeAdapter, ValidationError
-
-    again = "remove it, then run 'coterie reproduce' again; finished runs are kept"
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or found.get("what") != "reproduction":
-            raise CoterieError(f"'{file}' is not of a reproduction: {again}")
-        known = {field.name for field in fields(Reproduction)}
-        own = {key: value for key, value in found.items() if key in known - {"charts"}}
-        charts = tuple(chart_of(chart) for chart in found["charts"])
-        made: Reproduction = TypeAdapter(Reproduction).validate_python(own)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CoterieError(f"'{file}' is damaged ({type(error).__name__}: {error}): {again}") from None
-    return _finite(replace(made, charts=charts))
-
-
-def _finite(made: Reproduction) -> Reproduction:
-    """Leave out numbers that are none, and say so."""
-
-    def good(found: Spread | None) -> bool:
-        return found is None or (math.isfinite(found.mean) and (found.std is None or math.isfinite(found.std)))
-
-    odd = [line for line in made.lines if not (good(line.ours) and all(map(good, line.beside.values())))]
-    lines = [
-        replace(
-            line,
-            ours=line.ours if good(line.ours) else None,
-            why=line.why if good(line.ours) else "no number",
-            beside={key: one if good(one) else None for key, one in line.beside.items()},
-        )
-        for line in made.lines
-    ]
-    said = [f"No number was measured for {line.column}, {line.row}: it is left out" for line in odd]
-    return replace(made, lines=tuple(lines), failed=(*made.failed, *said))
 
 
 def reproduction_page(all_made: Sequence[Reproduction]) -> Page:
@@ -145,15 +83,15 @@ def _facts(made: Reproduction) -> tuple[Fact, ...]:
 
 
 def _sections(made: Reproduction, prefix: str) -> list[Section]:
-    found = [Section(heading=f"{prefix}Paper and ours", text=_reading(made), blocks=_tables(made))]
+    sections = [Section(heading=f"{prefix}Paper and ours", text=_reading(made), blocks=_tables(made))]
     if made.charts:
         blocks: tuple[Block, ...] = made.charts
         if len(made.charts) > FEW:
             names = [chart.title.removeprefix(f"{made.title}: ") for chart in made.charts]
             blocks = (Switch(label="Figure", variants=tuple(zip(names, made.charts, strict=True))),)
-        found.append(Section(heading=f"{prefix}Figures", blocks=blocks))
-    found.append(_how(made, prefix))
-    return found
+        sections.append(Section(heading=f"{prefix}Figures", blocks=blocks))
+    sections.append(_how(made, prefix))
+    return sections
 
 
 def _reading(made: Reproduction) -> tuple[str, ...]:
@@ -178,20 +116,22 @@ def _tables(made: Reproduction) -> tuple[Block, ...]:
     blocks: list[Block] = []
     columns = list(dict.fromkeys(line.column for line in made.lines))
     if made.wide and made.lines:
-        blocks.append(_as_printed(made, columns, numbered))
+        heads, rows = as_printed(made)
+        title = "As printed: ours, and the paper's in brackets"
+        blocks.append(Table(title=title, columns=(made.rows_are, *heads), rows=tuple(map(tuple, rows))))
         blocks.append(_listed(made, made.lines, "Every number", numbered, named=True))
     else:
         for column in columns:
             lines = [line for line in made.lines if line.column == column]
             blocks.append(_listed(made, lines, column or made.title, numbered))
     if numbered:
-        rows = tuple((number, note) for note, number in numbered.items())
-        blocks.append(Table(title="Notes", columns=("number", "note"), rows=rows))
+        notes = tuple((number, note) for note, number in numbered.items())
+        blocks.append(Table(title="Notes", columns=("number", "note"), rows=notes))
     return tuple(blocks)
 
 
 def _listed(
-    made: Reproduction, lines: Sequence[Line], title: str, numbered: dict[str, int], named: bool = False
+    made: Reproduction, lines: Sequence[NumberPair], title: str, numbered: dict[str, int], named: bool = False
 ) -> Table:
     beside = dict.fromkeys(key for line in lines for key in line.beside)
     keys = [key for key in beside if any(line.beside.get(key) for line in lines)]
@@ -207,7 +147,7 @@ def _listed(
                 Told(ours_text(line), None if line.ours is None else line.ours.mean),
                 Told(signed_text(line.difference, line.digits), line.difference),
                 line.grade if line.published else "–",
-                *([", ".join(str(numbered[note]) for note in line.notes)] if noted else []),
+                *([note_numbers(line, numbered)] if noted else []),
                 *(_other(line.beside.get(key), digits_of(line, key), line.asked) for key in keys),
             )
         )
@@ -215,19 +155,8 @@ def _listed(
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 
-def _other(found: Spread | None, digits: int, asked: int) -> Told:
-    return Told(number_text(found, digits, asked), None if found is None else found.mean)
-
-
-def _as_printed(made: Reproduction, columns: Sequence[str], numbered: dict[str, int]) -> Table:
-    known = {(line.row, line.column): line for line in made.lines}
-    rows: list[tuple[Any, ...]] = []
-    for row in dict.fromkeys(line.row for line in made.lines):
-        found = [known.get((row, column)) for column in columns]
-        rows.append((row, *("" if line is None else both_text(line, numbered) for line in found)))
-    return Table(
-        title="As printed: ours, and the paper's in brackets", columns=(made.rows_are, *columns), rows=tuple(rows)
-    )
+def _other(number: Spread | None, digits: int, asked: int) -> Told:
+    return Told(number_text(number, digits, asked), None if number is None else number.mean)
 
 
 def _how(made: Reproduction, prefix: str) -> Section:

@@ -19,7 +19,7 @@ from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.run_summary import run_facts, run_summary, run_title
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
-from coterie.results.protocols import CURVES, PROTOCOLS
+from coterie.results.protocols import AT_END, CURVES, PROTOCOLS
 from coterie.results.runs import Run, percent
 
 
@@ -54,7 +54,7 @@ def _results(runs: Sequence[Run]) -> Section:
         rows.append(
             (
                 run.name,
-                *(run.accuracy(protocol) for protocol in PROTOCOLS),
+                *map(run.accuracy, AT_END),
                 worst_tenth(run)[1],
                 run.group_count,
                 run.ari,
@@ -63,7 +63,7 @@ def _results(runs: Sequence[Run]) -> Section:
                 result.get("seconds"),
             )
         )
-    names = [f"{name} (%)" for name, _ in PROTOCOLS.values()]
+    names = [f"{protocol.symbol} (%)" for protocol in AT_END.values()]
     main = Table(
         title="Results",
         columns=(
@@ -75,7 +75,9 @@ def _results(runs: Sequence[Run]) -> Section:
         "MB: in training, evaluation not counted.",
     )
     meaning = Table(
-        title="What the protocols measure", columns=("protocol", "accuracy of"), rows=(*PROTOCOLS.values(),)
+        title="What the protocols measure",
+        columns=("protocol", "accuracy of"),
+        rows=tuple((protocol.symbol, protocol.sentence) for protocol in AT_END.values()),
     )
     return Section(heading="Result", blocks=(main.without_empty(), *_targets(runs), meaning))
 
@@ -128,7 +130,7 @@ def _rounds(runs: Sequence[Run]) -> Section:
 
 def _lacking(run: Run, runs: Sequence[Run]) -> list[str]:
     """Return the protocols that others have, but not this one."""
-    return [name for key, (name, _) in CURVES.items() if not run.has(key) and any(other.has(key) for other in runs)]
+    return [p.symbol for key, p in CURVES.items() if not run.has(key) and any(other.has(key) for other in runs)]
 
 
 def _levels(runs: Sequence[Run], key: str) -> tuple[Mark, ...]:
@@ -151,7 +153,7 @@ def _final(runs: Sequence[Run]) -> Chart:
         y_label="accuracy + (%)",
         categories=tuple(run.name for run in shown),
         series=(Series(name="accuracy +", y=tuple(run.accuracy("plus") for run in shown)),),
-        note=f"+: {PROTOCOLS['plus'][1]}. It is measured once, after the last round.",
+        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round.",
     )
 
 

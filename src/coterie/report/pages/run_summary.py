@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from coterie.report.pages.clients import differences, worst_tenth
 from coterie.report.pages.events import events_in_words
 from coterie.results.charts import Fact
-from coterie.results.protocols import CARDS, PROTOCOLS, held_out
+from coterie.results.protocols import AT_END, held_out
 from coterie.results.runs import Run
-
-WORDS = {
-    "L": "each client's own model is right on {} of its test samples (L)",
-    "C": "the model that it would receive now on {} (C)",
-    "G": "the server's model on {} of the whole test set (G)",
-    "plus": "the final model fine-tuned once by every client on {} (+)",
-}
 
 
 def run_title(runs: Sequence[Run]) -> str:
@@ -45,8 +38,8 @@ def run_summary(runs: Sequence[Run]) -> tuple[str, ...]:
 def run_facts(run: Run) -> tuple[Fact, ...]:
     """Return the numbers worth seeing first."""
     facts = [
-        Fact(name=f"accuracy {name}", value=f"{number:.2f} %", note=CARDS[key])
-        for key, (name, _) in PROTOCOLS.items()
+        Fact(name=f"accuracy {protocol.symbol}", value=f"{number:.2f} %", note=protocol.card)
+        for key, protocol in AT_END.items()
         if (number := run.accuracy(key)) is not None
     ]
     if run.group_count is not None:
@@ -64,11 +57,12 @@ def run_facts(run: Run) -> tuple[Fact, ...]:
 def _ranked(runs: Sequence[Run]) -> str:
     """Say who is how good, by protocol."""
     texts = []
-    for protocol, (name, _) in PROTOCOLS.items():
-        known = [(number, run.name) for run in runs if (number := run.accuracy(protocol)) is not None]
-        if known:
-            known.sort(key=lambda pair: -pair[0])
-            texts.append(f"Under {name}: " + ", ".join(f"{whose} {number:.1f} %" for number, whose in known) + ".")
+    for key, protocol in AT_END.items():
+        measured = [(number, run.name) for run in runs if (number := run.accuracy(key)) is not None]
+        if measured:
+            measured.sort(key=lambda pair: -pair[0])
+            ranking = ", ".join(f"{whose} {number:.1f} %" for number, whose in measured)
+            texts.append(f"Under {protocol.symbol}: {ranking}.")
     if not texts:
         return "No accuracy was measured."
     return (
@@ -90,10 +84,14 @@ def _setting(run: Run) -> str:
 
 def _reached(run: Run) -> str:
     """Say the accuracies, and how the worst clients fare."""
-    found = [text.format(f"{n:.1f} %") for key, text in WORDS.items() if (n := run.accuracy(key)) is not None]
-    if not found:
+    accuracies = [
+        protocol.summary.format(f"{number:.1f} %")
+        for key, protocol in AT_END.items()
+        if protocol.summary and (number := run.accuracy(key)) is not None
+    ]
+    if not accuracies:
         return "No accuracy was measured."
-    text = ("At the end " if run.result else "At the last evaluation ") + ", ".join(found) + "."
+    text = ("At the end " if run.result else "At the last evaluation ") + ", ".join(accuracies) + "."
     many, mean = worst_tenth(run)
     if mean is not None:
         who = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"

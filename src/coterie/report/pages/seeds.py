@@ -29,8 +29,8 @@ def over_rounds(compared: StoredComparison) -> Section:
     band = _band(compared)
     variants = accuracy_over_rounds(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
     texts = [
-        f"Not drawn under {name}: {', '.join(lost)}; no round has a number of each seed."
-        for key, (name, _) in CURVES.items()
+        f"Not drawn under {protocol.symbol}: {', '.join(lost)}; no round has a number of each seed."
+        for key, protocol in CURVES.items()
         if (lost := _lines(compared, key)[1])
     ]
     if any(row.accuracy["plus"] for row in compared.table.rows):
@@ -130,7 +130,7 @@ def _final(compared: StoredComparison) -> Chart:
         y_label="accuracy + (%)",
         categories=tuple(label for label, _ in shown),
         series=(bars("accuracy +", [found for _, found in shown], 100),),
-        note=f"+: {PROTOCOLS['plus'][1]}. It is measured once, after the last round. Whiskers: a standard deviation.",
+        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. Whiskers: a standard deviation.",
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coterie.report.comparison import PROTOCOLS, Row
 from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.seeds import bars
 from coterie.results.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
+from coterie.results.comparison_table import ComparisonRow
 from coterie.results.comparisons import StoredComparison
-from coterie.results.protocols import PROTOCOLS as MEANINGS
+from coterie.results.protocols import COMPARED, PROTOCOLS
 from coterie.results.statistics import Spread
 
 SPAN = 30
@@ -68,12 +68,12 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     grouped = any(row.groups is not None for row in rows)
     spreads = " Whiskers: a standard deviation over seeds." if len(table.seeds) > 1 else " One seed: no spread."
     variants: list[tuple[str, Chart]] = []
-    for protocol, name in PROTOCOLS.items():
+    for protocol, name in COMPARED.items():
         found = [row.accuracy[protocol] for row in rows]
         if all(one is None for one in found):
             continue
         line = bars(f"accuracy {name}", found, 100, slot=1 if grouped else 0)
-        note = f"{name}: {MEANINGS[protocol][1]}.{spreads}{_some(rows, protocol, len(table.seeds))}"
+        note = f"{name}: {PROTOCOLS[protocol].sentence}.{spreads}{_some(rows, protocol, len(table.seeds))}"
         chart = Bars(
             title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
@@ -91,16 +91,16 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     return variants
 
 
-def _some(rows: Sequence[Row], protocol: str, seeds: int) -> str:
+def _some(rows: Sequence[ComparisonRow], protocol: str, seeds: int) -> str:
     """Say where a mean is of some seeds only."""
     told = [f"{row.label} {one.n}" for row in rows if (one := row.accuracy[protocol]) is not None and one.n < seeds]
     return f" Of {seeds} seeds, {', '.join(told)} only." if told else ""
 
 
-def _together(compared: StoredComparison, key: str, rows: Sequence[Row], at: Sequence[float]) -> Chart:
+def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow], at: Sequence[float]) -> Chart:
     """Draw all protocols over a number, with bands."""
     series = []
-    for slot, (protocol, name) in enumerate(PROTOCOLS.items()):
+    for slot, (protocol, name) in enumerate(COMPARED.items()):
         found = [row.accuracy[protocol] for row in rows]
         if any(one is not None for one in found):
             line = bars(name, found, 100)
@@ -144,11 +144,11 @@ def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tupl
 
     mean = f"Mean over {'seeds' if len(table.seeds) > 1 else 'the one seed'}; spreads are in the table."
     variants: list[tuple[str, Chart]] = []
-    for protocol, name in PROTOCOLS.items():
+    for protocol, name in COMPARED.items():
         found = {row.label: row.accuracy[protocol] for row in table.rows}
         if any(found.values()):
             some = _some(table.rows, protocol, len(table.seeds))
-            note = f"{name}: {MEANINGS[protocol][1]}. {mean}{some}"
+            note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{some}"
             variants.append(
                 (name, drawn(f"Accuracy {name} by both settings", f"accuracy {name} (%)", found, 100, note))
             )

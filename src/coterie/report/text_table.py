@@ -1,0 +1,111 @@
+"""Tables of texts: for the terminal, as Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+WIDTH = 110
+"""Letters in a line of prose on the terminal."""
+_TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
+_TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--"}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Columns of texts under a head; the first column is aligned left, the others right, but for those in `left`."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    bold: Collection[tuple[int, int]] = ()
+    """Cells that stand out, (row, column)."""
+    left: Collection[str] = ()
+    """Heads of further columns that are aligned left."""
+
+    def without_empty(self, empty: Collection[str] = ("–",)) -> TextTable:
+        """Return it without columns that hold nothing but empty cells; the first stays."""
+        kept = [c for c in range(len(self.head)) if c == 0 or any(row[c] not in empty for row in self.rows)]
+        return replace(
+            self,
+            head=[self.head[c] for c in kept],
+            rows=[[row[c] for c in kept] for row in self.rows],
+            bold={(r, kept.index(c)) for r, c in self.bold if c in kept},
+        )
+
+    def text(self) -> str:
+        """Write it for a terminal; cells that stand out have a star, which stands in the gap between columns."""
+        marked = [[*self.head], *([*row] for row in self.rows)]
+        widths = [max(len(row[c]) for row in marked) for c in range(len(self.head))]
+        lines = []
+        for r, row in enumerate(marked, -1):
+            cells = []
+            for c, (text, width) in enumerate(zip(row, widths, strict=True)):
+                to_left = c == 0 or self.head[c] in self.left
+                padded = text.ljust(width) if to_left else text.rjust(width)
+                cells.append(padded + ("*" if (r, c) in self.bold else " " * (c > 0)))
+            lines.append((" " + "  ".join(cells)).rstrip())
+        return "\n".join([lines[0], " " + "─" * (max(map(len, lines)) - 1), *lines[1:]])
+
+    def markdown(self) -> str:
+        r"""Write it as Markdown; cells that stand out are bold.
+
+        >>> print(TextTable(["method", "L"], [["a|b", "93.5"]]).markdown())
+        | method | L |
+        | --- | ---: |
+        | a\|b | 93.5 |
+        """
+        rule = ["---" if c == 0 or name in self.left else "---:" for c, name in enumerate(self.head)]
+        rows = [
+            [f"**{t}**" if (r, c) in self.bold else t for c, t in enumerate(row)] for r, row in enumerate(self.rows)
+        ]
+        lines = [[text.replace("|", "\\|") for text in line] for line in (self.head, rule, *rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def latex(self) -> str:
+        """Write it as a tabular for the package booktabs; cells that stand out are bold."""
+        columns = "".join("l" if c == 0 or name in self.left else "r" for c, name in enumerate(self.head))
+        rows = [
+            [rf"\textbf{{{tex(t)}}}" if (r, c) in self.bold else tex(t) for c, t in enumerate(row)]
+            for r, row in enumerate(self.rows)
+        ]
+        head, *body = [" & ".join(line) + r" \\" for line in (map(tex, self.head), *rows)]
+        begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+        return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", end])
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Write numbers as they are, nothing where there is none."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = ()) -> str:
+    """Write a table for a terminal with prose above and below it."""
+    return "\n\n".join(part for part in (wrapped(above), table.text(), wrapped(below)) if part) + "\n"
+
+
+def wrapped(lines: Iterable[str], width: int = WIDTH) -> str:
+    """Break prose into lines of a terminal, a paragraph per text."""
+    return "\n".join(textwrap.fill(line, width) for line in lines)
+
+
+def tex(text: str) -> str:
+    """Write a text for LaTeX."""
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", "".join(_TEX.get(letter, letter) for letter in text))
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its beginning and a full stop at its end.
+
+    >>> sentence("as printed")
+    'As printed.'
+    """
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,246 @@
+"""A comparison, counted: means and spreads over seeds, paired differences to the baseline, and who leads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coterie.results.formats import TableFormat
+from coterie.results.protocols import COMPARED, held_out
+from coterie.results.statistics import Difference, Leader, Spread, leader, paired, spread
+
+BySeed = Mapping[int, Mapping[str, Any]]
+"""Results by seed, each with the fields of result.json."""
+RANKED = 6
+"""Names that a sentence lists."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """When an accuracy was reached: means over the `n` seeds that did, of those for which the protocol is defined."""
+
+    target: str
+    n: int
+    seeds: int
+    rounds: float | None
+    megabytes: float | None
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """What is said about a method, or a setting of a sweep."""
+
+    label: str
+    runs: int
+    accuracy: Mapping[str, Spread | None]
+    groups: Spread | None
+    ari: Spread | None
+    megabytes: Spread | None
+    seconds: Spread | None
+    reached: tuple[Reached, ...]
+    differences: Mapping[str, Difference | None] | None
+    """To the baseline; None for the baseline itself."""
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """A comparison, counted; numbers are fractions, bytes are megabytes."""
+
+    title: str
+    what: str
+    """What the labels are: ``method``, or ``setting``."""
+    seeds: tuple[int, ...]
+    baseline: str
+    rows: tuple[ComparisonRow, ...]
+    leaders: Mapping[str, Leader | None]
+    notes: tuple[str, ...]
+
+    def __getitem__(self, label: str) -> ComparisonRow:
+        return next(row for row in self.rows if row.label == label)
+
+    def best(self, protocol: str) -> str | None:
+        """Return who is distinguishable as the best."""
+        first = self.leaders.get(protocol)
+        return first.label if first is not None and first.clear else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "baseline": self.baseline,
+            "rows": [asdict(row) for row in self.rows],
+            "leaders": {p: None if first is None else asdict(first) for p, first in self.leaders.items()},
+            "best": {protocol: self.best(protocol) for protocol in COMPARED},
+            "notes": list(self.notes),
+        }
+
+    def report(self, format: TableFormat = "text") -> str:
+        """Write it as text, Markdown, CSV or LaTeX."""
+        from coterie.report.comparison import comparison_text
+
+        return comparison_text(self, format)
+
+    def verdict(self, protocol: str) -> str:
+        """Say who is best under a protocol, and whether that can be told; empty if nobody has a number."""
+        measured = [(spread, row.label) for row in self.rows if (spread := row.accuracy[protocol]) is not None]
+        if not measured:
+            return ""
+        measured.sort(key=lambda pair: -pair[0].mean)
+        seeds, symbol = len(self.seeds), COMPARED[protocol]
+        ranked = "; ".join(
+            f"{label}: {100 * spread.mean:.1f} %" + f" ({spread.n} of {seeds} seeds)" * (spread.n < seeds)
+            for spread, label in measured[:RANKED]
+        )
+        if len(measured) == 1:
+            return f"{symbol}: {ranked}" + f". No other {self.what} has a number." * (len(self.rows) > 1)
+        text = f"{symbol}, from the highest: {ranked}{'; …' if len(measured) > RANKED else ''}"
+        first = self.leaders[protocol]
+        if first is None:
+            return f"{text}. None has a number of every seed, so that none is called the best."
+        if seeds == 1:
+            return f"{text}. One seed can't tell whether that is chance."
+        if first.clear:
+            return f"{text}. {first.label} is distinguishable from each of the others as the best."
+        others = "any other" if len(first.rivals) == len(measured) - 1 else shortened_list(first.rivals)
+        return f"{text}. {seeds} seeds can't tell {first.label}, the highest{first.among}, from {others}."
+
+
+def make_table(
+    runs: Mapping[str, BySeed],
+    seeds: Sequence[int],
+    *,
+    title: str,
+    what: str = "method",
+    baseline: str | None = None,
+    notes: Sequence[str] = (),
+) -> ComparisonTable:
+    """Count results, given by label and seed; the baseline is the first label unless another is named."""
+    base = baseline or next(iter(runs))
+    accuracy = {label: {p: _accuracies(of, p) for p in COMPARED} for label, of in runs.items()}
+    targets = targets_of(runs)
+    rows = [
+        ComparisonRow(
+            label=label,
+            runs=len(of),
+            accuracy={p: spread([*accuracy[label][p].values()]) for p in COMPARED},
+            groups=_spread(of, group_count),
+            ari=_spread(of, lambda run: run["ari"]),
+            megabytes=_spread(of, lambda run: (run["traffic"]["up_bytes"] + run["traffic"]["down_bytes"]) / 1e6),
+            seconds=_spread(of, lambda run: run["seconds"]),
+            reached=tuple(_reached(of, target) for target in targets),
+            differences=None if label == base else {p: paired(accuracy[label][p], accuracy[base][p]) for p in COMPARED},
+        )
+        for label, of in runs.items()
+    ]
+    leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
+    all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
+    return ComparisonTable(title, what, tuple(seeds), base, tuple(rows), leaders, all_notes)
+
+
+def targets_of(runs: Mapping[str, BySeed]) -> list[str]:
+    """Return the targets that results speak of, like ``L=0.8``."""
+    targets = (target for of in runs.values() for run in of.values() for target in run["targets"])
+    return list(dict.fromkeys(map(target_text, targets)))
+
+
+def target_text(target: Mapping[str, Any]) -> str:
+    """Write a target as it was asked for."""
+    return f"{target['protocol']}={target['value']:g}"
+
+
+def reached(target: str, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Find the first evaluated round at which a target like ``L=0.8`` was reached, and the bytes sent until then."""
+    protocol, _, text = target.partition("=")
+    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
+    return {
+        "protocol": protocol,
+        "value": float(text),
+        "round": None if row is None else row["round"],
+        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
+    }
+
+
+def group_count(result: Mapping[str, Any]) -> int | None:
+    """Return how many groups a result has; None where its method forms none."""
+    groups = result["groups"]
+    return None if groups is None else len({group for group in groups if group is not None})
+
+
+def _finite(value: Any) -> float | None:
+    """Return a number; None for what is none."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _accuracies(runs: BySeed, protocol: str) -> dict[int, float]:
+    numbers = {seed: _finite(run["accuracy"][protocol]) for seed, run in runs.items()}
+    return {seed: number for seed, number in numbers.items() if number is not None}
+
+
+def _spread(runs: BySeed, value: Callable[[Mapping[str, Any]], Any]) -> Spread | None:
+    return spread([number for run in runs.values() if (number := _finite(value(run))) is not None])
+
+
+def _reached(runs: BySeed, wanted: str) -> Reached:
+    """Return when a target was reached, over the seeds for which its protocol is defined."""
+    defined = [
+        target
+        for run in runs.values()
+        for target in run["targets"]
+        if target_text(target) == wanted
+        and (run["accuracy"][target["protocol"]] is not None or target["round"] is not None)
+    ]
+    done = [target for target in defined if target["round"] is not None]
+    rounds, sent = (spread([float(target[key]) for target in done]) for key in ("round", "bytes"))
+    means = (rounds.mean, sent.mean / 1e6) if rounds and sent else (None, None)
+    return Reached(wanted, len(done), len(defined), *means)
+
+
+def _notes(
+    runs: Mapping[str, BySeed], seeds: Sequence[int], accuracy: Mapping[str, Mapping[str, Mapping[int, float]]]
+) -> list[str]:
+    """Say what a reader of the numbers must know."""
+    shares = {run.get("validation", 0.0) for of in runs.values() for run in of.values()}
+    notes = [text for share in sorted(shares) if (text := held_out(share))]
+    if len(seeds) == 1:
+        notes.append(
+            f"One seed only ({seeds[0]}): there is neither spread nor interval, and nothing is marked as the best."
+        )
+    for label, of in runs.items():
+        there, missing = ([seed for seed in seeds if (seed in of) == present] for present in (True, False))
+        if missing:
+            notes.append(f"{label}: there is no result of seed {_listed(missing)}.")
+        for protocol, symbol in COMPARED.items():
+            here = accuracy[label][protocol]
+            odd = [seed for seed in there if seed not in here and of[seed]["accuracy"][protocol] is not None]
+            if odd:
+                notes.append(f"{label}: {symbol} of seed {_listed(odd)} is no number, and in no mean.")
+            if here and len(here) + len(odd) < len(there):
+                notes.append(f"{label}: {symbol} is defined for seed {_listed(list(here))} only.")
+    if not any(all(accuracy[label][protocol] for label in runs) for protocol in COMPARED):
+        notes.append("No protocol has numbers of all of them: they can't all be compared with each other.")
+    return notes
+
+
+def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
+    """Say under which protocols the highest mean may be chance."""
+    return [
+        f"{COMPARED[protocol]}: {first.label} has the highest mean{first.among}, but {len(seeds)} seeds can't tell it "
+        f"from {_listed(first.rivals)}."
+        for protocol, first in leaders.items()
+        if first is not None and not first.clear and len(seeds) > 1
+    ]
+
+
+def shortened_list(names: Sequence[str], separator: str = ", ") -> str:
+    """List names; of many the first ones, and how many more there are.
+
+    >>> shortened_list("abcdefgh")
+    'a, b, c, d, e, f and 2 more'
+    """
+    more = f" and {len(names) - RANKED} more" if len(names) > RANKED else ""
+    return separator.join(names[:RANKED]) + more
+
+
+def _listed(items: Sequence[Any]) -> str:
+    return ", ".join(map(str, items))

@@ -1,0 +1,178 @@
+"""The folder of a reproduction: ``reproduction.json``, the tables and the pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError
+from coterie.files import write_whole
+from coterie.results.charts import Chart, chart_of, plain
+from coterie.results.formats import REPRODUCTION_FORMAT, TableFormat, error_in_format
+from coterie.results.protocols import brief
+from coterie.results.statistics import Spread
+
+FILE, WHAT = "reproduction.json", "reproduction"
+
+
+@dataclass(frozen=True)
+class NumberPair:
+    """A published number, and ours."""
+
+    column: str
+    row: str
+    quantity: str
+    """What was measured: a protocol, or in words."""
+    published: str
+    """As printed; empty if nothing was."""
+    paper: float | None
+    paper_spread: float | None
+    ours: Spread | None
+    """Over seeds; None if it was not measured, or is not defined."""
+    beside: Mapping[str, Spread | None] = field(default_factory=dict)
+    """Other protocols, and what else was seen."""
+    grade: str = "A"
+    notes: tuple[str, ...] = ()
+    why: str = ""
+    """Why there is no number of ours."""
+    reached: int | None = None
+    """Of a target: so many of the seeds that were tried reached it."""
+    tried: int = 0
+    asked: int = 0
+    """Seeds that were asked for; a number of fewer says so."""
+    digits: int = 2
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure that was reproduced."""
+
+    name: str
+    title: str
+    source: str
+    version: str
+    kind: str
+    unit: str
+    seeds: tuple[int, ...]
+    lines: tuple[NumberPair, ...]
+    shortened: tuple[str, ...] = ()
+    """How it is less than the published one; empty: it is not."""
+    part: tuple[str, ...] = ()
+    """Which part of it was asked for; empty: all."""
+    skipped: tuple[str, ...] = ()
+    """What was left out for want of data, and how to get them."""
+    headline: str = ""
+    note: str = ""
+    remarks: tuple[str, ...] = ()
+    """What is seen in our numbers."""
+    failed: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    command: str = ""
+    wide: bool = False
+    """Whether rows and columns are shown as printed, a cell holding ours and the paper's."""
+    rows_are: str = "method"
+    runs: tuple[str, ...] = ()
+    """The folders of the runs behind it."""
+    validation: float = 0.0
+    """The share of the training samples on which accuracies were measured; 0: on test samples."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("lines", "charts")}
+        lines = [{**asdict(line), "difference": line.difference} for line in self.lines]
+        charts = [plain(chart) for chart in self.charts]
+        return {"what": WHAT, "format": REPRODUCTION_FORMAT, **own, "lines": lines, "charts": charts}
+
+    def report(self, format: TableFormat = "text") -> str:
+        """Write it as text, Markdown, CSV or LaTeX."""
+        from coterie.report.reproduction import reproduction_text
+
+        return reproduction_text(self, format)
+
+    def legend(self) -> list[str]:
+        """Say what its protocols mean, and on which samples they were measured."""
+        meanings = brief(self.measured())
+        if not meanings or not self.validation:
+            return meanings
+        meanings = [text.replace("the whole test set", "all held-out samples") for text in meanings]
+        return [*meanings, f"all on {self.validation:.0%} of the training samples, held out, not on test samples"]
+
+    def measured(self) -> set[str]:
+        """Return what stands in its columns: protocols, and other quantities."""
+        own = {line.quantity.removeprefix("newcomers ") for line in self.lines}
+        return own | {key for line in self.lines for key in line.beside}
+
+    def notes(self) -> dict[str, int]:
+        """Number the notes of all lines."""
+        texts = dict.fromkeys(note for line in self.lines for note in line.notes)
+        return {text: number for number, text in enumerate(texts, 1)}
+
+
+def reproduction_files(path: Path) -> list[Path]:
+    """Return the files of the reproductions in a folder: its own, or those of the folders in it."""
+    return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
+
+
+def is_reproduction(path: Path) -> bool:
+    """Return whether a folder is that of a reproduction, or of several."""
+    return bool(reproduction_files(path))
+
+
+def write_reproduction(made: Reproduction, folder: Path) -> None:
+    """Write the numbers into a folder, made if it is not there; pictures of an earlier time go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
+        old.unlink()
+    write_whole(folder / FILE, (json.dumps(made.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_reproduction(file: Path) -> Reproduction:
+    """Read one; numbers that are not finite are left out, and it says so."""
+    from pydantic import TypeAdapter, ValidationError
+
+    again = "remove it, then run 'coterie reproduce' again; finished runs are kept"
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.get("what") != WHAT:
+            raise CoterieError(f"'{file}' is not of a reproduction: {again}")
+        if error := error_in_format(content, REPRODUCTION_FORMAT):
+            raise CoterieError(f"'{file}' {error}")
+        names = {field.name for field in fields(Reproduction)} - {"charts"}
+        charts = tuple(chart_of(chart) for chart in content["charts"])
+        made: Reproduction = TypeAdapter(Reproduction).validate_python({k: v for k, v in content.items() if k in names})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CoterieError(f"'{file}' is damaged ({type(error).__name__}: {error}): {again}") from None
+    return _finite(replace(made, charts=charts))
+
+
+def _finite(made: Reproduction) -> Reproduction:
+    """Leave out numbers that are none, and say so."""
+
+    def good(spread: Spread | None) -> bool:
+        return spread is None or (math.isfinite(spread.mean) and (spread.std is None or math.isfinite(spread.std)))
+
+    odd = [line for line in made.lines if not (good(line.ours) and all(map(good, line.beside.values())))]
+    lines = [
+        replace(
+            line,
+            ours=line.ours if good(line.ours) else None,
+            why=line.why if good(line.ours) else "no number",
+            beside={key: spread if good(spread) else None for key, spread in line.beside.items()},
+        )
+        for line in made.lines
+    ]
+    missing = [f"No number was measured for {line.column}, {line.row}: it is left out" for line in odd]
+    return replace(made, lines=tuple(lines), failed=(*made.failed, *missing))
