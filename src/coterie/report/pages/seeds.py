@@ -130,7 +130,8 @@ def _final(compared: StoredComparison) -> Chart:
         y_label="accuracy + (%)",
         categories=tuple(label for label, _ in shown),
         series=(bars("accuracy +", [found for _, found in shown], 100),),
-        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. Whiskers: a standard deviation.",
+        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. "
+        "Whiskers: a standard deviation.",
     )
 
 
