@@ -33,7 +33,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, wit
 
 
 def execute(
-    design: Design, out: str | None, jobs: int | None, format: TableFormat, print_config: bool, dry_run: bool, quiet: bool
+    design: Design,
+    out: str | None,
+    jobs: int | None,
+    format: TableFormat,
+    print_config: bool,
+    dry_run: bool,
+    quiet: bool,
 ) -> None:
     """Run a design and print its table; at the end say which runs failed."""
     if print_config:
