@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import coterie
-from coterie.client.client import RequestHandler
+from coterie.client import RequestHandler
+from coterie.client.verbs import HANDLERS, Handler
 from coterie.messages import Answer, TrainReply, Verb
 from coterie.run.progress import Progress
 
@@ -32,16 +33,17 @@ class Work:
 
 
 def time_the_verbs() -> None:
-    plain = RequestHandler.do
+    def timed(handle: Handler) -> Handler:
+        def answer(handler: RequestHandler, verb: Verb) -> Answer:
+            began = time.perf_counter()
+            answer = handle(handler, verb)
+            Work.seconds += time.perf_counter() - began
+            Work.steps += answer.steps if isinstance(answer, TrainReply) else 0
+            return answer
 
-    def timed(self: RequestHandler, verb: Verb) -> Answer:
-        began = time.perf_counter()
-        answer = plain(self, verb)
-        Work.seconds += time.perf_counter() - began
-        Work.steps += answer.steps if isinstance(answer, TrainReply) else 0
         return answer
 
-    RequestHandler.do = timed  # type: ignore[method-assign]
+    HANDLERS.update({kind: timed(handle) for kind, handle in HANDLERS.items()})
 
 
 class RoundsAreOver(Exception):

@@ -9,9 +9,10 @@ import numpy as np
 from common import Clock, arguments, read_federation, report
 
 import coterie
-from coterie.client.client import RequestHandler
+from coterie.client import RequestHandler
+from coterie.client.verbs import HANDLERS
 from coterie.federation.checkpoint import load_checkpoint
-from coterie.messages import Answer, TrainReply, Verb
+from coterie.messages import Train, TrainReply
 from coterie.run.progress import Progress
 
 
@@ -36,15 +37,15 @@ class RoundClock(Progress):
 
 def count_steps() -> list[int]:
     """Note the steps of each local training from now on."""
-    plain, steps = RequestHandler.do, list[int]()
+    train, steps = HANDLERS[Train], list[int]()
 
-    def noted(self: RequestHandler, verb: Verb) -> Answer:
-        answer = plain(self, verb)
-        if isinstance(answer, TrainReply):
-            steps.append(answer.steps)
+    def noted(handler: RequestHandler, verb: Train) -> TrainReply:
+        answer = train(handler, verb)
+        assert isinstance(answer, TrainReply)
+        steps.append(answer.steps)
         return answer
 
-    RequestHandler.do = noted  # type: ignore[method-assign]
+    HANDLERS[Train] = noted
     return steps
 
 

@@ -20,7 +20,7 @@ from coterie.federation import Algorithm, CandidateModels, Federation, SharedLay
 from coterie.federation.checkpoint import WriteOnce, check_state, load_checkpoint, save_checkpoint
 from coterie.federation.served_model import flaw
 from coterie.messages import (
-    ANSWERS,
+    VERBS,
     Anchor,
     ClassCounts,
     ClassCountsReply,
@@ -154,11 +154,11 @@ MISTAKES: dict[str, tuple[Callable[[Federation], Any], str]] = {
     ),
     "a control": (
         lambda fed: fed.request(Train(replace(fed.plan, correction="control"), start=("own",))),
-        "the plan of Train needs the model 'control'",
+        "Train needs the model 'control'",
     ),
     "a mask": (
         lambda fed: fed.request(Train(replace(fed.plan, mask="holes"), start=("own",))),
-        "the plan of Train needs the model 'holes'",
+        "Train needs the model 'holes'",
     ),
     "trained before": (lambda fed: fed.request(Evaluate("trained")), "put a Train before it"),
     "best before": (lambda fed: fed.request(Evaluate("best"), Losses(("own",))), "put a Losses before it"),
@@ -214,8 +214,8 @@ def test_an_answer_that_is_not_there() -> None:
     assert reply.answer(TrainReply) is reply.answers[1]
     assert reply.answer(TrainReply, -1) is reply.answers[1]
     with pytest.raises(IndexError, match="this reply has no LossesReply; it has ClassCountsReply, TrainReply"):
-        reply.answer(ANSWERS[Losses])
-    with pytest.raises(IndexError, match=r"has 1 of TrainReply, so that there is no \[1\]"):
+        reply.answer(Losses.answer_type)
+    with pytest.raises(IndexError, match=r"has 1 of TrainReply, so there is no \[1\]"):
         reply.answer(TrainReply, 1)
     with pytest.raises(IndexError, match="Train is what is asked; its answer is TrainReply"):
         reply.answer(Train)
@@ -368,7 +368,7 @@ def test_the_table_of_verbs_is_that_of_the_code() -> None:
     written = {verb: (names(given), answer, names(held)) for verb, given, answer, held in rows}
     assert written == {
         verb.__name__: ([f.name for f in fields(verb)], answer.__name__, [f.name for f in fields(answer)])
-        for verb, answer in ANSWERS.items()
+        for verb, answer in ((verb, verb.answer_type) for verb in VERBS)
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.algorithms import ALGORITHMS
 from coterie.federation.loop import rounds
-from coterie.federation.validation import LARGEST_LOSS, MOST_SAMPLES, fault
+from coterie.federation.validation import error_in_reply
 from coterie.messages import (
     LARGEST,
     ClassCounts,
@@ -37,6 +37,7 @@ from coterie.messages import (
     TrainReply,
     wire,
 )
+from coterie.messages.limits import LARGEST_LOSS, MOST_SAMPLES
 from coterie.models import initial
 from coterie.testing import OnTheWire, small_federation
 from coterie.training import total_steps
@@ -61,7 +62,7 @@ def judged(blob: bytes) -> str | None:
         answer = wire.decode(blob)
     except wire.WireError as error:
         return str(error)
-    return fault(REQUEST, answer, MODEL) if isinstance(answer, Reply) else "no reply"
+    return error_in_reply(REQUEST, answer, MODEL) if isinstance(answer, Reply) else "no reply"
 
 
 def test_the_honest_reply_passes() -> None:
@@ -145,7 +146,7 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
 )  # fmt: skip
 def test_numbers_that_can_t_be_are_refused(wrong: Any) -> None:
     [verb] = [verb for verb, answer in ASKED if type(answer) is type(wrong)]
-    told = fault(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(wrong,)), MODEL)
+    told = error_in_reply(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(wrong,)), MODEL)
     assert told is not None
     assert told.startswith(type(verb).__name__.lower())
 

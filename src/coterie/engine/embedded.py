@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 
 from coterie.client import Store
 from coterie.data import FederatedData
@@ -11,12 +12,15 @@ from coterie.engine.faults import SimulatedFaults
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request
+from coterie.messages import ClientId, Failure, Reply, Request, read_only
 from coterie.training import CommonTest, Trainer
 
 
 class EmbeddedEngine(Engine):
-    """Carries requests to clients in this process; the numbers do not depend on how many workers there are."""
+    """Carries requests to clients in this process; the numbers do not depend on how many workers there are.
+
+    Messages are values, as if they had travelled: neither side can change the other's arrays or dictionaries.
+    """
 
     name = "embedded"
 
@@ -32,7 +36,7 @@ class EmbeddedEngine(Engine):
         common_test: CommonTest | None = None,
         arrivals: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """`arrivals` says in which round clients come that are not there from the beginning."""
+        """`arrivals` says in which round late clients come."""
         self._clients = make_clients(data, store, trainer, common_test)
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._arrivals = arrivals or {}
@@ -51,7 +55,11 @@ class EmbeddedEngine(Engine):
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""
-        futures = [self._workers.submit(self._answer, client, request) for client, request in requests.items()]
+        received = {id(request): request for request in requests.values()}  # one request for many stays one
+        received = {key: replace(request, models=read_only(request.models)) for key, request in received.items()}
+        futures = [
+            self._workers.submit(self._answer, client, received[id(request)]) for client, request in requests.items()
+        ]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -64,10 +72,10 @@ class EmbeddedEngine(Engine):
         if dropped is not None:
             return dropped
         try:
-            answer = self._clients[client].answer(request)
+            reply = self._clients[client].answer(request)
         except (CoterieError, OSError, MemoryError):
             raise
         except Exception as error:
             verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             raise RuntimeError(f"client {client}, round {request.round} ({verbs}): {error}") from error
-        return self._faults.after(self._seed, client, request, answer)
+        return read_only(self._faults.after(self._seed, client, request, reply))

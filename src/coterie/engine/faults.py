@@ -1,4 +1,4 @@
-"""Trouble that a simulation plays: who is not reached, who is late, who answers nonsense."""
+"""Faults that a simulation plays: clients that are not reached, that are late, or that answer nonsense."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from coterie.streams import stream
 
 @dataclass(frozen=True)
 class SimulatedFaults:
-    """What an engine plays, as probabilities per client and round; requests that only measure are spared."""
+    """The faults that an engine plays, as probabilities per client and round; requests that only measure are spared."""
 
     drop: float = 0.0
-    """The client never hears of the request."""
+    """The request never reaches the client."""
     straggle: float = 0.0
     """The client does the work, but its reply comes too late."""
     hostile: float = 0.0
@@ -38,7 +38,7 @@ class SimulatedFaults:
         return Failure(client, request.round, "dropped") if dropped else None
 
     def after(self, seed: int, client: ClientId, request: Request, answer: Reply | Failure) -> Reply | Failure:
-        """Return what becomes of an answer on its way."""
+        """Return what arrives of an answer."""
         fate = self._fate(seed, client, request)
         if fate == "straggle":
             return Failure(client, request.round, "late")
@@ -55,14 +55,14 @@ class SimulatedFaults:
 
 
 def corrupted(reply: Reply, rng: np.random.Generator) -> Reply:
-    """Return a reply as a broken or hostile client might send it: NaN, wrong shapes, numbers that can't be."""
+    """Return a reply as a broken or hostile client might send it: NaN, wrong shapes, impossible numbers."""
     way = int(rng.integers(3))
 
     def spoil(answer: Answer) -> Any:
         if not isinstance(answer, TrainReply | PruneReply) or not answer.params or way == 2:
             return EvaluateReply(-1, 7, float("nan"))
         name, value = next(iter(answer.params.items()))
-        wrong = np.full_like(value, np.nan) if way == 0 else np.concatenate([value, value])
-        return replace(answer, params={**answer.params, name: wrong})
+        corrupt = np.full_like(value, np.nan) if way == 0 else np.concatenate([value, value])
+        return replace(answer, params={**answer.params, name: corrupt})
 
     return replace(reply, answers=tuple(spoil(answer) for answer in reply.answers))

@@ -18,7 +18,7 @@ from coterie.federation.events import Events
 from coterie.federation.ledger import Ledger
 from coterie.federation.request_checks import check_requests, check_verbs
 from coterie.federation.served_model import ServedModel, single
-from coterie.federation.validation import fault
+from coterie.federation.validation import error_in_reply
 from coterie.messages import (
     EVALUATION,
     Array,
@@ -253,9 +253,9 @@ class Federation:
                 continue
             request = requests[answer.client]
             self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
-            wrong = fault(request, answer, initial(request.spec, self.seed))
-            if wrong:
-                failures.append(Failure(answer.client, self.round, "invalid", wrong))
+            error = error_in_reply(request, answer, initial(request.spec, self.seed))
+            if error:
+                failures.append(Failure(answer.client, self.round, "invalid", error))
             else:
                 replies[answer.client] = answer
             if len(replies) == enough and self.engine.closes_early:

@@ -1,18 +1,17 @@
-"""What a method may ask, checked where it asks: a mistake is told at its line, not by a client."""
+"""What a method may ask, checked where it asks: an error points at the line that is wrong, not at a client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
-from coterie.messages import ANSWERS, Evaluate, Losses, Params, Prune, Request, Train, Verb
+from coterie.messages import VERBS, Params, Request, Verb
 
 ALWAYS = ("own", "initial")
 """The models that every client has."""
-EARLIER = {"trained": "Train", "best": "Losses"}
-"""The models that a verb before makes."""
 
 
 def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
@@ -20,20 +19,18 @@ def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
     for name, model in models.items():
         if not is_model(model):
             raise TypeError(f"the model '{name}' of a request is {described(model)}, not arrays by name")
-    made: set[str] = set()
+    made: AbstractSet[str] = frozenset()
     for verb in verbs:
-        if not isinstance(verb, tuple(ANSWERS)):
-            raise TypeError(f"a request was given {described(verb)}, which is no verb: {_offered()}")
-        for name in _named(verb):
+        if not isinstance(verb, VERBS):
+            offered = ", ".join(f"{offered.__name__}(...)" for offered in VERBS)
+            raise TypeError(f"a request was given {described(verb)}, which is no verb: there are {offered}")
+        for name in verb.models_needed():
             if name not in made and name not in models and name not in ALWAYS:
-                raise ValueError(_unknown(type(verb).__name__, name, [*ALWAYS, *models, *sorted(made)]))
-        for name in _sent_by_server(verb):
+                raise ValueError(_missing_model(verb, name, [*ALWAYS, *models, *sorted(made)]))
+        for name in verb.models_to_send():
             if name not in models:
-                raise ValueError(_unknown(f"the plan of {type(verb).__name__}", name, list(models)))
-        if isinstance(verb, Train):
-            made = {"trained", *(f"epoch {epoch}" for epoch in verb.plan.snapshots)} | made & {"best"}
-        if isinstance(verb, Losses):
-            made.add("best")
+                raise ValueError(_missing_model(verb, name, list(models)))
+        made = verb.models_after(made)
 
 
 def check_requests(requests: Any) -> None:
@@ -43,7 +40,7 @@ def check_requests(requests: Any) -> None:
     for client, request in requests.items():
         if not isinstance(request, Request):
             what, remedy = described(request), "give it what fed.request(...) returns"
-            if isinstance(request, tuple(ANSWERS)):
+            if isinstance(request, VERBS):
                 verb = type(request).__name__
                 what, remedy = f"the verb {verb}", f"make a request of it, fed.request({verb}(...))"
             raise TypeError(f"ask was given {what} for client {client}: {remedy}")
@@ -74,43 +71,8 @@ def with_article(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _named(verb: Verb) -> Iterable[str]:
-    """Return the models that a verb looks up by the names that all verbs share."""
-    match verb:
-        case Train():
-            return (*_names("Train.start", verb.start), *(anchor.model for anchor in verb.plan.anchors))
-        case Evaluate():
-            return (verb.model,) if isinstance(verb.model, str) else verb.model
-        case Losses():
-            return _names("Losses.models", verb.models)
-        case Prune():
-            return ("trained",)
-    return ()
-
-
-def _sent_by_server(verb: Verb) -> Iterable[str]:
-    """Return what a plan takes from the request and nowhere else."""
-    plan = verb.plan if isinstance(verb, Train) else None
-    wanted = () if plan is None else (plan.correction, None if plan.mask == "own" else plan.mask)
-    return (name for name in wanted if name is not None)
-
-
-def _names(field: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(f"{field} is a tuple of names: write ({names!r},)")
-    return names
-
-
-def _unknown(who: str, name: str, there: Sequence[str]) -> str:
-    if name in EARLIER:
-        remedy = f"put a {EARLIER[name]} before it into the same request"
-    elif name.startswith("epoch "):
-        remedy = f"let the plan of the Train before it have snapshots=({name.removeprefix('epoch ')},)"
-    else:
-        remedy = "send it with model=..." if name == "model" else f"send it with models={{{name!r}: ...}}"
-    there = there or ["those sent (none)"]
-    return f"{who} needs the model '{name}', which is not among {', '.join(there)}: {remedy}"
-
-
-def _offered() -> str:
-    return f"there are {', '.join(f'{verb.__name__}(...)' for verb in ANSWERS)}"
+def _missing_model(verb: Verb, name: str, available: Sequence[str]) -> str:
+    send = "send it with model=..." if name == "model" else f"send it with models={{{name!r}: ...}}"
+    remedy = next((remedy for kind in VERBS if (remedy := kind.how_to_make(name))), send)
+    listed = ", ".join(available) or "those sent (none)"
+    return f"{type(verb).__name__} needs the model '{name}', which is not among {listed}: {remedy}"

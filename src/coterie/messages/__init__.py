@@ -1,33 +1,21 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
-from coterie.messages.envelope import EVALUATION, ClientId, Failure, Reply, Request
+from coterie.messages.envelope import EVALUATION, Answer, ClientId, Failure, Reply, Request, Verb, read_only
 from coterie.messages.params import LARGEST, Array, Params, distance, frozen, unusable, update, usable, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
-from coterie.messages.verbs import (
-    ANSWERS,
-    Answer,
-    Channels,
-    ClassCounts,
-    ClassCountsReply,
-    Evaluate,
-    EvaluateReply,
-    Losses,
-    LossesReply,
-    Prune,
-    PruneReply,
-    Signature,
-    SignatureReply,
-    Train,
-    TrainReply,
-    Verb,
-    Verdict,
-)
+from coterie.messages.verbs import VERBS
+from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
+from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
+from coterie.messages.verbs.losses import Losses, LossesReply
+from coterie.messages.verbs.prune import Channels, Prune, PruneReply, Verdict
+from coterie.messages.verbs.signature import Signature, SignatureReply
+from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
-    "ANSWERS",
     "EVALUATION",
     "LARGEST",
+    "VERBS",
     "Anchor",
     "Answer",
     "Array",
@@ -57,6 +45,7 @@ __all__ = [
     "Verdict",
     "distance",
     "frozen",
+    "read_only",
     "unusable",
     "update",
     "usable",

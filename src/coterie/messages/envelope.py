@@ -1,21 +1,69 @@
-"""Request and Reply: all that ever passes between server and client."""
+"""Request and Reply, all that ever passes between server and client; and what a verb and an answer are."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+import numpy as np
 
 from coterie.messages.params import Params
 from coterie.messages.spec import ModelSpec
-from coterie.messages.verbs import ANSWERS, Answer, Verb
 
 ClientId: TypeAlias = int
+Part = Literal["train", "holdout", "test"]
+"""Which of a client's samples."""
 A = TypeVar("A")
+T = TypeVar("T")
 
 
 EVALUATION = "evaluate"
 """The kind of requests that only measure: they see a client's latest state, and no fault or cost falls on them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client answers to one verb: a frozen dataclass of plain data and arrays."""
+
+    wire_name: ClassVar[str]
+    """Its name on the wire, which stays when the class is renamed."""
+
+
+@dataclass(frozen=True)
+class Verb(ABC):
+    """One thing that a client can be asked: a frozen dataclass of plain data; arrays travel beside it, by name."""
+
+    answer_type: ClassVar[type[Answer]]
+    parts: ClassVar[tuple[type, ...]] = ()
+    """The dataclasses that its fields hold: they travel too."""
+
+    @abstractmethod
+    def error_in(self, answer: Any, request: Request, template: Params) -> str | None:
+        """Say what is wrong with an answer of the right type; `template` has the shapes of the request's network."""
+
+    @abstractmethod
+    def largest_answer(self, request: Request, template: Params) -> int:
+        """Return how many bytes the content of an honest answer has at most."""
+
+    def models_needed(self) -> tuple[str, ...]:
+        """Name the models that it uses: sent with the request, the client's own, or made by a verb before it."""
+        return ()
+
+    def models_to_send(self) -> tuple[str, ...]:
+        """Name the models that it takes from the request and nowhere else."""
+        return ()
+
+    def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
+        """Return the names of models that later verbs can use, given those that earlier verbs made."""
+        return made
+
+    @classmethod
+    def how_to_make(cls, name: str) -> str | None:
+        """Say how a request gets this verb to make the model of a name; None where it makes no such model."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -44,14 +92,14 @@ class Reply:
     answers: tuple[Answer, ...]
 
     def answer(self, kind: type[A], which: int = 0) -> A:
-        """Return the answer of a kind (the first, or the one counted by `which`)."""
-        found = [answer for answer in self.answers if isinstance(answer, kind)]
-        if -len(found) <= which < len(found):
-            return found[which]
+        """Return the answer of a type; where there are several, the one at position `which` among them."""
+        matching = [answer for answer in self.answers if isinstance(answer, kind)]
+        if -len(matching) <= which < len(matching):
+            return matching[which]
         name = getattr(kind, "__name__", kind)
-        if kind in ANSWERS:
-            raise IndexError(f"{name} is what is asked; its answer is {ANSWERS[kind].__name__}")  # type: ignore[index]
-        what = f"{len(found)} of {name}, so that there is no [{which}]" if found else f"no {name}"
+        if isinstance(kind, type) and issubclass(kind, Verb):
+            raise IndexError(f"{name} is what is asked; its answer is {kind.answer_type.__name__}")
+        what = f"{len(matching)} of {name}, so there is no [{which}]" if matching else f"no {name}"
         raise IndexError(f"this reply has {what}; it has {', '.join(type(a).__name__ for a in self.answers)}")
 
 
@@ -64,3 +112,24 @@ class Failure:
     kind: str
     """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``failed``."""
     detail: str = ""
+
+
+def read_only(value: T) -> T:
+    """Return a message, or a part of one, as a value: arrays as read-only views, dictionaries copied.
+
+    >>> model = {"w": np.zeros(2)}
+    >>> received = read_only(model)
+    >>> received["w"].flags.writeable, model["w"].flags.writeable, np.shares_memory(received["w"], model["w"])
+    (False, True, True)
+    """
+    result: Any = value
+    if isinstance(value, np.ndarray):
+        result = value.view()
+        result.flags.writeable = False
+    elif isinstance(value, Mapping):
+        result = {key: read_only(item) for key, item in value.items()}
+    elif isinstance(value, tuple):
+        result = tuple(map(read_only, value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        result = replace(value, **{field.name: read_only(getattr(value, field.name)) for field in fields(value)})
+    return result  # type: ignore[no-any-return]

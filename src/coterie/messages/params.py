@@ -42,7 +42,7 @@ def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[st
 
 
 def frozen(params: dict[str, Array]) -> dict[str, Array]:
-    """Make the arrays of a model read-only, so that it can be recognised by identity."""
+    """Make the arrays of a new model read-only, so that it can be recognised by identity."""
     for array in params.values():
         array.flags.writeable = False
     return params

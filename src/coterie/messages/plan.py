@@ -16,6 +16,7 @@ With a meta-step α the gradient is taken at w − α ∇f(w; b₁) on a second 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -85,3 +86,20 @@ class Plan:
     """Epochs after which the parameters are noted on the way."""
     holdout: float = 0.0
     """Share of the client's training samples that is kept out of training, always the same ones."""
+
+
+def steps_per_epoch(samples: int, plan: Plan) -> int:
+    """Count the steps of one pass: ⌈n/B⌉, or half of it in pairs for meta-steps, at least one."""
+    batches = math.ceil(samples / plan.batch_size)
+    return batches if plan.meta_step is None else max(1, batches // 2)
+
+
+def total_steps(samples: int, plan: Plan) -> int:
+    """Count the steps of a whole plan.
+
+    >>> total_steps(25, Plan(Schedule(0.1), epochs=2, batch_size=10))
+    6
+    """
+    if samples == 0:
+        return 0
+    return plan.epochs * steps_per_epoch(samples, plan) if plan.steps is None else plan.steps

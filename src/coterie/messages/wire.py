@@ -17,39 +17,27 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from coterie.messages.envelope import Failure, Reply, Request
+from coterie.messages.envelope import Failure, Reply, Request, read_only
 from coterie.messages.params import Array
-from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
 from coterie.messages.spec import ModelSpec
-from coterie.messages.verbs import (
-    ANSWERS,
-    Channels,
-    ClassCountsReply,
-    EvaluateReply,
-    LossesReply,
-    PruneReply,
-    SignatureReply,
-    TrainReply,
-)
+from coterie.messages.verbs import VERBS
 
 Message = Request | Reply | Failure
 
 CLASSES: dict[str, type] = {
-    **{cls.__name__: cls for cls in (Request, Reply, Failure, ModelSpec, Plan, Schedule, Anchor, Curriculum)},
-    **{cls.__name__: cls for cls in (*ANSWERS, Channels)},
-    "Trained": TrainReply,
-    "Evaluated": EvaluateReply,
-    "Compared": LossesReply,
-    "Signed": SignatureReply,
-    "Counted": ClassCountsReply,
-    "Pruned": PruneReply,
+    **{cls.__name__: cls for cls in (Request, Reply, Failure, ModelSpec)},
+    **{cls.__name__: cls for verb in VERBS for cls in (verb, *verb.parts)},
+    **{verb.answer_type.wire_name: verb.answer_type for verb in VERBS},
 }
-"""What bytes may become, by the name that travels. A class may be renamed; its name on the wire stays."""
+"""What bytes may become, by the name that travels."""
 
 _TAGS = {cls: tag for tag, cls in CLASSES.items()}
 _FIELDS = {cls: [field.name for field in fields(cls)] for cls in CLASSES.values()}
 _PLAIN = {bool, int, str}
-_HINTS: dict[str, dict[str, Any]] = {name: get_type_hints(cls) for name, cls in CLASSES.items()}
+_HINTS: dict[str, dict[str, Any]] = {
+    name: {field: hint for field, hint in get_type_hints(cls).items() if field in _FIELDS[cls]}
+    for name, cls in CLASSES.items()
+}
 
 
 class WireError(ValueError):
@@ -62,11 +50,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(blob: bytes) -> Message:
-    """Return the message that `encode` made; raise WireError for anything else."""
+    """Return the message that `encode` made, its arrays read-only; raise WireError for anything else."""
     message = unpack(blob)
     if not isinstance(message, Request | Reply | Failure):
         raise WireError(f"not a message: {type(message).__name__}")
-    return message
+    return read_only(message)
 
 
 def pack(value: Any, checksum: bool = False) -> bytes:
@@ -88,13 +76,13 @@ def unpack(blob: bytes) -> Any:
     try:
         length = int.from_bytes(blob[:8], "little")
         header = json.loads(blob[8 : 8 + length])
-        known = header["__metadata__"]
+        metadata = header["__metadata__"]
         arrays = load(blob)
-        if odd := [str(array.dtype) for array in arrays.values() if array.dtype not in _DTYPES]:
-            raise WireError(f"arrays of type {odd[0]} are not sent")
-        if "checksum" in known and known["checksum"] != _checksum(known["tree"], arrays):
+        if unsendable := [array.dtype for array in arrays.values() if array.dtype not in _DTYPES]:
+            raise WireError(f"arrays of type {unsendable[0]} are not sent")
+        if "checksum" in metadata and metadata["checksum"] != _checksum(metadata["tree"], arrays):
             raise WireError("its checksum is wrong")
-        return _build(json.loads(known["tree"]), arrays)
+        return _build(json.loads(metadata["tree"]), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WireError(f"not readable: {error}") from None
 
@@ -176,9 +164,9 @@ def _build(tree: Any, arrays: Mapping[str, Array]) -> Any:
         return {key: _build(item, arrays) for key, item in tree["$map"].items()}
     name = tree.pop("$")
     values = {key: _build(item, arrays) for key, item in tree.items()}
-    for key, hint in _HINTS[name].items():
-        if key in values and not _fits(values[key], hint):
-            raise WireError(f"{name}.{key} is a {type(values[key]).__name__}, not {hint}")
+    for key, value in values.items():
+        if not _fits(value, _HINTS[name][key]):
+            raise WireError(f"{name}.{key} is a {type(value).__name__}, not {_HINTS[name][key]}")
     return CLASSES[name](**values)
 
 

@@ -8,24 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from coterie.messages import Curriculum, Plan
-from coterie.messages.plan import Pacing
+from coterie.messages.plan import Pacing, total_steps
 from coterie.training.job import Index
 
 Step = tuple[Index, ...]
 """One batch, or two where the plan has a meta-step."""
-
-
-def steps_per_epoch(samples: int, plan: Plan) -> int:
-    """Count the steps of one pass: ⌈n/B⌉, or half of it in pairs for meta-steps, at least one."""
-    batches = math.ceil(samples / plan.batch_size)
-    return batches if plan.meta_step is None else max(1, batches // 2)
-
-
-def total_steps(samples: int, plan: Plan) -> int:
-    """Count the steps of a whole plan."""
-    if samples == 0:
-        return 0
-    return plan.epochs * steps_per_epoch(samples, plan) if plan.steps is None else plan.steps
 
 
 def steps(samples: int, plan: Plan, rng: np.random.Generator, order: Index | None = None) -> Iterator[Step]:

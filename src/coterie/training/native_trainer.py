@@ -7,9 +7,10 @@ import threading
 import numpy as np
 
 from coterie.messages import Array, ModelSpec, Params, usable
+from coterie.messages.plan import steps_per_epoch
 from coterie.models import build
 from coterie.native import Floats, Network, stages
-from coterie.training.batches import steps, steps_per_epoch
+from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
 
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from coterie.messages import ModelSpec, Params
-from coterie.training.batches import total_steps
+from coterie.messages.plan import total_steps
 from coterie.training.job import Floats, Job, Outcome
 
 

@@ -14,8 +14,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from coterie.messages import Array, ModelSpec, Params, usable
+from coterie.messages.plan import steps_per_epoch
 from coterie.models import GLOBAL_GENERATOR, build
-from coterie.training.batches import steps, steps_per_epoch
+from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
 
 CHUNK = 250

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.federation.validation import MOST_SAMPLES
 from coterie.files import write_whole
 from coterie.messages import ClientId
+from coterie.messages.limits import MOST_SAMPLES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -1,0 +1,52 @@
+"""One request being answered: what the verbs have in common."""
+
+from __future__ import annotations
+
+from coterie.client.data import Floats, Index, LocalData
+from coterie.client.store import State
+from coterie.messages import Array, ClientId, Params, Request
+from coterie.messages.envelope import Part
+from coterie.models import initial
+from coterie.training import Trainer
+
+
+class RequestHandler:
+    """What a client's verbs work with while it answers a request: its samples, its state, and models by name."""
+
+    def __init__(self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State) -> None:
+        self.id, self.data, self.trainer, self.request = id, data, trainer, request
+        self.state = state
+        """As the verbs so far have left it."""
+        self.new_state: State | None = None
+        """What the client keeps once all verbs are answered; None where nothing is to be kept."""
+        self.made: dict[str, Params] = {}
+        """The models that the verbs so far have made for later ones, by name."""
+
+    def keep(self, changed: State) -> None:
+        """Replace parts of the state, from now on and for good."""
+        self.state = self.new_state = {**self.state, **changed}
+
+    def model(self, name: str) -> Params:
+        """Find a model by the names that verbs use."""
+        if name in self.made:
+            return self.made[name]
+        if name == "own" and "model" in self.state:
+            return self.state["model"]
+        if name in ("own", "initial"):
+            return initial(self.request.spec, self.request.seed)
+        return self.request.models[name]
+
+    def overlaid(self, names: tuple[str, ...]) -> dict[str, Array]:
+        """Lay models over each other, the last on top."""
+        result: dict[str, Array] = {}
+        for name in names:
+            result |= self.model(name)
+        return result
+
+    def samples(self, on: Part, share: float) -> tuple[Floats, Index]:
+        """Return the samples of a part, normalised, and their labels; `share` is that of the hold-out."""
+        if on == "test":
+            return self.data.load_test()
+        if on == "train":
+            return self.data.load(self.data.train)
+        return self.data.load(self.data.training_part(share, self.request.seed, self.id)[1])

@@ -1,0 +1,22 @@
+"""Evaluate: count the right answers of a model."""
+
+from __future__ import annotations
+
+from coterie.client.request_handler import RequestHandler
+from coterie.messages import Evaluate, EvaluateReply
+from coterie.training import evaluate
+
+
+def answer(handler: RequestHandler, verb: Evaluate) -> EvaluateReply:
+    """Count right answers; a model that other clients have too is scored once for all, where they share a test set."""
+    names, data, spec = verb.models_needed(), handler.data, handler.request.spec
+    params = handler.model(names[0]) if len(names) == 1 else handler.overlaid(names)
+    common = data.common_test if verb.on == "test" else None
+    if common is not None and len(names) == 1 and not _is_personal(handler, names[0]):
+        return common.evaluate(handler.trainer, spec, params, data.test)
+    return evaluate(handler.trainer, spec, params, *handler.samples(verb.on, verb.share))
+
+
+def _is_personal(handler: RequestHandler, name: str) -> bool:
+    """Say whether no other client has this model; the winner of ``Losses`` usually is one that others received."""
+    return (name in handler.made and name != "best") or (name == "own" and "model" in handler.state)

@@ -1,0 +1,22 @@
+"""Losses: compare models by their mean losses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.client.request_handler import RequestHandler
+from coterie.messages import Losses, LossesReply
+from coterie.training import losses
+
+
+def answer(handler: RequestHandler, verb: Losses) -> LossesReply:
+    """Compare models; the winner is ``best`` for the verbs that follow."""
+    x, y = handler.samples(verb.on, verb.share)
+    outputs = [handler.trainer.logits(handler.request.spec, handler.model(name), x) for name in verb.models]
+    table = np.stack([losses(output, y) for output in outputs])
+    means = table.mean(axis=1) if len(y) else np.zeros(len(table))
+    wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
+    correct = tuple(int((output.argmax(axis=1) == y).sum()) for output in outputs)
+    reply = LossesReply(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
+    handler.made["best"] = handler.model(verb.models[verb.winner(reply)])
+    return reply

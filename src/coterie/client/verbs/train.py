@@ -1,0 +1,87 @@
+"""Train: local training by a plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.client.data import Floats, Index
+from coterie.client.request_handler import RequestHandler
+from coterie.client.scoring import curriculum_order
+from coterie.messages import Array, Params, Train, TrainReply, usable
+from coterie.messages.verbs.train import made_by_training
+from coterie.streams import stream
+from coterie.training import TOO_LARGE, Diverged, Job, Outcome
+
+
+def answer(handler: RequestHandler, verb: Train) -> TrainReply:
+    """Train; the result and the snapshots on the way are there for the verbs that follow."""
+    plan, request = verb.plan, handler.request
+    used, _ = handler.data.training_part(plan.holdout, request.seed, handler.id)
+    x, y = handler.data.load(used)
+    start = handler.overlaid(verb.start)
+    job = Job(
+        request.spec,
+        plan,
+        start,
+        x,
+        y,
+        stream(request.seed, verb.purpose, handler.id, request.round),
+        anchors=tuple((handler.model(anchor.model), anchor.strength) for anchor in plan.anchors),
+        correction=_correction(handler, plan.correction),
+        mask=_mask(handler, plan.mask),
+        order=_order(handler, verb, start, x, y),
+    )
+    outcome = handler.trainer.train(job)
+    snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
+    others = {name: model for name, model in handler.made.items() if not made_by_training(name)}
+    handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
+    control = _control_change(handler, job, outcome)
+    if verb.keep:
+        changed: dict[str, Params] = {"model": outcome.params}
+        if control is not None:
+            own = handler.state.get("control", {})
+            changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
+        handler.keep(changed)
+    return TrainReply(len(y), outcome.steps, outcome.loss, verb.sent(outcome.params), control or {})
+
+
+def _order(handler: RequestHandler, verb: Train, start: Params, x: Floats, y: Index) -> Index | None:
+    """Return the samples in the order of the plan's curriculum, if it has one."""
+    curriculum, request = verb.plan.curriculum, handler.request
+    if curriculum is None:
+        return None
+    return curriculum_order(
+        curriculum,
+        lambda params: handler.trainer.logits(request.spec, params, x),
+        y,
+        judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
+        rng=stream(request.seed, f"{verb.purpose} order", handler.id, request.round),
+    )
+
+
+def _correction(handler: RequestHandler, name: str | None) -> Params | None:
+    """Return c − cᵢ (SCAFFOLD): the server's control less the client's."""
+    if name is None:
+        return None
+    own = handler.state.get("control", {})
+    return {key: value - own[key] if key in own else value for key, value in handler.request.models[name].items()}
+
+
+def _mask(handler: RequestHandler, name: str | None) -> Params | None:
+    if name == "own":
+        return handler.state.get("mask")
+    return None if name is None else handler.request.models[name]
+
+
+def _control_change(handler: RequestHandler, job: Job, outcome: Outcome) -> dict[str, Array] | None:
+    """Return cᵢ⁺ − cᵢ = (θ_t − θ_i)/Σηₛ − c (SCAFFOLD, option II); None where there is nothing to correct."""
+    if job.correction is None or not outcome.steps:
+        return None
+    path = sum(job.plan.lr.at(step) for step in range(outcome.steps))
+    change = {
+        name: (job.start[name] - outcome.params[name]) / np.float32(path) - server_control
+        for name, server_control in handler.request.models[str(job.plan.correction)].items()
+    }
+    if not usable(change):
+        raise Diverged(outcome.steps, "the control", TOO_LARGE)
+    return change

@@ -1,0 +1,72 @@
+"""What is believed of an answer: limits that verbs share, and what is wrong with numbers and tensors beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from coterie.messages.params import LARGEST, Array, Params, unusable
+
+LARGEST_LOSS = 1e100
+"""Beyond this no loss is believed: sums and squares of losses must stay finite. An honest client's may be large, where
+the model that it was sent is hopeless."""
+MOST_SAMPLES = 10**12
+"""Beyond this no number of samples or steps is believed."""
+
+
+def error_in_counts(**counts: int) -> str | None:
+    """Say which of some numbers of samples or steps can't be.
+
+    >>> error_in_counts(samples=10, steps=-1)
+    'steps = -1, expected 0 to 1e+12'
+    """
+    for name, count in counts.items():
+        if not 0 <= count <= MOST_SAMPLES:
+            return f"{name} = {count}, expected 0 to {MOST_SAMPLES:g}"
+    return None
+
+
+def error_in_losses(*losses: float) -> str | None:
+    """Say which of some losses is not believed.
+
+    >>> error_in_losses(0.5, float("nan"))
+    'loss = nan, expected -1e+100 to 1e+100'
+    """
+    for loss in losses:
+        if not abs(loss) <= LARGEST_LOSS:  # NaN too
+            return f"loss = {loss:g}, expected {-LARGEST_LOSS:g} to {LARGEST_LOSS:g}"
+    return None
+
+
+def error_in_integers(name: str, values: Array, low: int, high: int) -> str | None:
+    """Say what is wrong with an array of integers between two limits.
+
+    >>> error_in_integers("labels", np.array([0, 7]), 0, 4)
+    'labels from 0 to 7, expected 0 to 4'
+    """
+    if not np.issubdtype(values.dtype, np.integer):
+        return f"{name} of type {values.dtype}, expected integers"
+    if not ((values >= low) & (values <= high)).all():
+        return f"{name} from {values.min()} to {values.max()}, expected {low} to {high}"
+    return None
+
+
+def error_in_tensors(params: Params, names: Iterable[str], template: Params) -> str | None:
+    """Say what is wrong with tensors that should have these names, and the types and shapes of the template."""
+    expected = set(names)
+    if missing := sorted(expected - set(params)):
+        return f"parameters missing: {', '.join(missing[:3])}"
+    if unasked := sorted(set(params) - expected):
+        return f"parameters not asked for: {', '.join(unasked[:3])}"
+    for name, value in params.items():
+        if value.shape != template[name].shape or value.dtype != template[name].dtype:
+            return f"'{name}' is {value.dtype} {value.shape}, expected {template[name].dtype} {template[name].shape}"
+        if unusable(value):
+            return f"'{name}' holds a NaN, an infinity or a number beyond {LARGEST:g}"
+    return None
+
+
+def bytes_of(params: Params) -> int:
+    """Return how many bytes the arrays of a model have."""
+    return sum(array.nbytes for array in params.values())

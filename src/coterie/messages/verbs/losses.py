@@ -1,0 +1,80 @@
+"""Losses: several models compared on the client's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
+
+from coterie.messages.envelope import Answer, Part, Request, Verb
+from coterie.messages.limits import error_in_counts, error_in_losses
+from coterie.messages.params import Params
+
+
+@dataclass(frozen=True)
+class LossesReply(Answer):
+    """The outcome of ``Losses``, one number per model in the order asked."""
+
+    wire_name = "Compared"
+
+    samples: int
+    losses: tuple[float, ...]
+    wins: tuple[int, ...]
+    """Samples on which each model has the smallest loss."""
+    correct: tuple[int, ...]
+    """Samples that each model labels right."""
+
+
+@dataclass(frozen=True)
+class Losses(Verb):
+    """Give the mean loss of each of several models, and how many samples each wins; never per sample."""
+
+    answer_type = LossesReply
+
+    models: tuple[str, ...]
+    on: Part = "train"
+    share: float = 0.1
+    """Of the training samples, where `on` is the hold-out."""
+    by: Literal["loss", "accuracy"] = "loss"
+    """What makes a model the best."""
+
+    def winner(self, answer: LossesReply) -> int:
+        """Return the position of the best model; of equals, the first."""
+        scores = answer.losses if self.by == "loss" else [-number for number in answer.correct]
+        return min(range(len(scores)), key=lambda k: scores[k])
+
+    def error_in(self, answer: LossesReply, request: Request, template: Params) -> str | None:
+        """Check that there are as many numbers as models, and that they fit the number of samples."""
+        lengths = {"losses": len(answer.losses), "wins": len(answer.wins), "correct": len(answer.correct)}
+        for name, length in lengths.items():
+            if length != len(self.models):
+                return f"{length} {name} for {len(self.models)} models"
+        if error := error_in_losses(*answer.losses) or error_in_counts(samples=answer.samples):
+            return error
+        for wins, correct in zip(answer.wins, answer.correct, strict=True):
+            if error := error_in_counts(wins=wins, correct=correct):
+                return error
+            if correct > answer.samples:
+                return f"correct = {correct}, expected at most {answer.samples}, the number of samples"
+        if sum(answer.wins) != answer.samples:
+            return f"wins add up to {sum(answer.wins)}, expected {answer.samples}, the number of samples"
+        return None
+
+    def largest_answer(self, request: Request, template: Params) -> int:
+        """Return more than three numbers per model need."""
+        return 256 * len(self.models)
+
+    def models_needed(self) -> tuple[str, ...]:
+        """Name the models that are compared."""
+        if isinstance(self.models, str):
+            raise TypeError(f"Losses.models is a tuple of names: write ({self.models!r},)")
+        return self.models
+
+    def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
+        """Add the winner."""
+        return made | {"best"}
+
+    @classmethod
+    def how_to_make(cls, name: str) -> str | None:
+        """Say how: by a comparison."""
+        return "put a Losses before it into the same request" if name == "best" else None

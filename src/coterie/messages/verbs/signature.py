@@ -1,0 +1,83 @@
+"""Signature: the training data described by a few vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.messages.envelope import Answer, Request, Verb
+from coterie.messages.limits import error_in_integers
+from coterie.messages.params import Array, Params
+from coterie.messages.spec import ModelSpec
+
+LONGEST = 1.001
+"""Of a vector: the length of a unit vector, with room for rounding."""
+
+
+@dataclass(frozen=True)
+class SignatureReply(Answer):
+    """The outcome of ``Signature``."""
+
+    wire_name = "Signed"
+
+    vectors: Array
+    """(features, vectors)."""
+    labels: Array
+    """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
+    halves: float | None = None
+    """Mean distance of halves in degrees; None where it was not asked for or there are too few samples."""
+
+
+@dataclass(frozen=True)
+class Signature(Verb):
+    """Describe the training data by the first left singular vectors of the raw samples, whole or per label."""
+
+    answer_type = SignatureReply
+
+    p: int = 3
+    """How many vectors, of all samples or of each label's."""
+    per_label: bool = False
+    share: float | None = None
+    """If given, per label this share of its samples, rounded, at least 1, instead of `p`."""
+    budget: int | None = None
+    """If given, this many vectors in all, divided among labels in proportion to their samples, instead of `p`."""
+    halves: int = 0
+    """How many times to cut the samples in two and measure how far apart the halves' signatures are."""
+    measure: str = "theta1"
+    """In which that distance is taken."""
+    normalised: bool = False
+    """Of the samples as networks see them, instead of the raw ones."""
+
+    def most_vectors(self, spec: ModelSpec) -> int:
+        """Return how many vectors there can be at most."""
+        classes = spec.classes if self.per_label else 1
+        if self.budget:
+            return max(self.budget, classes)
+        return math.prod(spec.shape) * classes if self.share else self.p * classes
+
+    def error_in(self, answer: SignatureReply, request: Request, template: Params) -> str | None:
+        """Check shapes and types, the vectors' lengths, the range of labels and the distance of halves."""
+        vectors, labels = answer.vectors, answer.labels
+        features, most = math.prod(request.spec.shape), self.most_vectors(request.spec)
+        if vectors.ndim != 2 or vectors.shape[0] != features or vectors.shape[1] > most:
+            return f"vectors of shape {vectors.shape}, expected ({features}, up to {most})"
+        if not np.issubdtype(vectors.dtype, np.floating):
+            return f"vectors of type {vectors.dtype}, expected floating-point numbers"
+        lengths = np.linalg.norm(vectors.astype(np.float64), axis=0)
+        if not (lengths < LONGEST).all():  # NaN too
+            return f"a vector of length {lengths.max():g}, expected at most 1"
+        if labels.shape != vectors.shape[1:]:
+            return f"labels of shape {labels.shape}, expected {vectors.shape[1:]}, one per vector"
+        if error := error_in_integers(
+            "labels", labels, *((0, request.spec.classes - 1) if self.per_label else (-1, -1))
+        ):
+            return error
+        if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
+            return f"halves {answer.halves:g} degrees apart, expected 0 to {180 * most}"
+        return None
+
+    def largest_answer(self, request: Request, template: Params) -> int:
+        """Return the bytes of the vectors, were they float64, and of their labels."""
+        return self.most_vectors(request.spec) * (8 * math.prod(request.spec.shape) + 8)

@@ -1,0 +1,102 @@
+"""Train: local training by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from coterie.messages.envelope import Answer, Request, Verb
+from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
+from coterie.messages.params import Array, Params
+from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule, total_steps
+
+
+@dataclass(frozen=True)
+class TrainReply(Answer):
+    """The outcome of ``Train``."""
+
+    wire_name = "Trained"
+
+    samples: int
+    steps: int
+    loss: float
+    """Mean over the training steps."""
+    params: Params = field(default_factory=dict)
+    control: Params = field(default_factory=dict)
+    """Change of the client's control, where the plan has a correction."""
+
+
+@dataclass(frozen=True)
+class Train(Verb):
+    """Train locally by a plan."""
+
+    answer_type = TrainReply
+    parts = (Plan, Schedule, Anchor, Curriculum)
+
+    plan: Plan
+    start: tuple[str, ...] = ("model",)
+    """Models laid over each other, the last on top: ``("own", "model")`` is one's own model with the sent layers."""
+    keep: bool = True
+    """Whether the result becomes the client's own model."""
+    send: bool | tuple[str, ...] = True
+    """Send back all parameters, none, or those whose names begin so."""
+    purpose: str = "train"
+    """Part of the address of the random stream that shuffles the samples."""
+
+    def sent(self, params: Params) -> dict[str, Array]:
+        """Return the parameters that are sent back."""
+        if isinstance(self.send, bool):
+            return dict(params) if self.send else {}
+        return {name: value for name, value in params.items() if name.startswith(self.send)}
+
+    def error_in(self, answer: TrainReply, request: Request, template: Params) -> str | None:
+        """Check the numbers, the steps against the plan, and the tensors."""
+        samples, steps, plan = answer.samples, answer.steps, self.plan
+        if error := error_in_counts(samples=samples, steps=steps) or error_in_losses(answer.loss):
+            return error
+        if steps != (expected := total_steps(samples, plan)):
+            return f"{steps} steps, where the plan has {expected} for {samples} samples"
+        if self.send and samples == 0:
+            return "a model trained on 0 samples, expected at least 1"
+        controls = request.models[plan.correction] if plan.correction and steps else ()
+        return error_in_tensors(answer.params, self.sent(template), template) or error_in_tensors(
+            answer.control, controls, template
+        )
+
+    def largest_answer(self, request: Request, template: Params) -> int:
+        """Return the bytes of a model, and of a control."""
+        return bytes_of(template) * (bool(self.send) + (self.plan.correction is not None))
+
+    def models_needed(self) -> tuple[str, ...]:
+        """Name the start and the anchors."""
+        if isinstance(self.start, str):
+            raise TypeError(f"Train.start is a tuple of names: write ({self.start!r},)")
+        return (*self.start, *(anchor.model for anchor in self.plan.anchors))
+
+    def models_to_send(self) -> tuple[str, ...]:
+        """Name the server's control and mask."""
+        mask = None if self.plan.mask == "own" else self.plan.mask
+        return tuple(name for name in (self.plan.correction, mask) if name is not None)
+
+    def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
+        """Replace what an earlier training made."""
+        others = {name for name in made if not made_by_training(name)}
+        return others | {"trained", *(f"epoch {epoch}" for epoch in self.plan.snapshots)}
+
+    @classmethod
+    def how_to_make(cls, name: str) -> str | None:
+        """Say how: by training, or by a snapshot on the way."""
+        if name == "trained":
+            return "put a Train before it into the same request"
+        if name.startswith("epoch "):
+            return f"let the plan of the Train before it have snapshots=({name.removeprefix('epoch ')},)"
+        return None
+
+
+def made_by_training(name: str) -> bool:
+    """Say whether a name is that of a model which a ``Train`` makes for the verbs after it.
+
+    >>> [made_by_training(name) for name in ("trained", "epoch 1", "best")]
+    [True, True, False]
+    """
+    return name == "trained" or name.startswith("epoch ")
