@@ -110,8 +110,8 @@ def test_a_busy_folder_is_left_alone_and_an_interruption_says_how_to_go_on(place
 
 def test_an_interruption_that_was_lost_is_heeded_after_the_round() -> None:
     """Python prints a KeyboardInterrupt that comes while it tidies up, and goes on."""
-    from coterie.cli.interrupts import explain_interrupt
-    from coterie.cli.progress import INTERRUPTION, make_progress
+    from coterie.cli.interrupts import INTERRUPTION, explain_interrupt
+    from coterie.cli.progress import make_progress
     from coterie.errors import Stopped
 
     def run() -> None:

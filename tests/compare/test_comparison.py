@@ -13,10 +13,10 @@ import pytest
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.algorithms.fedavg import FedAvg
-from coterie.compare import comparison as comparing_module
-from coterie.compare.comparison import run_design
-from coterie.compare.design import comparing
+from coterie.compare import batch
+from coterie.compare.batch import run_design
 from coterie.compare.jobs import BatchProgress, RunJob
+from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.testing import outcome
 
@@ -259,7 +259,7 @@ def test_a_worker_that_dies_is_a_failed_run(tmp_path: Path) -> None:
 def test_two_processes_do_not_share_a_folder(serial: coterie.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    monkeypatch.setattr(comparing_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(batch, "PATIENCE", 0.2)
     assert serial.folder is not None
     with (serial.folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -271,7 +271,7 @@ def test_a_design_of_ones_own(tmp_path: Path) -> None:
     """What `coterie reproduce` and others build on: any cells, one of them only if so wished."""
     from dataclasses import replace
 
-    design = comparing(
+    design = comparison_design(
         {"data": {"name": "digits", "clients": 5}, "training": {"rounds": 1, "epochs": 1}}, "fedavg,solo", [0]
     )
     design = replace(design, cells={"FedAvg, big steps": {"algorithm.name": "fedavg", "training.lr": 0.5}})

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore
 from coterie.compare.comparison import differing
-from coterie.compare.design import Design, Tuning, comparing, parse_variation, slug, sweeping
+from coterie.compare.design import Design, Tuning, slug
+from coterie.compare.make_design import comparison_design, parse_variation, sweep_design
 from coterie.errors import CoterieError
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
@@ -33,7 +34,7 @@ def test_all_methods_of_a_seed_share_partition_start_and_cohorts() -> None:
     """By construction: each is a function of the seed, and of settings that methods do not change."""
     own = {"sub-fedavg-hy": {"model": "lenet5-bn"}}  # another network: it has no start in common with others
     labels = [name for name in sorted(ALGORITHMS) if name not in own and name != "ifca"]
-    design = comparing(BASE, [*labels, "ifca:groups=3"], [0, 1])
+    design = comparison_design(BASE, [*labels, "ifca:groups=3"], [0, 1])
     seen: dict[int, list[Any]] = {0: [], 1: []}
     for label in design.cells:
         for seed in design.seeds if label == "fedavg" else (0,):
@@ -61,7 +62,7 @@ def test_all_methods_of_a_seed_share_partition_start_and_cohorts() -> None:
 
 
 def test_settings_of_a_method_stand_behind_its_name_or_in_a_table() -> None:
-    design = comparing(
+    design = comparison_design(
         BASE,
         "fedavg,pacfl:p=5,lr=0.02,pacfl:count=4",
         [0],
@@ -83,7 +84,7 @@ def test_settings_of_a_method_stand_behind_its_name_or_in_a_table() -> None:
         ("pacfl,pacfl:p=3", {}, "'pacfl' and 'pacfl:p=3' are the same"),
         ("fedavg,pacfl:q=3", {}, "there is no key 'q'"),
         ("fedavg,pacfl:gropus=3", {}, "did you mean 'groups'?"),
-        ("fedavg,fedprox:groups=3", {}, "fedprox:groups=3: method 'fedprox' takes no options"),
+        ("fedavg,fedprox:groups=3", {}, "fedprox:groups=3: method 'fedprox' takes no options for groups"),
         ("fedavg,solo:seed=3", {}, "seeds are named by --seeds"),
         ("fedavg,solo:workers=3", {}, "changes no numbers"),
         ("fedavg,,solo", {}, "empty place"),
@@ -100,10 +101,10 @@ def test_settings_of_a_method_stand_behind_its_name_or_in_a_table() -> None:
 )
 def test_wrong_comparisons_say_what_is_right(algorithms: str, more: dict[str, Any], message: str | None) -> None:
     if message is None:
-        comparing(BASE, algorithms, [0], **more)
+        comparison_design(BASE, algorithms, [0], **more)
         return
     with pytest.raises(CoterieError) as error:
-        comparing(BASE, algorithms, [0], **more)
+        comparison_design(BASE, algorithms, [0], **more)
     assert message in str(error.value)
 
 
@@ -123,7 +124,7 @@ def test_wrong_comparisons_say_what_is_right(algorithms: str, more: dict[str, An
 )
 def test_wrong_sweeps_say_what_is_right(vary: dict[str, Any], message: str) -> None:
     with pytest.raises(CoterieError) as error:
-        sweeping(BASE, vary, [0])
+        sweep_design(BASE, vary, [0])
     assert message in str(error.value)
 
 
@@ -132,14 +133,14 @@ def test_wrong_sweeps_say_what_is_right(vary: dict[str, Any], message: str) -> N
 )
 def test_wrong_seeds(seeds: list[int], message: str) -> None:
     with pytest.raises(CoterieError, match=message):
-        comparing(BASE, "fedavg,solo", seeds)
+        comparison_design(BASE, "fedavg,solo", seeds)
 
 
 def test_a_plain_target_is_of_the_protocol() -> None:
     base = BASE | {"evaluation": {"targets": ["0.8", "G=0.5"]}}
-    assert comparing(base, "fedavg,solo", [0], protocol="C").targets == ["C=0.8", "G=0.5"]
+    assert comparison_design(base, "fedavg,solo", [0], protocol="C").targets == ["C=0.8", "G=0.5"]
     with pytest.raises(CoterieError, match="measured over rounds"):
-        comparing(base, "fedavg,solo", [0], protocol="plus")
+        comparison_design(base, "fedavg,solo", [0], protocol="plus")
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -181,8 +182,10 @@ def test_folders_of_cells_are_their_own() -> None:
 
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     for design in (
-        comparing(BASE, "fedavg,pacfl:count=4", [3, 1], baseline="fedavg", protocol="C", tune={"lr": [0.1, 0.01]}),
-        sweeping(BASE, {"partition.name": ["iid", "label-skew:rho=0.3"], "lr": [1, 0.5]}, [0]),
+        comparison_design(
+            BASE, "fedavg,pacfl:count=4", [3, 1], baseline="fedavg", protocol="C", tune={"lr": [0.1, 0.01]}
+        ),
+        sweep_design(BASE, {"partition.name": ["iid", "label-skew:rho=0.3"], "lr": [1, 0.5]}, [0]),
     ):
         file = tmp_path / "comparison.toml"
         file.write_text(design.to_toml(), encoding="utf-8")
@@ -202,22 +205,22 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_more_may_be_asked_of_the_same_comparison_but_nothing_else(tmp_path: Path) -> None:
-    old = comparing(BASE, "fedavg,solo", [0, 1], baseline="solo")
-    more = old.extended(comparing(BASE, "ifca:groups=2,fedavg", [2, 1]), tmp_path)
+    old = comparison_design(BASE, "fedavg,solo", [0, 1], baseline="solo")
+    more = old.extended(comparison_design(BASE, "ifca:groups=2,fedavg", [2, 1]), tmp_path)
     assert (list(more.cells), more.seeds, more.baseline) == (["fedavg", "solo", "ifca:groups=2"], (0, 1, 2), "solo")
     others = BASE | {"training": BASE["training"] | {"lr": 0.5}}
     refused = [
-        comparing(others, "fedavg,solo", [0]),
-        comparing(others, "fedprox,ifca:groups=2", [0]),  # none of these is there yet, but the base differs
-        comparing(BASE, "fedavg,solo", [0], methods={"solo": {"lr": 0.5}}),
-        comparing(BASE, "fedavg,solo", [0], tune={"lr": [0.1, 0.2]}),
-        sweeping(BASE, {"lr": [0.1, 0.2]}, [0]),
+        comparison_design(others, "fedavg,solo", [0]),
+        comparison_design(others, "fedprox,ifca:groups=2", [0]),  # none of these is there yet, but the base differs
+        comparison_design(BASE, "fedavg,solo", [0], methods={"solo": {"lr": 0.5}}),
+        comparison_design(BASE, "fedavg,solo", [0], tune={"lr": [0.1, 0.2]}),
+        sweep_design(BASE, {"lr": [0.1, 0.2]}, [0]),
     ]
     for new in refused:
         with pytest.raises(CoterieError, match="choose another --out"):
             old.extended(new, tmp_path)
     targets = BASE | {"evaluation": {"targets": ["L=0.5"]}}
-    assert old.extended(comparing(targets, "fedavg,solo", [0]), tmp_path).targets == ["L=0.5"]
+    assert old.extended(comparison_design(targets, "fedavg,solo", [0]), tmp_path).targets == ["L=0.5"]
 
 
 def test_tries_are_all_combinations_of_what_a_cell_leaves_open() -> None:
@@ -229,9 +232,9 @@ def test_tries_are_all_combinations_of_what_a_cell_leaves_open() -> None:
 
 
 def test_what_cells_do_not_share_is_said() -> None:
-    assert differing(comparing(BASE, "fedavg,solo", [0])) == []
-    assert differing(sweeping(BASE, {"partition.rho": [0.2, 0.5]}, [0])) == ["partitions"]
-    assert differing(sweeping(BASE, {"fraction": [0.2, 0.5], "model.name": ["mlp", "mclr"]}, [0])) == [
+    assert differing(comparison_design(BASE, "fedavg,solo", [0])) == []
+    assert differing(sweep_design(BASE, {"partition.rho": [0.2, 0.5]}, [0])) == ["partitions"]
+    assert differing(sweep_design(BASE, {"fraction": [0.2, 0.5], "model.name": ["mlp", "mclr"]}, [0])) == [
         "initial models",
         "cohorts",
     ]
@@ -242,13 +245,13 @@ def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     np.savez("own.npz", x=np.zeros((40, 4), np.float32), y=np.arange(40) % 2)
     (tmp_path / "empty_plugin.py").write_text("")
     base = {"data": {"name": "own.npz"}, "run": {"plugins": ["empty_plugin.py"], "seed": 3, "out": "x"}}
-    design = comparing(base, "fedavg,solo", [0])
+    design = comparison_design(base, "fedavg,solo", [0])
     assert design.base["data"]["name"] == os.path.abspath("own.npz")
     assert design.base["run"] == {"plugins": [os.path.abspath("empty_plugin.py")]}
 
 
 def test_a_method_is_baseline_by_its_name_alone_where_only_one_has_it() -> None:
     """Its options need not be repeated; with two of that name they must be."""
-    assert comparing(BASE, "fedavg,pacfl:count=4", [0], baseline="pacfl").baseline == "pacfl:count=4"
+    assert comparison_design(BASE, "fedavg,pacfl:count=4", [0], baseline="pacfl").baseline == "pacfl:count=4"
     with pytest.raises(CoterieError, match="the baseline 'pacfl' is not compared"):
-        comparing(BASE, "pacfl:count=2,pacfl:count=4", [0], baseline="pacfl")
+        comparison_design(BASE, "pacfl:count=2,pacfl:count=4", [0], baseline="pacfl")

@@ -188,7 +188,7 @@ def test_names_of_measures_and_partitions() -> None:
         ({}, {"measures": " ,"}, "--measures names none: write some of angles,"),
         ({}, {"against": "iid,label-skw"}, "unknown partition 'label-skw': did you mean 'label-skew'? (in --against)"),
         ({}, {"against": "label-skew:roh=1"}, "has no option 'roh': did you mean 'rho'?"),
-        ({}, {"against": ","}, "--against names no partition"),
+        ({}, {"against": ","}, "',' has an empty place"),
         ({"dataset": "digits-rotated"}, {"against": "iid"}, "comes divided among clients"),
         ({"clients": 1}, {}, "there is one client: nothing to compare it with; use --clients 2 or more"),
         ({}, {"super_clusters": 0}, "--super-clusters 0 should be at least 1"),

@@ -22,9 +22,10 @@ from coterie.cli.designs import (
     stored_design,
 )
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
-from coterie.compare.design import comparing, parse_seeds
+from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.run.toml import read_toml
+from coterie.run.values import parse_seeds
 
 Methods = Annotated[
     str | None,
@@ -82,7 +83,7 @@ def compare(
         lay_over(tables, set, flags)
         if algorithms is None:
             raise CoterieError("name the methods to compare, for instance --algorithms fedavg,pacfl")
-        design = comparing(
+        design = comparison_design(
             tables,
             algorithms,
             read_seeds(seeds),

@@ -10,11 +10,13 @@ import typer
 
 from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
-from coterie.compare.design import Design, Protocol, parse_seeds, parse_variation
+from coterie.compare.design import Design, Protocol
+from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
 from coterie.results.formats import TableFormat
 from coterie.results.run_folder import unused
 from coterie.run.toml import read_toml
+from coterie.run.values import parse_seeds
 
 if TYPE_CHECKING:
     from coterie.compare.comparison import Comparison
@@ -49,7 +51,7 @@ def execute(
         _print_estimate(design, jobs)
         return
     from coterie.cli.batch_progress import make_batch_progress
-    from coterie.compare.comparison import run_design
+    from coterie.compare.batch import run_design
 
     first = design.config(next(iter(design.cells)), design.seeds[0])
     folder = Path(out or unused(f"{design.kind}-{Path(first.data.name).stem}"))

@@ -6,8 +6,28 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coterie.cli.progress import INTERRUPTION
 from coterie.errors import Stopped
+
+
+class Interruption:
+    """Remembers Ctrl-C: raised while Python tidies up, a KeyboardInterrupt is printed and lost."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def note(self, *_: object) -> None:
+        """Handle the signal as Python does, and remember it."""
+        self.came = True
+        raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raise what may have been lost."""
+        if self.came:
+            raise KeyboardInterrupt
+
+
+INTERRUPTION = Interruption()
+"""Of this process; heeded after every round."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from coterie.cli.interrupts import INTERRUPTION
 from coterie.run.progress import Progress
 
 
@@ -20,27 +21,6 @@ def make_progress(quiet: bool = False) -> Progress:
 def say(text: str) -> None:
     """Print a line on standard error."""
     print(text, file=sys.stderr, flush=True)
-
-
-class Interruption:
-    """Remembers Ctrl-C: raised while Python tidies up, a KeyboardInterrupt is printed and lost."""
-
-    def __init__(self) -> None:
-        self.came = False
-
-    def note(self, *_: object) -> None:
-        """Handle the signal as Python does, and remember it."""
-        self.came = True
-        raise KeyboardInterrupt
-
-    def heed(self) -> None:
-        """Raise what may have been lost."""
-        if self.came:
-            raise KeyboardInterrupt
-
-
-INTERRUPTION = Interruption()
-"""Of this process; heeded after every round."""
 
 
 class QuietProgress(Progress):

@@ -53,10 +53,10 @@ def reproduce(
     """
     from coterie.cli.batch_progress import make_batch_progress
     from coterie.cli.interrupts import explain_interrupt
-    from coterie.compare.design import parse_seeds
     from coterie.reproduce.reproducing import PLACE, the_catalogue, the_one
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.results.reproductions import FILE
+    from coterie.run.values import parse_seeds
 
     if name is None:
         typer.echo(listing(the_catalogue(catalogue)))

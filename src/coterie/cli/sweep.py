@@ -21,7 +21,7 @@ from coterie.cli.designs import (
     stored_design,
 )
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
-from coterie.compare.design import sweeping
+from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
 from coterie.run.toml import read_toml
 
@@ -60,5 +60,5 @@ def sweep(
         if not vary:
             raise CoterieError("name what to vary, for instance --vary grouping.threshold=2,4,8")
         values = read_variations(vary, "--vary")
-        design = sweeping(tables, values, read_seeds(seeds), baseline=baseline, protocol=protocol or "L")
+        design = sweep_design(tables, values, read_seeds(seeds), baseline=baseline, protocol=protocol or "L")
     execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)

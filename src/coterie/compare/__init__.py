@@ -43,12 +43,12 @@ def compare(
     >>> comparison.table()["solo"].accuracy["L"].n
     2
     """
-    from coterie.compare.comparison import run_design
-    from coterie.compare.design import comparing
+    from coterie.compare.batch import run_design
+    from coterie.compare.make_design import comparison_design
     from coterie.run.settings import settings_to_tables
 
     base, _ = settings_to_tables(config, settings)
-    design = comparing(
+    design = comparison_design(
         base, algorithms, seeds,
         methods=methods, baseline=baseline, protocol=protocol, tune=tune, tune_seeds=tune_seeds, tune_share=tune_share,
     )  # fmt: skip
@@ -73,10 +73,10 @@ def sweep(
     >>> list(found.results)
     ['lr=0.01', 'lr=0.1']
     """
-    from coterie.compare.comparison import run_design
-    from coterie.compare.design import sweeping
+    from coterie.compare.batch import run_design
+    from coterie.compare.make_design import sweep_design
     from coterie.run.settings import settings_to_tables
 
     base, _ = settings_to_tables(config, settings)
-    design = sweeping(base, vary, seeds, baseline=baseline, protocol=protocol)
+    design = sweep_design(base, vary, seeds, baseline=baseline, protocol=protocol)
     return run_design(design, out, jobs=jobs, progress=progress)

@@ -1,8 +1,9 @@
-"""Runs that were finished before: read only where they are whole, and those that are asked for."""
+"""Runs that were finished before: read only if they are whole, and the ones that are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
@@ -10,42 +11,57 @@ from coterie.run.config import Config
 from coterie.run.result import Result
 from coterie.run.validation import differences
 
+LEFT_BY_A_KILL = {"lock", "config.toml.part"}
+"""What is in the folder of a run that was killed before it began."""
 
-def finished_runs(trials: Iterable[RunJob]) -> dict[RunJob, Result]:
-    """Read the runs that are finished; refuse folders that hold other runs, or damaged ones."""
-    found = {}
-    for trial in trials:
-        folder = trial.folder
-        if not folder.config_file.exists():
-            if folder.path.exists() and not folder.path.is_dir():
-                raise CoterieError(f"'{folder.path}' is a file, where a run folder should be: remove it")
-            left = {"lock", "config.toml.part"}  # of a run that was killed before it began
-            odd = [item.name for item in folder.path.iterdir() if item.name not in left] if folder.path.exists() else []
-            if odd:
-                raise CoterieError(
-                    f"'{folder.path}' is not a run, but holds {', '.join(sorted(odd)[:3])}: remove it to run it again"
-                )
-            continue
-        try:
-            stored = folder.read_config()
-        except CoterieError as error:
-            raise CoterieError(f"{error}: remove '{folder.path}' to run it again") from None
-        changed = _changed(trial.config, stored)
+
+class ExistingRuns:
+    """Results of finished runs; each folder is read once."""
+
+    def __init__(self) -> None:
+        self._results: dict[Path, Result] = {}
+
+    def results(self, jobs: Iterable[RunJob]) -> dict[RunJob, Result]:
+        """Return the results of jobs that are finished; refuse folders that hold other runs, or damaged ones."""
+        found = {}
+        for job in jobs:
+            path = job.folder.path
+            if path not in self._results and (result := _read(job)) is not None:
+                self._results[path] = result
+            if path in self._results:
+                found[job] = self._results[path]
+        return found
+
+
+def _read(job: RunJob) -> Result | None:
+    """Return the result of a job if it is finished; refuse a folder that does not belong to it."""
+    folder = job.folder
+    if not folder.config_file.exists():
+        _check_empty(folder.path)
+        return None
+    try:
+        changed = _changed(job.config, folder.read_config())
         if changed:
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(
-                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed[:3])}{more}): remove it "
-                "to run it again, or choose another --out"
+                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})"
             )
-        if not folder.finished:
-            continue
-        try:
-            result = Result.load(folder.path)
-        except CoterieError as error:
-            raise CoterieError(f"{error}: remove '{folder.path}' to run it again") from None
-        folder.check_metrics(result.history, result.rounds, trial.config.evaluation.every, result.rounds)
-        found[trial] = result
-    return found
+        result = Result.load(folder.path) if folder.finished else None
+    except CoterieError as error:
+        raise CoterieError(f"{error}: remove '{folder.path}' to run it again, or choose another --out") from None
+    if result is not None:
+        folder.check_metrics(result.history, result.rounds, job.config.evaluation.every, result.rounds)
+    return result
+
+
+def _check_empty(path: Path) -> None:
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
+    others = sorted({item.name for item in path.iterdir()} - LEFT_BY_A_KILL)
+    if others:
+        raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
 
 
 def _changed(asked: Config, stored: Config) -> list[str]:

@@ -1,7 +1,7 @@
 """Many runs at once: each in a folder of its own, over the cores, as safe from kills as one.
 
 Runs go to worker processes (`coterie.compare.worker`), which stay for several runs. A worker gets runs as lines of
-JSON on its standard input and tells how they go on its standard output. When this process ends, however that happens,
+JSON on its standard input and writes how they go to its standard output. When this process ends, however that happens,
 its end of the pipe closes, and workers end too.
 """
 
@@ -63,7 +63,7 @@ class BatchProgress:
         """So many runs are wanted, some of which were finished before."""
 
     def note(self, text: str) -> None:
-        """Something is to be said about all runs."""
+        """Something is to be text about all runs."""
 
     def of_run(self, job: RunJob) -> Progress:
         """Return what listens to a run that starts now; its calls come from one thread at a time."""
@@ -99,66 +99,71 @@ def describe(error: BaseException) -> str:
 
 
 def run_jobs(
-    trials: Sequence[RunJob],
-    jobs: int,
+    jobs: Sequence[RunJob],
+    at_once: int | None,
     progress: BatchProgress,
     lock: IO[str] | None = None,
     imports: Sequence[str] = (),
 ) -> dict[RunJob, str]:
-    """Make all runs that are not finished, up to `jobs` at a time, and return why some failed.
+    """Make runs, up to `at_once` at a time or one per core, each with its share of the cores; return why some failed.
 
-    With one job runs are made in this process, else in workers, which import the modules named first and hold the
+    One at a time they are made in this process, else in workers, which import the modules named first and hold the
     `lock` too: nobody else gets it before the last of them has ended.
     """
-    waiting = [trial for trial in trials if not trial.folder.finished]
-    if jobs == 1 or not waiting:
-        return _in_turn(waiting, progress)
-    return _side_by_side(waiting, jobs, progress, lock, imports)
+    cores = os.cpu_count() or 1
+    at_once = max(1, min(at_once or cores, len(jobs)))
+    for job in jobs:
+        job.config.engine.workers = job.config.engine.workers or max(1, cores // at_once)
+    if at_once == 1:
+        return _in_turn(jobs, progress)
+    return _side_by_side(jobs, at_once, progress, lock, imports)
 
 
-def _in_turn(trials: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
+def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
     failed = {}
-    for trial in trials:
-        trial.error_file.unlink(missing_ok=True)
+    for job in jobs:
+        job.error_file.unlink(missing_ok=True)
         try:
-            result = run_one(trial.config, progress.of_run(trial))
+            result = run_one(job.config, progress.of_run(job))
         except Exception as error:
-            failed[trial] = describe(error)
-            _keep(trial, traceback.format_exc())
-            progress.failed(trial, failed[trial])
+            failed[job] = describe(error)
+            _write_traceback(job, traceback.format_exc())
+            progress.failed(job, failed[job])
         else:
-            progress.finished(trial, result.accuracy)
+            progress.finished(job, result.accuracy)
     return failed
 
 
 def _side_by_side(
-    trials: Sequence[RunJob], jobs: int, progress: BatchProgress, lock: IO[str] | None, imports: Sequence[str]
+    jobs: Sequence[RunJob], at_once: int, progress: BatchProgress, lock: IO[str] | None, imports: Sequence[str]
 ) -> dict[RunJob, str]:
     waiting: queue.SimpleQueue[RunJob | None] = queue.SimpleQueue()
-    for trial in trials:
-        waiting.put(trial)
-    news: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]] = queue.SimpleQueue()
-    workers = [Worker(waiting, news, lock, imports) for _ in range(min(jobs, len(trials)))]
-    listening: dict[str, Progress] = {}
+    for job in jobs:
+        waiting.put(job)
+    events: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]] = queue.SimpleQueue()
+    workers = [Worker(waiting, events, lock, imports) for _ in range(at_once)]
+    listening: dict[RunJob, Progress] = {}
     failed: dict[RunJob, str] = {}
     try:
         for worker in workers:
             waiting.put(None)
             worker.start()
-        left = len(trials)
+        left = len(jobs)
         while left:
-            trial, event = news.get()
-            if event["event"] == "finished":
-                progress.finished(trial, event["accuracy"])
-            elif event["event"] == "failed":
-                failed[trial] = event["why"]
-                _keep(trial, event["trace"])
-                progress.failed(trial, failed[trial])
-            elif event["event"] == "started":
-                listening[str(trial)] = progress.of_run(trial)
-            else:
-                getattr(listening[str(trial)], event["event"])(*event["arguments"])
-            left -= event["event"] in ("finished", "failed")
+            job, event = events.get()
+            match event["event"]:
+                case "started":
+                    listening[job] = progress.of_run(job)
+                case "finished":
+                    progress.finished(job, event["accuracy"])
+                    left -= 1
+                case "failed":
+                    failed[job] = event["why"]
+                    _write_traceback(job, event["trace"])
+                    progress.failed(job, failed[job])
+                    left -= 1
+                case call:  # of the run's progress
+                    getattr(listening[job], call)(*event["arguments"])
     finally:
         for worker in workers:
             worker.stop()
@@ -168,23 +173,23 @@ def _side_by_side(
     return failed
 
 
-def _keep(trial: RunJob, trace: str) -> None:
-    trial.error_file.parent.mkdir(parents=True, exist_ok=True)
-    trial.error_file.write_text(trace, encoding="utf-8")
+def _write_traceback(job: RunJob, trace: str) -> None:
+    job.error_file.parent.mkdir(parents=True, exist_ok=True)
+    job.error_file.write_text(trace, encoding="utf-8")
 
 
 class Worker(threading.Thread):
-    """Hands runs to a process, one after the other, and passes on what it tells; a dead one is replaced."""
+    """Hands runs to a process, one after the other, and passes its events on; a dead process is replaced."""
 
     def __init__(
         self,
         waiting: queue.SimpleQueue[RunJob | None],
-        news: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]],
+        events: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]],
         lock: IO[str] | None,
         imports: Sequence[str],
     ) -> None:
         super().__init__(daemon=True)
-        self.waiting, self.news, self.lock, self.imports = waiting, news, lock, imports
+        self.waiting, self.events, self.lock, self.imports = waiting, events, lock, imports
         self.process: subprocess.Popen[str] | None = None
         self.stopping = False
         self.starting = threading.Lock()
@@ -192,53 +197,53 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         """Work until there is nothing left to do."""
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words:
-            while (trial := self.waiting.get()) is not None and not self.stopping:
-                trial.error_file.unlink(missing_ok=True)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+            while (job := self.waiting.get()) is not None and not self.stopping:
+                job.error_file.unlink(missing_ok=True)
                 try:
-                    end = self._hand_over(trial, words)
+                    end = self._hand_over(job, output)
                 except Exception as error:  # a process that can't be started, or broke while it was written to
                     end = {"event": "failed", "why": describe(error), "trace": traceback.format_exc()}
                 if not self.stopping:
-                    self.news.put((trial, end))
+                    self.events.put((job, end))
         self.stop()
         self._close()
 
-    def _hand_over(self, trial: RunJob, words: IO[str]) -> dict[str, Any]:
+    def _hand_over(self, job: RunJob, output: IO[str]) -> dict[str, Any]:
         """Have a run made, and return how it ended."""
-        process = self._ready(words)
+        process = self._ready(output)
         assert process.stdin is not None
         assert process.stdout is not None
-        self.news.put((trial, {"event": "started"}))
+        self.events.put((job, {"event": "started"}))
         with suppress(BrokenPipeError):  # it ended before: then there is nothing to read from it either
-            process.stdin.write(trial.config.model_dump_json() + "\n")
+            process.stdin.write(job.config.model_dump_json() + "\n")
             process.stdin.flush()
         for line in process.stdout:
             event: dict[str, Any] = json.loads(line)
             if event["event"] in ("finished", "failed"):
                 return event
-            self.news.put((trial, event))
+            self.events.put((job, event))
         code = process.wait()
-        words.seek(0)
-        said = words.read()
+        output.seek(0)
+        text = output.read()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        last = (said.strip().splitlines() or [""])[-1]
+        last = (text.strip().splitlines() or [""])[-1]
         why = f"its process {how}" + (": perhaps memory was short" if code == -signal.SIGKILL else "")
-        return {"event": "failed", "why": why + (f" ({last})" if last else ""), "trace": said}
+        return {"event": "failed", "why": why + (f" ({last})" if last else ""), "trace": text}
 
-    def _ready(self, words: IO[str]) -> subprocess.Popen[str]:
+    def _ready(self, output: IO[str]) -> subprocess.Popen[str]:
         with self.starting:
             if self.stopping:
                 raise CoterieError("interrupted")
             if self.process is None or self.process.poll() is not None:
                 self._close()
-                words.seek(0)
-                words.truncate()
+                output.seek(0)
+                output.truncate()
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "coterie.compare.worker", *self.imports],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=words,
+                    stderr=output,
                     text=True,
                     encoding="utf-8",
                     env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
@@ -265,7 +270,7 @@ class Worker(threading.Thread):
 
 @contextmanager
 def ended(progress: BatchProgress) -> Iterator[BatchProgress]:
-    """Tell a progress when all is over."""
+    """End the progress with the block."""
     try:
         yield progress
     finally:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.compare.design import slug
-from coterie.compare.existing_runs import finished_runs
+from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
@@ -86,33 +85,30 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
     Runs that are there must be whole, and those of the catalogue.
     """
     seeds, owners = setting.request.seeds_of(one), dict[Path, list[str]]()
-    trials: dict[Path, RunJob] = {}
+    jobs: dict[Path, RunJob] = {}
     for cell in cells:
         tables = setting.request.scaled(cell.settings)
         for seed in seeds:
             path = run_path(setting.place, tables, seed)
             owners.setdefault(path, []).append(key_of(cell))
-            if path not in trials:
-                trials[path] = RunJob(f"{cell.column}, {cell.label}", _config(tables, seed, path))
-    done = finished_runs(trials.values())
-    waiting = [trial for trial in trials.values() if trial not in done]
+            if path not in jobs:
+                jobs[path] = RunJob(f"{cell.column}, {cell.label}", _config(tables, seed, path))
+    existing = ExistingRuns()
+    done = existing.results(jobs.values())
+    waiting = [job for job in jobs.values() if job not in done]
     failed: dict[str, dict[int, str]] = {}
     if waiting:
-        cores = os.cpu_count() or 1
-        jobs = max(1, min(setting.jobs or cores, len(waiting)))
-        for trial in waiting:
-            trial.config.engine.workers = max(1, cores // jobs)
         with locked(setting.place, PATIENCE) as lock, ended(setting.progress) as progress:
-            progress.begin(one.name, len(trials), len(trials) - len(waiting))
-            for trial, why in run_jobs(waiting, jobs, progress, lock).items():
-                for owner in owners[trial.folder.path]:
-                    failed.setdefault(owner, {})[trial.seed] = why
-        done |= finished_runs(waiting)
+            progress.begin(one.name, len(jobs), len(jobs) - len(waiting))
+            for job, why in run_jobs(waiting, setting.jobs, progress, lock).items():
+                for owner in owners[job.folder.path]:
+                    failed.setdefault(owner, {})[job.seed] = why
+        done |= existing.results(waiting)
     results: dict[str, list[Result]] = {key_of(cell): [] for cell in cells}
-    for path, trial in trials.items():
-        if trial in done:
+    for path, job in jobs.items():
+        if job in done:
             for owner in dict.fromkeys(owners[path]):
-                results[owner].append(done[trial])
+                results[owner].append(done[job])
     return results, failed
 
 

@@ -51,7 +51,7 @@ def parse_options(text: str) -> dict[str, Any]:
 
 
 def split_list(text: str) -> list[str]:
-    """Divide a text at its commas, except within the options of a name and within brackets.
+    """Divide a list at its commas, except within the options of a name and within brackets.
 
     >>> split_list("fedavg,pacfl:p=4,count=3,solo")
     ['fedavg', 'pacfl:p=4,count=3', 'solo']
@@ -70,3 +70,11 @@ def split_list(text: str) -> list[str]:
     if "" in pieces:
         raise CoterieError(f"'{text}' has an empty place: write one,two,three")
     return pieces
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read ``0,1,2``."""
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError:
+        raise CoterieError(f"'{text}' should be whole numbers, for instance 0,1,2") from None

@@ -1,0 +1,148 @@
+"""Making all runs of a design that are not there yet."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from coterie.compare.comparison import FILE, Comparison, results_by_label
+from coterie.compare.design import Design, seeds_text
+from coterie.compare.existing_runs import ExistingRuns
+from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
+from coterie.compare.tuning import Tuned, candidates, choose, chosen_so_far, compared_jobs
+from coterie.errors import CoterieError
+from coterie.files import write_whole
+from coterie.results.protocols import COMPARED
+from coterie.results.run_folder import PATIENCE, locked
+from coterie.run.config import Config
+from coterie.run.plugins import home
+
+
+def run_design(
+    design: Design, out: str | Path | None = None, *, jobs: int | None = None, progress: BatchProgress | None = None
+) -> Comparison:
+    """Make all runs of a design that are not finished, and return what came of them.
+
+    A folder that holds a comparison is gone on with; what is asked anew is added to it. Runs that fail are in `failed`.
+    """
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="coterie-") as place:
+            return replace(run_design(design, Path(place) / "comparison", jobs=jobs, progress=progress), folder=None)
+    if jobs is not None and jobs < 1:
+        raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
+    path = Path(out)
+    _check_place(path)
+    runs = ExistingRuns()
+    asked = Design.read(path / FILE).extended(design, path) if (path / FILE).exists() else design
+    if path.exists():
+        runs.results(compared_jobs(asked, path, chosen_so_far(asked, path, runs)))  # refused before anything is written
+    new = not path.exists()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
+    try:
+        with locked(path, PATIENCE) as lock, ended(progress or BatchProgress()) as listening:
+            write_whole(path / FILE, asked.to_toml().encode())
+            comparison = _Batch(asked, path, jobs, runs, listening, lock).run()
+            comparison.save()
+            return comparison
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
+    except CoterieError:
+        if new and not (path / FILE).exists():
+            (path / "lock").unlink(missing_ok=True)
+            path.rmdir()
+        raise
+
+
+class _Batch:
+    """Makes the runs of a design: those of tuning first, then the others."""
+
+    def __init__(
+        self,
+        design: Design,
+        path: Path,
+        jobs: int | None,
+        runs: ExistingRuns,
+        progress: BatchProgress,
+        lock: IO[str],
+    ) -> None:
+        self.design, self.path, self.runs, self.progress, self.lock = design, path, runs, progress, lock
+        self.imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
+        if here and jobs not in (None, 1):
+            raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
+        if here:
+            progress.note(f"{here} is defined in this session: runs are made one after the other")
+        self.at_once = 1 if here else jobs
+
+    def run(self) -> Comparison:
+        design, path, runs = self.design, self.path, self.runs
+        to_choose = candidates(design, path)
+        first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
+        last = compared_jobs(design, path, {})
+        total = len(first) + len(last) + len(design.seeds) * len(to_choose)
+        title = f"{len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}"
+        self.progress.begin(title, total, len(runs.results([*first, *last])))
+        self._make(first)
+        tuned: dict[str, Tuned] = {}
+        failed: dict[tuple[str, int], str] = {}
+        for label, tried in to_choose.items():
+            best = choose(design, tried, runs)
+            if best is None:
+                keys = ", ".join(tried[0].values)
+                why = f"no value of {keys} gave a {COMPARED[design.protocol]} on validation samples"
+                failed |= {(label, seed): why for seed in design.seeds}
+            else:
+                self.progress.note(best.text(label, design))
+                tuned[label] = best
+        last = compared_jobs(design, path, tuned)
+        failed |= {(job.label, job.seed): why for job, why in self._make(last).items()}
+        results = runs.results(job for job in last if (job.label, job.seed) not in failed)
+        order = [(label, seed) for label in design.cells for seed in design.seeds]
+        failed = {key: failed[key] for key in order if key in failed}
+        return Comparison(design, results_by_label(design, results), failed, tuned, path)
+
+    def _make(self, jobs: Sequence[RunJob]) -> dict[RunJob, str]:
+        """Make the runs that are not finished, and return why some failed."""
+        finished = self.runs.results(jobs)
+        waiting = [job for job in jobs if job not in finished]
+        return run_jobs(waiting, self.at_once, self.progress, self.lock, self.imports)
+
+
+def _check_place(path: Path) -> None:
+    """Refuse a path that holds something else than a comparison."""
+    if path.exists() and not path.is_dir():
+        raise CoterieError(f"'{path}' is a file: choose another --out")
+    if not path.exists() or (path / FILE).is_file():
+        return
+    if (path / "config.toml").exists():
+        raise CoterieError(f"'{path}' holds a single run, not a comparison: choose another --out")
+    if any(item.name not in ("lock", f"{FILE}.part") for item in path.iterdir()):
+        raise CoterieError(f"'{path}' exists and is not a comparison: choose another --out")
+
+
+def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:
+    """Return the modules that register what is used, beside ours and plugins; and what no worker could import."""
+    from coterie.algorithms import ALGORITHMS
+    from coterie.data import DATASETS, PARTITIONS
+    from coterie.models import MODELS
+
+    registries: dict[str, Any] = {
+        "algorithm": ALGORITHMS, "model": MODELS, "data": DATASETS, "partition": PARTITIONS,
+    }  # fmt: skip
+    modules: set[str] = set()
+    for config in configs:
+        for section, registry in registries.items():
+            name = getattr(config, section).name
+            if name is None or name not in registry:
+                continue
+            module, can_be_imported = home(registry[name])
+            if not can_be_imported:
+                return [], f"{registry.kind} '{name}'"
+            if module is not None:
+                modules.add(module)
+    return sorted(modules), None

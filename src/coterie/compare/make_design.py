@@ -1,0 +1,190 @@
+"""From what the user names (methods, keys, values, seeds) to a design."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from coterie.clustering.options import implied_rules
+from coterie.compare.design import Changes, Design, Protocol, Tables, Tuning, base_tables, refuse_duplicates
+from coterie.errors import CoterieError, suggestion
+from coterie.run.config import CHOICES, FREE, SECTIONS, keys
+from coterie.run.plugins import import_plugins
+from coterie.run.toml import toml_value
+from coterie.run.values import parse_choice, parse_value, split_list
+
+
+def comparison_design(
+    base: Tables,
+    algorithms: str | Sequence[str],
+    seeds: Iterable[int],
+    *,
+    methods: Mapping[str, Changes] | None = None,
+    **more: Any,
+) -> Design:
+    """Return the design that compares methods; `methods` holds settings of some of them, by name or label.
+
+    >>> design = comparison_design({}, "fedavg,solo:lr=0.1,epochs=50,ifca:groups=4", [0])
+    >>> for label, changes in design.cells.items():
+    ...     print(label, changes)
+    fedavg {'algorithm.name': 'fedavg'}
+    solo:lr=0.1,epochs=50 {'algorithm.name': 'solo', 'training.lr': 0.1, 'algorithm.epochs': 50}
+    ifca:groups=4 {'algorithm.name': 'ifca', 'grouping.groups': 4}
+    """
+    _import_plugins(base)
+    from coterie.algorithms import ALGORITHMS
+
+    labels = split_list(algorithms) if isinstance(algorithms, str) else list(algorithms)
+    refuse_duplicates("method", labels)
+    if len(labels) < 2:
+        raise CoterieError("a comparison needs two methods or more, for instance --algorithms fedavg,pacfl")
+    methods, cells = dict(methods or {}), dict[str, Changes]()
+    for label in labels:
+        chosen = parse_choice(label)
+        name = str(chosen.pop("name"))
+        ALGORITHMS[name]  # refuses an unknown one
+        own = {path_of(key, name): value for key, value in chosen.items()}
+        beside = {**methods.get(name, {}), **methods.get(label, {})}
+        cells[label] = {
+            "algorithm.name": name,
+            **{path_of(key, name): value for key, value in beside.items()},
+            **own,
+        }
+    names = {*cells, *(str(changes["algorithm.name"]) for changes in cells.values())}
+    for name in methods:
+        if name not in names:
+            raise CoterieError(f"[methods.{name}] is of a method that is not compared: {suggestion(name, names)}")
+    return _made(base, cells, seeds, "compare", **more)
+
+
+def sweep_design(base: Tables, vary: Mapping[str, Sequence[Any]], seeds: Iterable[int], **more: Any) -> Design:
+    """Return the design with a cell for each combination of values.
+
+    >>> list(sweep_design({"algorithm": {"name": "pacfl"}}, {"threshold": [2, 4], "training.lr": [0.1]}, [0]).cells)
+    ['threshold=2, lr=0.1', 'threshold=4, lr=0.1']
+    """
+    _import_plugins(base)
+    chosen = base.get("algorithm", {}).get("name", "fedavg")
+    method = parse_choice(chosen)["name"] if isinstance(chosen, str) else "fedavg"
+    grid = {path_of(key, method): list(values) for key, values in vary.items()}
+    if len(grid) < len(vary):
+        raise CoterieError("--vary names a key twice: leave one out")
+    for key, values in grid.items():
+        refuse_duplicates(f"value of {key}", values)
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if len(combinations) < 2:
+        raise CoterieError("a sweep needs two values or more, for instance --vary grouping.threshold=2,4,8")
+    cells = {", ".join(_short(path, value) for path, value in values.items()): values for values in combinations}
+    return _made(base, cells, seeds, "sweep", **more)
+
+
+def _made(
+    base: Tables,
+    cells: Mapping[str, Changes],
+    seeds: Iterable[int],
+    kind: Literal["compare", "sweep"],
+    *,
+    baseline: str | None = None,
+    protocol: Protocol = "L",
+    tune: Mapping[str, Sequence[Any]] | None = None,
+    tune_seeds: Iterable[int] = (),
+    tune_share: float = 0.2,
+) -> Design:
+    """Put a design together, and check it."""
+    if protocol not in ("L", "C", "G", "plus"):
+        raise CoterieError(f"there is no protocol '{protocol}': use L, C, G or plus")
+    tables = base_tables(base, protocol)
+    if not 0 < tune_share < 1:
+        raise CoterieError(f"tune_share = {tune_share} is not valid: it is a share between 0 and 1")
+    grid = {path_of(key): list(values) for key, values in (tune or {}).items()}
+    for key, values in grid.items():
+        refuse_duplicates(f"value of {key}", values)
+        if len(values) < 2:
+            raise CoterieError(f"there is one value of {key} to choose from: name others, or set it")
+    seeds = tuple(seeds)
+    chosen_on = tuple(tune_seeds) or seeds[:1]
+    tuning = Tuning(grid, chosen_on, tune_share) if grid else Tuning()
+    design = Design(tables, cells, seeds, kind, baseline, protocol, tuning)
+    design.check()
+    return _absolute(design)
+
+
+def _absolute(design: Design) -> Design:
+    """Make paths absolute, so that the folder can be gone on with from anywhere."""
+    made = {label: design.config(label, design.seeds[0]) for label in design.cells}
+    first = next(iter(made.values()))
+    base = {section: dict(table) for section, table in design.base.items()}
+    cells = {label: dict(changes) for label, changes in design.cells.items()}
+    if "plugins" in base.get("run", {}):
+        base["run"]["plugins"] = first.run.plugins
+    if "expert" in base.get("curriculum", {}):
+        base["curriculum"]["expert"] = first.curriculum.expert
+    if os.path.isabs(first.data.name) and "name" in base.get("data", {}):
+        base["data"]["name"] = first.data.name
+    for label, changes in cells.items():
+        if "data.name" in changes and os.path.isabs(made[label].data.name):
+            changes["data.name"] = made[label].data.name
+    return replace(design, base=base, cells=cells)
+
+
+def path_of(key: str, method: str | None = None) -> str:
+    """Return the path of a key, which may be an option of the method, a flag's name, a rule, or a path.
+
+    >>> path_of("lr"), path_of("grouping.threshold"), path_of("epochs", "solo"), path_of("count")
+    ('training.lr', 'grouping.threshold', 'algorithm.epochs', 'grouping.groups')
+    """
+    from coterie.algorithms import ALGORITHMS
+
+    name = key.strip().replace("-", "_")
+    rules = {rule: f"grouping.{number}" for number, rule in implied_rules().items()}  # as in pacfl:count=4
+    flags = {each.keyword: each.path for each in keys()}
+    options = ALGORITHMS.options(method) if method is not None and method in ALGORITHMS else {}
+    if "." in name:
+        path = name
+        section, _, last = name.partition(".")
+        if section not in SECTIONS:
+            raise CoterieError(f"there is no section [{section}] for '{key}': {suggestion(section, SECTIONS)}")
+        fields = SECTIONS[section].model_fields
+        if section not in CHOICES and last not in fields:
+            raise CoterieError(f"there is no key '{key}': [{section}] has no '{last}': {suggestion(last, fields)}")
+    elif name in options:
+        path = f"algorithm.{name}"
+    elif name in flags or name in rules:
+        path = flags.get(name) or rules[name]
+    else:
+        raise CoterieError(f"there is no key '{key}': {suggestion(name, [*options, *flags, *rules])}")
+    section, _, last = path.partition(".")
+    if path == "run.seed":
+        raise CoterieError("seeds are named by --seeds, for instance --seeds 0,1,2")
+    if (section, last) in FREE:
+        raise CoterieError(f"'{key}' changes no numbers: set it for all runs")
+    return path
+
+
+def parse_variation(text: str, flag: str) -> tuple[str, list[Any]]:
+    """Read ``key=value,value``.
+
+    >>> parse_variation("training.lr=0.1,0.01", "--vary")
+    ('training.lr', [0.1, 0.01])
+    """
+    key, equals, values = text.partition("=")
+    if not equals or not key.strip() or not values.strip():
+        raise CoterieError(f"{flag} {text} should read {flag} key=value,value, for instance {flag} lr=0.1,0.01")
+    return key.strip(), [parse_value(value) for value in split_list(values)]
+
+
+def _short(path: str, value: Any) -> str:
+    text = (
+        value if isinstance(value, str) else toml_value(value) if isinstance(value, list | dict | bool) else str(value)
+    )
+    key = path.partition(".")[2]
+    return text if key == "name" else f"{key}={text}"
+
+
+def _import_plugins(base: Tables) -> None:
+    """Import plugins, whose methods may be named in labels."""
+    plugins = base.get("run", {}).get("plugins", [])
+    import_plugins(plugins if isinstance(plugins, list) else [])
