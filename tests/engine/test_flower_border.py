@@ -18,10 +18,11 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 import coterie
 from coterie.deploy.deployment import make_site, read_site, read_terms, serve
-from coterie.engine.flower import app as app_module
-from coterie.engine.flower.app import BESIDE, WIRE, GridTransport, enclosed, received
+from coterie.engine.flower import reply_poller, transport
+from coterie.engine.flower.app import BESIDE, WIRE, wire_record
 from coterie.engine.flower.deployment import FlowerDeployment
 from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.engine.flower.transport import GridTransport, read_answer
 from coterie.errors import CoterieError
 from coterie.federation.validation import largest_reply
 from coterie.messages import (
@@ -53,14 +54,14 @@ def message_to(node: int) -> Message:
 
 
 def said(blob: bytes) -> Message:
-    return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message_to(5))
+    return Message(RecordDict({WIRE: wire_record(blob)}), reply_to=message_to(5))
 
 
 HONEST = Reply(4, 3, (TrainReply(10, 1, 0.5, initial(SPEC, 0)),))
 
 
 def test_an_honest_reply_passes() -> None:
-    answer = received(said(wire.encode(HONEST)), 4, REQUEST)
+    answer = read_answer(said(wire.encode(HONEST)), 4, REQUEST)
     assert isinstance(answer, Reply)
     assert wire.digest(answer) == wire.digest(HONEST)
 
@@ -81,7 +82,7 @@ def test_an_honest_reply_passes() -> None:
     ],
 )
 def test_what_is_not_an_answer_is_a_failure(blob: bytes, kind: str, detail: str) -> None:
-    failure = received(said(blob), 4, REQUEST)
+    failure = read_answer(said(blob), 4, REQUEST)
     assert isinstance(failure, Failure)
     assert (failure.client, failure.round, failure.kind) == (4, 3, kind)
     assert failure.detail.startswith(detail)
@@ -89,18 +90,18 @@ def test_what_is_not_an_answer_is_a_failure(blob: bytes, kind: str, detail: str)
 
 def test_a_message_without_an_answer_is_invalid() -> None:
     empty = Message(RecordDict({BESIDE: ConfigRecord({"wire": b"x"})}), reply_to=message_to(5))
-    assert received(empty, 4, REQUEST) == Failure(4, 3, "invalid", "a message without an answer")
+    assert read_answer(empty, 4, REQUEST) == Failure(4, 3, "invalid", "a message without an answer")
 
 
 def test_an_error_of_flower_is_a_missing_reply() -> None:
     error = Message(Error(5, "node is gone"), reply_to=message_to(5))
-    assert received(error, 4, REQUEST) == Failure(4, 3, "dropped", "Flower: node is gone")
+    assert read_answer(error, 4, REQUEST) == Failure(4, 3, "dropped", "Flower: node is gone")
 
 
 def test_too_long_a_reply_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = wire.encode(Reply(4, 3, (TrainReply(10, 1, 0.5, {"fc1.weight": np.zeros(10**7, np.float32)}),)))
-    monkeypatch.setattr(app_module.wire, "decode", lambda blob: pytest.fail("it was read"))
-    failure = received(said(huge), 4, REQUEST)
+    monkeypatch.setattr(transport.wire, "decode", lambda blob: pytest.fail("it was read"))
+    failure = read_answer(said(huge), 4, REQUEST)
     assert isinstance(failure, Failure)
     assert failure.kind == "invalid"
     assert failure.detail.startswith("40,000,")
@@ -144,7 +145,7 @@ def test_replies_are_told_apart_by_what_they_reply_to() -> None:
 
     def honest(message: Message) -> Message:
         client = int(message.content.config_records[BESIDE]["client"])
-        return Message(RecordDict({WIRE: enclosed(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
+        return Message(RecordDict({WIRE: wire_record(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
 
     grid.nodes |= {11: gone, 12: honest, 13: silent}
     answers = list(GridTransport(grid, 0.01).exchange({0: 11, 4: 12, 7: 13}, dict.fromkeys((0, 4, 7, 9), REQUEST), 0.1))
@@ -165,7 +166,7 @@ def card(name: str, proof: str = "s" * 32, samples: Any = 5, **more: Any) -> Any
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 0.0)
+    monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 0.0)
 
 
 def door(grid: PlayedGrid, roll: SiteRegistry | None = None) -> FlowerDeployment:
@@ -280,7 +281,7 @@ def test_a_node_that_says_nothing_holds_up_nobody_and_is_asked_again(monkeypatch
         assert engine.present(round) == {0: 5}
     assert hellos(grid, 1) == 4
     [incident] = engine.incidents()  # once, not each time
-    assert (incident.kind, incident.detail) == ("turned away", "a node does not say who it is")
+    assert (incident.kind, incident.detail) == ("turned away", "a node does not introduce itself")
     grid.nodes[1] = card("b")
     clock.now += 601.0
     assert engine.present(8) == {0: 5, 1: 5}
@@ -302,7 +303,7 @@ def test_a_site_that_was_turned_away_and_is_mended_comes_in(monkeypatch: pytest.
 
 def test_nodes_that_keep_coming_hold_up_a_round_for_ten_seconds_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
-    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 10.0)
+    monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 10.0)
     grid.nodes |= {1: card("a")}
     engine = FlowerDeployment(grid, SiteRegistry())
     monkeypatch.setattr(grid, "get_node_ids", lambda: {1, *range(100, 100 + int(clock.now - 1000.0) + 1)})
@@ -337,9 +338,9 @@ def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.Mon
             grid.nodes[4] = card("c")
 
     engine.wait(hear)
-    assert told[0] == "3 sites are here, 3 are waited for"
+    assert told[0] == "3 sites are here, waiting for 3"
     assert told[1].startswith("turned away: a node calls itself 'a'")
-    assert told[-1] == "3 sites are here, 3 are waited for"
+    assert told[-1] == "3 sites are here, waiting for 3"
     assert set(engine.present(0)) == {0, 1, 2}
 
 
@@ -353,16 +354,16 @@ def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(mo
         told.append(text)
         if len(told) == 1:
             grid._replies["m2"] = card("a", samples=1)(grid.messages["m2"])
-            monkeypatch.setattr("coterie.engine.flower.deployment.GRACE", 0.0)  # for the one that says nothing
+            monkeypatch.setattr("coterie.engine.flower.deployment.START_GRACE", 0.0)  # for the one that says nothing
 
     engine.wait(hear)
-    assert told == ["2 sites are here, 3 are waited for", "3 sites are here, 3 are waited for"]
+    assert told == ["2 sites are here, waiting for 3", "3 sites are here, waiting for 3"]
     assert engine.present(0) == {0: 1, 1: 2, 2: 3}
 
 
 def test_a_node_that_comes_is_waited_for_a_little_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
-    monkeypatch.setattr("coterie.engine.flower.deployment.SETTLING", 5.0)
+    monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 5.0)
     grid.nodes |= {1: silent, 2: card("b")}
     engine = FlowerDeployment(grid, SiteRegistry())
     assert engine.present(0) == {0: 5}
@@ -400,7 +401,7 @@ def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
     grid = PlayedGrid()
 
     def honest(message: Message) -> Message:
-        return Message(RecordDict({WIRE: enclosed(wire.encode(HONEST))}), reply_to=message)
+        return Message(RecordDict({WIRE: wire_record(wire.encode(HONEST))}), reply_to=message)
 
     def hollow(message: Message) -> Message:
         reply = Message(RecordDict(), reply_to=message)
@@ -413,11 +414,11 @@ def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
         return reply
 
     def no_message(message: Message) -> Any:
-        return enclosed(wire.encode(HONEST))
+        return wire_record(wire.encode(HONEST))
 
     grid.nodes |= {11: honest, 12: honest, 13: hollow, 14: elsewhere, 15: no_message}
     grid.broken[11] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    carrier = GridTransport(grid, 0.01, wary=True)
+    carrier = GridTransport(grid, 0.01, untrusted=True)
     nodes = {0: 11, 4: 12, 5: 13, 6: 14, 7: 15}
     answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), None))
     kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
@@ -447,7 +448,7 @@ def test_a_node_that_is_gone_when_it_is_asked_is_dropped_also_without_a_deadline
 
 
 def test_nobody_disappears_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK", 0.0)
+    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK_AGAIN", 0.0)
     grid = PlayedGrid()
     grid.nodes |= {1: card("a"), 2: card("b")}
     engine = door(grid)
@@ -476,7 +477,7 @@ def test_a_site_answers_what_it_knows_and_refuses_the_rest(site: Any) -> None:
 
     counted = answer(wire.encode(replace(REQUEST, verbs=(ClassCounts(),))))
     assert counted.client == 7
-    assert counted.answers[0].counts.sum() == site.card(FEDERATION)["samples"]
+    assert counted.answers[0].counts.sum() == site.introduce(FEDERATION)["samples"]
     unknown = wire.encode(replace(REQUEST, verbs=(ClassCounts(),))).replace(b"ClassCounts", b"ReadSamples")
     assert answer(unknown).kind == "refused"
     assert answer(wire.encode(HONEST)).kind == "refused"
@@ -500,7 +501,7 @@ def greeting() -> Message:
 def request_to(client: int, request: Request) -> Message:
     PlayedGrid()
     beside = ConfigRecord({"client": client, "federation": FEDERATION})
-    message = Message(RecordDict({BESIDE: beside, WIRE: enclosed(wire.encode(request))}), 1, "train")
+    message = Message(RecordDict({BESIDE: beside, WIRE: wire_record(wire.encode(request))}), 1, "train")
     message.metadata.__dict__["_message_id"] = "m1"
     return message
 
@@ -510,7 +511,7 @@ def test_a_site_tells_what_failed_by_its_kind_only(site: Any, tmp_path: Path, ca
     node = node_of(tmp_path / "app", site=str(tmp_path / "site-0" / "site.toml"))
     reply = node(request_to(0, nonsense))
     assert reply is not None
-    assert received(reply, 0, REQUEST) == Failure(0, 3, "failed", "KeyError")
+    assert read_answer(reply, 0, REQUEST) == Failure(0, 3, "failed", "KeyError")
     assert "could not be answered" in caplog.text  # at the site, all of it
 
 
@@ -547,7 +548,7 @@ def test_what_is_wrong_with_the_data_of_a_site_stays_there(
         assert reply is not None
         assert not reply.has_error()
         if message.metadata.message_type == "train":
-            assert received(reply, 0, REQUEST) == Failure(0, 3, "failed", "CoterieError")
+            assert read_answer(reply, 0, REQUEST) == Failure(0, 3, "failed", "CoterieError")
         else:
             assert "data can't be used" in str(reply.content.config_records[BESIDE]["problem"])
         told = [*reply.content.config_records.values(), *reply.content.array_records.values()]
@@ -565,18 +566,18 @@ def test_a_site_file_that_is_gone_is_told_without_its_text(tmp_path: Path) -> No
 
 
 def test_the_secret_stays_the_same_and_never_leaves(site: Any) -> None:
-    first = site.card(FEDERATION)
-    assert first == site.card(FEDERATION)
+    first = site.introduce(FEDERATION)
+    assert first == site.introduce(FEDERATION)
     assert os.stat(site.state / "secret").st_mode & 0o077 == 0
     assert site.secret() not in first.values()
-    assert site.card("f" * 16)["proof"] != first["proof"]  # which is of no use to another federation
+    assert site.introduce("f" * 16)["proof"] != first["proof"]  # which is of no use to another federation
 
 
 def test_a_damaged_secret_is_told(site: Any) -> None:
-    site.card(FEDERATION)
+    site.introduce(FEDERATION)
     (site.state / "secret").write_text("")
     with pytest.raises(CoterieError, match="is damaged: put back a copy"):
-        site.card(FEDERATION)
+        site.introduce(FEDERATION)
 
 
 # --- a whole federation with one hostile node
@@ -593,9 +594,9 @@ def spoiled(honest: Any, how: str) -> Any:
         assert isinstance(answer, Reply)
         if how == "unknown":
             blob = wire.encode(answer).replace(b"Trained", b"Drained").replace(b"Evaluated", b"Evacuated")
-            return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message)
+            return Message(RecordDict({WIRE: wire_record(blob)}), reply_to=message)
         if how == "another":
-            return Message(RecordDict({WIRE: enclosed(wire.encode(replace(answer, client=0)))}), reply_to=message)
+            return Message(RecordDict({WIRE: wire_record(wire.encode(replace(answer, client=0)))}), reply_to=message)
 
         def spoil(params: Any) -> Any:
             w = params["fc1.weight"]
@@ -606,7 +607,7 @@ def spoiled(honest: Any, how: str) -> Any:
             replace(a, params=spoil(a.params)) if isinstance(a, TrainReply) and a.params
             else EvaluateReply(-1, 5, 0.0) for a in answer.answers
         )  # fmt: skip
-        return Message(RecordDict({WIRE: enclosed(wire.encode(replace(answer, answers=wrong)))}), reply_to=message)
+        return Message(RecordDict({WIRE: wire_record(wire.encode(replace(answer, answers=wrong)))}), reply_to=message)
 
     return node
 
@@ -670,17 +671,17 @@ class Slow(PlayedGrid):
 
 def honest_node(message: Message) -> Message:
     client = int(message.content.config_records[BESIDE]["client"])
-    return Message(RecordDict({WIRE: enclosed(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
+    return Message(RecordDict({WIRE: wire_record(wire.encode(replace(HONEST, client=client)))}), reply_to=message)
 
 
 def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flower waits for all of it, for minutes; the others and the deadline do not."""
-    monkeypatch.setattr(app_module, "HELD_UP", 0.05)
+    monkeypatch.setattr(reply_poller, "HELD_UP", 0.05)
     grid = Slow(11, 12)
     grid.nodes |= dict.fromkeys((11, 12, 13), honest_node)
     began = time.monotonic()
     answers = list(
-        GridTransport(grid, 0.01, wary=True).exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 0.5)
+        GridTransport(grid, 0.01, untrusted=True).exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 0.5)
     )
     assert time.monotonic() - began < 10
     grid.free.set()
@@ -692,7 +693,7 @@ def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest
 def test_a_reply_that_takes_a_while_is_taken_once(
     held_up: float, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_module, "HELD_UP", held_up)
+    monkeypatch.setattr(reply_poller, "HELD_UP", held_up)
 
     class Long(PlayedGrid):
         def pull_messages(self, names: Any) -> list[Message]:
@@ -704,7 +705,7 @@ def test_a_reply_that_takes_a_while_is_taken_once(
     grid = Long()
     grid.nodes |= dict.fromkeys(range(11, 17), honest_node)
     nodes = {client: client + 11 for client in range(6)}
-    carrier = GridTransport(grid, pause, wary=True)
+    carrier = GridTransport(grid, pause, untrusted=True)
     for _ in range(2):
         answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), 20.0))
         assert [type(answer) for answer in answers] == [Reply] * 6
@@ -714,7 +715,7 @@ def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
     """It would keep the replies of those who were late or not needed until the end of the run."""
     grid = PlayedGrid()
     grid.nodes |= {11: honest_node, 12: silent, 13: honest_node}
-    carrier = GridTransport(grid, 0.01, wary=True)
+    carrier = GridTransport(grid, 0.01, untrusted=True)
     exchange = carrier.exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 5.0)
     next(exchange)
     exchange.close()  # enough have answered
@@ -730,6 +731,6 @@ def test_types_of_arrays_that_nobody_sends_are_refused() -> None:
     from safetensors.numpy import save
 
     tree, arrays = wire._take_apart(odd)
-    failure = received(said(save(arrays, metadata={"tree": tree})), 4, REQUEST)
+    failure = read_answer(said(save(arrays, metadata={"tree": tree})), 4, REQUEST)
     assert isinstance(failure, Failure)
     assert "arrays of type complex64 are not sent" in failure.detail

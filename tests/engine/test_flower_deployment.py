@@ -150,7 +150,7 @@ from flwr.app import Message, RecordDict
 
 from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body
 
-from coterie.engine.flower.app import WIRE, enclosed
+from coterie.engine.flower.app import WIRE, wire_record
 from coterie.deploy.deployment import client_app
 from coterie.messages import Reply, TrainReply, wire
 
@@ -187,7 +187,7 @@ class Hostile:
         blob = wire.encode(answer)
         if how == "verb":
             blob = blob.replace(b"Trained", b"Drained")
-        return Message(RecordDict({WIRE: enclosed(blob)}), reply_to=message)
+        return Message(RecordDict({WIRE: wire_record(blob)}), reply_to=message)
 
 
 app.__class__ = type("HostileApp", (app.__class__,), {"__call__": Hostile.__call__})

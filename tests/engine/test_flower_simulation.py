@@ -17,8 +17,8 @@ from flower_processes import NAMESPACE, end_with_parent, namespace_refused
 
 import coterie
 from coterie.algorithms import ALGORITHMS
-from coterie.engine.flower.app import GridTransport
 from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
+from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.models import MODELS
@@ -118,10 +118,10 @@ def test_ray_is_started_again_where_it_gave_up(
 
     def simulate(self: FlowerSimulation) -> None:
         if len(ended) < failures:
-            self._why = RuntimeError("The current node timed out during startup")
+            self._error = RuntimeError("The current node timed out during startup")
             self._broken.set()
-        self._arrived.put(PlayedGrid())
-        self._over.wait()
+        self._grid_or_error.put(PlayedGrid())
+        self._run_over.wait()
         ended.append(True)
 
     class PlayedGrid:

@@ -17,9 +17,10 @@ import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.data import load
 from coterie.deploy.deployment import read_terms, serve
-from coterie.engine.flower.app import WIRE, GridTransport, client_app
+from coterie.engine.flower.app import WIRE, client_app
 from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedSites
+from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import ModelSpec, Plan, Request, Schedule, Train, wire
@@ -166,7 +167,7 @@ class Life:
 
 
 def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK", 0.0)
+    monkeypatch.setattr("coterie.engine.flower.deployment.LOOK_AGAIN", 0.0)
     life = Life(tmp_path / "killed", kill_server=True)
     with pytest.raises(ConnectionError):
         life.go()
@@ -298,7 +299,7 @@ def test_what_goes_wrong_in_another_process_is_told_here(
     grid = PlayedGrid()
     grid.nodes[7] = lambda message: app(message, Context(1, 7, {}, RecordDict(), {}))
     simulation = FlowerSimulation(recipe, {0: 5, 1: 5}, address="10.0.0.5:6379")
-    simulation._carrier, simulation._nodes = GridTransport(grid, 0.01), {0: 7}
+    simulation._transport, simulation._nodes = GridTransport(grid, 0.01), {0: 7}
     with pytest.raises(kind, match=told):
         list(simulation.exchange({0: request}, None))
 

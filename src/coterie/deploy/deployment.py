@@ -294,7 +294,7 @@ def client_app(file: str) -> Any:
 
     require()
     from coterie.engine.flower.app import client_app as make
-    from coterie.engine.flower.site import kind_only
+    from coterie.engine.flower.site import error_type_only
 
     folder = Path(file).absolute().parent
 
@@ -303,7 +303,7 @@ def client_app(file: str) -> Any:
         path = given.pop("site", None)
         return make_site(read_terms(folder), read_site(None if path is None else Path(str(path)), given))
 
-    return make(here, kind_only)
+    return make(here, error_type_only)
 
 
 def server_app(file: str) -> Any:

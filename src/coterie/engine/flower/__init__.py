@@ -17,7 +17,7 @@ QUIET = {
 
 
 def require() -> None:
-    """Refuse to go on where Flower is not installed; with it, keep it from calling home."""
+    """Raise an error if Flower is not installed; if it is, keep it from calling home."""
     missing = [package for package in ("flwr", "ray") if find_spec(package) is None]
     if missing:
         raise CoterieError(

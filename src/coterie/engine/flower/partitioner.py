@@ -1,4 +1,4 @@
-"""Our partitions for Flower Datasets, so that any data set of its hub is divided as here.
+"""Our partitions for Flower Datasets: any data set of its hub, divided as in a run of Coterie.
 
 from flwr_datasets import FederatedDataset
 from coterie.engine.flower.partitioner import CoteriePartitioner
@@ -42,8 +42,8 @@ class CoteriePartitioner(Partitioner):  # type: ignore[misc,unused-ignore]
     ) -> None:
         """`partition_by` is the column of labels, `user` that of who made a sample, which partition 'by-user' needs.
 
-        `inputs` is the column of images, all of one size, at which partitions by super clusters look. No samples are
-        kept for a server, whereas a run of Coterie first takes a part for it.
+        `inputs` is the column of images, all of one size, which partitions by super clusters look at. No samples are
+        kept for a server, whereas a run of Coterie sets some aside for it first.
         """
         super().__init__()
         self._name, self._count, self._seed = partition, num_partitions, seed
@@ -89,12 +89,12 @@ class CoteriePartitioner(Partitioner):  # type: ignore[misc,unused-ignore]
 
 
 def _numbered(dataset: Any, column: str) -> tuple[Index, int]:
-    """Return a column as numbers from 0, and how many there are; classes that Flower Datasets knows keep theirs."""
+    """Return a column as numbers from 0, and how many there are; classes that Flower Datasets numbers keep theirs."""
     if column not in dataset.column_names:
         raise CoterieError(f"there is no column '{column}': there are {', '.join(dataset.column_names)}")
-    known = getattr(dataset.features[column], "num_classes", None)
+    classes = getattr(dataset.features[column], "num_classes", None)
     values = np.asarray(dataset[column])
-    if known is not None:
-        return values.astype(np.int64), int(known)
-    found, numbers = np.unique(values, return_inverse=True)
-    return numbers.astype(np.int64), len(found)
+    if classes is not None:
+        return values.astype(np.int64), int(classes)
+    distinct, numbers = np.unique(values, return_inverse=True)
+    return numbers.astype(np.int64), len(distinct)

@@ -18,7 +18,7 @@ Index = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SharedData:
-    """What leads to the files; small enough to travel with every message."""
+    """Where the files are; small enough to travel with every message."""
 
     folder: str
     name: str

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.client import Client, DiskStore
 from coterie.engine.faults import SimulatedFaults
-from coterie.engine.flower.answering import FAILED, MISTAKE, Introduction, answered
-from coterie.engine.flower.app import GridTransport, client_app, node_ids, server_app
+from coterie.engine.flower.app import client_app, server_app
+from coterie.engine.flower.node import FAILED, MISTAKE, Introduction, answer_bytes
 from coterie.engine.flower.sharing import SharedData
+from coterie.engine.flower.transport import GridTransport, node_ids
 from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
 from coterie.federation import Engine
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 PAUSE = 0.02
 """Seconds between looks for replies."""
 ATTEMPTS = 3
-"""How often Ray is started. On a busy machine it may give up: its raylet ends when a helper of it, a Python process,
-has not come up within 15 s, which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
-START = 600.0
+"""How often to try to start Ray. On a busy machine it may give up: its raylet allows a helper process 15 s to start,
+which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
+START_TIMEOUT = 600.0
 """Seconds that Flower may take to start; Ray, which it starts, has limits of its own."""
 OWN_RAY = {
     "RAY_raylet_start_wait_time_s": "60",
@@ -43,13 +44,12 @@ OWN_RAY = {
     "RAY_worker_niceness": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
 }
-"""How a Ray that is started here differs from others, unless the user has said so: it has more time to start, starts
-no processes that Flower does not use, lets clients run at the priority of this process (Ray: 15 lower), and ends soon
-after a kill."""
+"""Settings of a Ray that is started here, unless the user has set them: it has more time to start, starts no processes
+that Flower does not use, runs clients at the priority of this process (Ray: 15 lower), and ends soon after a kill."""
 
 
 def check_address(address: str) -> None:
-    """Refuse the address of a Ray cluster where nobody listens, for which Ray itself would wait several minutes."""
+    """Refuse an address where no Ray cluster listens; Ray itself would wait for minutes."""
     if address == "auto" or address.startswith("ray://"):
         return
     host, _, port = address.rpartition(":")
@@ -67,37 +67,37 @@ class Recipe:
 
     data: SharedData
     states: str
-    """The folder in which clients keep their states, for all processes the same."""
+    """The folder in which clients keep their states, the same for all processes."""
     trainer: Callable[[], Trainer]
     blame: Callable[[BaseException], str | None] = lambda error: None
     """Says where in a user's own code an error comes from, if it does."""
 
 
 @dataclass(frozen=True)
-class SimulatedSites:
-    """All clients of a simulation: every process can answer for each of them."""
+class SimulatedNodes:
+    """The handler of every node: any process can answer for any client."""
 
     recipe: Recipe
 
-    def __call__(self, node: Mapping[str, Any]) -> SimulatedSites:
-        """Any node will do."""
+    def __call__(self, node: Mapping[str, Any]) -> SimulatedNodes:
+        """Return this for any node."""
         return self
 
-    def card(self, federation: str) -> Introduction:
-        """Nobody needs to know."""
+    def introduce(self, federation: str) -> Introduction:
+        """Return nothing: all nodes are alike."""
         return {}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""
-        return answered(_clients(self.recipe)[client], blob)
+        return answer_bytes(_clients(self.recipe)[client], blob)
 
-    def told(self, error: Exception) -> tuple[str, str]:
-        """Tell in full what went wrong, since nothing is secret here."""
+    def describe(self, error: Exception) -> tuple[str, str]:
+        """Describe an error in full, since nothing is secret here."""
         if blamed := self.recipe.blame(error):
             return MISTAKE, blamed
-        return (
-            (MISTAKE, str(error)) if isinstance(error, CoterieError) else (FAILED, f"{type(error).__name__}: {error}")
-        )
+        if isinstance(error, CoterieError):
+            return MISTAKE, str(error)
+        return FAILED, f"{type(error).__name__}: {error}"
 
 
 class FlowerSimulation(Engine):
@@ -116,13 +116,13 @@ class FlowerSimulation(Engine):
         seed: int = 0,
         arrivals: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """`address` is that of a Ray cluster which is there already; else one is started here, and ended."""
+        """`address` is that of a running Ray cluster; without it, one is started here, and ended."""
         self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
-        here: dict[str, Any] = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
+        own: dict[str, Any] = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
         self._init: dict[str, Any] = {
             "log_to_driver": False,
             "logging_level": "error",
-            **({"address": address} if address else here),
+            **({"address": address} if address else own),
         }
         if address is None:
             for name, value in OWN_RAY.items():
@@ -132,27 +132,27 @@ class FlowerSimulation(Engine):
         self._faults, self._seed = faults or SimulatedFaults(), seed
 
     def __enter__(self) -> FlowerSimulation:
-        for left in reversed(range(self._attempts)):
-            self._arrived: queue.Queue[Grid | BaseException] = queue.Queue()
-            self._why: BaseException | None = None
-            self._over, self._broken = threading.Event(), threading.Event()
+        for attempts_left in reversed(range(self._attempts)):
+            self._grid_or_error: queue.Queue[Grid | BaseException] = queue.Queue()
+            self._error: BaseException | None = None
+            self._run_over, self._broken = threading.Event(), threading.Event()
             self._thread = threading.Thread(target=self._simulate, name="flower", daemon=True)
             self._thread.start()
             try:
                 self._begin()
                 break
             except BaseException as error:
-                self.__exit__()  # with the thread end the processes that it started
-                if not (left and isinstance(error, CoterieError)):
+                self.__exit__()  # the processes that the thread started end with it
+                if not (attempts_left and isinstance(error, CoterieError)):
                     raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._run_over.set()
         self._thread.join()
 
     def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return all clients that have come: here nobody leaves."""
+        """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
@@ -164,7 +164,7 @@ class FlowerSimulation(Engine):
                 yield dropped
             else:
                 reached[client] = request
-        for answer in self._carrier.exchange(self._nodes, reached, None):
+        for answer in self._transport.exchange(self._nodes, reached, None):
             request = reached[answer.client]
             if isinstance(answer, Failure) and answer.kind != "diverged":
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
@@ -175,77 +175,78 @@ class FlowerSimulation(Engine):
             yield self._faults.after(self._seed, answer.client, request, answer)
 
     def _begin(self) -> None:
-        """Wait until all nodes are there; each gets a client, whichever, since all have the data of all."""
+        """Wait for all nodes, and give each a client; which one does not matter, since every process has all data."""
         try:
-            grid = self._arrived.get(timeout=START)
+            grid = self._grid_or_error.get(timeout=START_TIMEOUT)
         except queue.Empty:
-            raise CoterieError(f"Flower's simulation has not started within {START:g} s") from None
+            raise CoterieError(f"Flower's simulation has not started within {START_TIMEOUT:g} s") from None
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
-        self._carrier = GridTransport(grid, PAUSE, check=self._check)
+        self._transport = GridTransport(grid, PAUSE, check=self._check)
         while len(nodes := node_ids(grid)) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        waiting = self._carrier.greet(nodes[:1], None)
-        while waiting:  # when one answers, Ray is there
+        waiting = self._transport.greet(nodes[:1], None)
+        while waiting:  # once a node answers, Ray is up
             self._check()
-            self._carrier.heard(waiting)
+            self._transport.introductions(waiting)
             time.sleep(PAUSE)
         self._nodes = dict(zip(self._samples, nodes, strict=True))
 
     def _check(self) -> None:
-        """Raise where nobody is left to answer."""
+        """Raise if the simulation has ended, so that nobody is left to answer."""
         if self._broken.is_set():
-            raise CoterieError(f"Flower's simulation has ended: {self._why or 'nobody knows why'}") from self._why
+            raise CoterieError(
+                f"Flower's simulation has ended: {self._error or 'no reason was given'}"
+            ) from self._error
 
     def _simulate(self) -> None:
-        """Run Flower's simulation until the run is over; the grid goes to the thread that runs the method."""
+        """Run Flower's simulation until the run is over; hand its grid to the thread that runs the method."""
 
         def hand_over(grid: Grid) -> None:
-            self._arrived.put(grid)
-            self._over.wait()
+            self._grid_or_error.put(grid)
+            self._run_over.wait()
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 from flwr.simulation import run_simulation
 
-                sites = SimulatedSites(self._recipe)
-
+                nodes = SimulatedNodes(self._recipe)
                 logging.getLogger("flwr").setLevel(logging.CRITICAL)
                 run_simulation(
                     server_app(hand_over),
-                    client_app(sites, sites.told),
+                    client_app(nodes, nodes.describe),
                     num_supernodes=len(self._samples),
                     backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
                 )
         except BaseException as error:
             while error.__cause__ is not None:
                 error = error.__cause__
-            self._why = error
-            self._arrived.put(error)
+            self._error = error
+            self._grid_or_error.put(error)
         finally:
             self._broken.set()
 
 
-_MADE: dict[str, list[Client]] = {}
+_CLIENTS: dict[str, list[Client]] = {}
 
 
 def _clients(recipe: Recipe) -> list[Client]:
     """Return the clients of a simulation, made once in each process."""
     key = recipe.data.folder
-    if key not in _MADE:
-        _MADE.clear()
+    if key not in _CLIENTS:
+        _CLIENTS.clear()
         _one_thread()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-        _MADE[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
-    return _MADE[key]
+        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
+    return _CLIENTS[key]
 
 
 @cache
 def _one_thread() -> None:
-    """Let this process use one thread, as long as it lives: others work beside it, and sums must not vary."""
+    """Restrict this process to one thread for good: others work beside it, and sums must not vary."""
     from coterie.training.torch_trainer import one_thread
 
     one_thread().__enter__()

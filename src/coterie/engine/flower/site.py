@@ -18,7 +18,7 @@ import numpy as np
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.answering import FAILED, Introduction, answered
+from coterie.engine.flower.node import FAILED, Introduction, answer_bytes
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
@@ -29,12 +29,12 @@ FEDERATION = re.compile(r"[0-9a-f]{16}")
 SECRET = re.compile(r"[0-9a-f]{32}")
 
 
-def kind_only(error: Exception) -> tuple[str, str]:
-    """Tell of an error only what kind it is, since its text may quote data."""
+def error_type_only(error: Exception) -> tuple[str, str]:
+    """Describe an error by its type only, since its text may quote data."""
     return FAILED, type(error).__name__
 
 
-def _proper(federation: str) -> str:
+def _checked(federation: str) -> str:
     if not FEDERATION.fullmatch(federation):
         raise ValueError("a federation without a proper name")
     return federation
@@ -42,7 +42,7 @@ def _proper(federation: str) -> str:
 
 @dataclass(frozen=True)
 class DeployedSite:
-    """Answers in the name of one site; what it needs is read when it is asked."""
+    """Answers for one site; data and trainer are loaded when a request needs them."""
 
     name: str
     state: Path
@@ -50,10 +50,10 @@ class DeployedSite:
     data: Callable[[], LocalData]
     trainer: Callable[[], Trainer]
 
-    def card(self, federation: str) -> Introduction:
-        """Introduce yourself: a name, what only this site can say to this federation, and the number of samples.
+    def introduce(self, federation: str) -> Introduction:
+        """Introduce yourself: a name, a proof that only this site can give this federation, the number of samples.
 
-        Why data can't be used is said in the log of the site only: a text may quote them.
+        Why data can't be used stands in the log of the site only: an error's text may quote them.
         """
         try:
             samples, problem = len(self.data().train), ""
@@ -64,19 +64,21 @@ class DeployedSite:
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""
-        store = DiskStore(self.state / _proper(federation), durable=True)
-        return answered(Client(client, self.data(), store, _Late(self.trainer)), blob, self._objection)
+        store = DiskStore(self.state / _checked(federation), durable=True)
+        return answer_bytes(
+            Client(client, self.data(), store, _LazyTrainer(self.trainer)), blob, self._error_in_request
+        )
 
     def proof(self, federation: str) -> str:
-        """Return what shows to one federation that this site is the one that came first by its name.
+        """Return what proves to one federation that this site is the one that first came by its name.
 
-        It is of no use to others: the secret itself never leaves.
+        It is of no use to other federations, and the secret itself never leaves.
         """
-        content, secret = _proper(federation).encode(), self.secret().encode()
+        content, secret = _checked(federation).encode(), self.secret().encode()
         return hashlib.blake2b(content, key=secret, digest_size=16).hexdigest()
 
     def secret(self) -> str:
-        """Return what only this site knows; made up at first use."""
+        """Return what only this site knows; it is made up at first use."""
         self.state.mkdir(parents=True, exist_ok=True)
         file = self.state / "secret"
         if not file.exists():
@@ -87,10 +89,10 @@ class DeployedSite:
                 content.flush()
                 os.fsync(content.fileno())
             try:
-                os.link(new, file)  # one of two that try at once is the first
+                os.link(new, file)  # of two processes that try at once, one wins
             except FileExistsError:
                 pass
-            except OSError:  # where files have one name only
+            except OSError:  # a file system without hard links
                 os.replace(new, file)
             finally:
                 new.unlink(missing_ok=True)
@@ -99,16 +101,16 @@ class DeployedSite:
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret
 
-    def _objection(self, request: Request) -> str | None:
-        """Say why a request is not one of the federation that this site has joined."""
+    def _error_in_request(self, request: Request) -> str | None:
+        """Say why a request can't come from the federation that this site has joined."""
         ours = (self.spec.shape, self.spec.classes)
         return None if (request.spec.shape, request.spec.classes) == ours else "it is about other data"
 
 
-class _Late:
-    """A trainer that is made when it is needed: a site starts a process per message, and PyTorch takes a while."""
+class _LazyTrainer:
+    """A trainer that is made when first used: Flower starts a process per message, and PyTorch takes a while."""
 
-    name = "late"
+    name = "lazy"
 
     def __init__(self, make: Callable[[], Trainer]) -> None:
         self._make = make
@@ -130,7 +132,7 @@ class _Late:
 
 
 def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, name: str) -> LocalData:
-    """Return all samples of a data set as those of one client; without a test part, a share of them is it."""
+    """Return a data set as that of one client; without a test part, a share of the samples is held out as one."""
     train = np.arange(len(dataset.train))
     if dataset.test is not None:
         test = dataset.test

@@ -1,7 +1,7 @@
-"""Who belongs to a federation: names of sites, the numbers by which methods know them, and how they prove it.
+"""Who belongs to a federation: the names of sites, the numbers by which methods know them, and their proofs.
 
-The roll lies in the run folder as ``sites.json``. A site has made up a secret when it first came, and proves each time
-that it knows it; the roll holds a digest of the proof. Who comes with a known name and another proof is somebody else.
+The registry is ``sites.json`` in the run folder. A site makes up a secret when it first comes and proves each time that
+it knows it; the registry holds a digest of the proof. A known name with another proof is somebody else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass
-class Entry:
+class RegisteredSite:
     """A site as the server knows it."""
 
     client: ClientId
@@ -39,66 +39,65 @@ class SiteRegistry:
     path: Path | None = None
     federation: str = field(default_factory=lambda: secrets.token_hex(8))
     """Tells this run from others, so that a site keeps their states apart."""
-    sites: dict[str, Entry] = field(default_factory=dict)
+    sites: dict[str, RegisteredSite] = field(default_factory=dict)
     next: ClientId = 0
-    """The number of the next site that comes: also where an entry was removed by hand, nobody gets that of another."""
+    """The number of the next new site; stored, so that an entry removed by hand frees no number."""
     agreed: dict[str, Any] = field(default_factory=dict)
-    """What samples are, at all sites alike."""
+    """What a sample is, the same at all sites."""
 
     @classmethod
     def open(cls, path: Path, agreed: Mapping[str, Any] | None = None) -> SiteRegistry:
-        """Read the roll of a run that goes on, or begin one; `agreed` is what samples are, which must stay the same."""
+        """Read the registry of a run, or begin one; `agreed` says what a sample is, and must not change."""
         agreed = dict(agreed or {})
         if not path.exists():
-            roll = cls(path, agreed=agreed)
-            roll._write()
-            return roll
+            registry = cls(path, agreed=agreed)
+            registry._write()
+            return registry
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            sites = {name: Entry(**entry) for name, entry in content["sites"].items()}
-            roll = cls(path, content["federation"], sites, content["next"], content["agreed"])
+            sites = {name: RegisteredSite(**site) for name, site in content["sites"].items()}
+            registry = cls(path, content["federation"], sites, content["next"], content["agreed"])
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
-        if changed := [key for key in agreed if roll.agreed.get(key) != agreed[key]]:
-            before, now = ({key: what.get(key) for key in changed} for what in (roll.agreed, agreed))
+        if changed := [key for key in agreed if registry.agreed.get(key) != agreed[key]]:
+            before, now = ({key: samples.get(key) for key in changed} for samples in (registry.agreed, agreed))
             raise CoterieError(
                 f"[samples] was {before} when the run of '{path.parent}' began, and is {now}: choose another out"
             )
-        return roll
+        return registry
 
-    def enter(self, cards: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, ClientId], dict[int, str]]:
-        """Enter the cards of nodes; return which client is at which node, and why others are refused.
+    def register(self, introductions: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, ClientId], dict[int, str]]:
+        """Register nodes by their introductions; return the client at each node, and why the other nodes are refused.
 
-        New names get the next numbers, in their own order, so that the numbers do not depend on who came first. Nodes
-        of one site are returned in the order in which they are given.
+        New names are numbered in their own order, so that the numbers do not depend on who came first. Nodes of the
+        same site are returned in the order given.
         """
-        found: dict[int, ClientId] = {}
-        refused: dict[int, str] = {}
-        refused |= {node: wrong for node, card in cards.items() if (wrong := _wrong(card))}
-        sound = {node: card for node, card in cards.items() if node not in refused}
-        for node in sorted(sound, key=lambda node: natural(str(sound[node]["name"]))):
-            card = sound[node]
-            name, digest, samples = str(card["name"]), _digest(str(card["proof"])), int(card["samples"])
+        clients: dict[int, ClientId] = {}
+        refused = {node: error for node, said in introductions.items() if (error := error_in_introduction(said))}
+        valid = {node: said for node, said in introductions.items() if node not in refused}
+        for node in sorted(valid, key=lambda node: natural(str(valid[node]["name"]))):
+            name, samples = str(valid[node]["name"]), int(valid[node]["samples"])
+            digest = _digest(str(valid[node]["proof"]))
             if name not in self.sites:
-                self.sites[name] = Entry(self.next, digest, samples)
+                self.sites[name] = RegisteredSite(self.next, digest, samples)
                 self.next += 1
-            entry = self.sites[name]
-            if entry.digest != digest:
-                refused[node] = f"calls itself '{name}', which is client {entry.client}, without its secret"
+            site = self.sites[name]
+            if site.digest != digest:
+                refused[node] = f"calls itself '{name}', which is client {site.client}, without its secret"
                 continue
-            entry.samples = samples
-            found[node] = entry.client
+            site.samples = samples
+            clients[node] = site.client
         self._write()
-        return found, refused
+        return clients, refused
 
     @property
     def samples(self) -> dict[ClientId, int]:
         """How many training samples each site declared when it last came."""
-        return {entry.client: entry.samples for entry in self.sites.values()}
+        return {site.client: site.samples for site in self.sites.values()}
 
     def _write(self) -> None:
         if self.path is not None:
-            sites = {name: asdict(entry) for name, entry in self.sites.items()}
+            sites = {name: asdict(site) for name, site in self.sites.items()}
             content = {"federation": self.federation, "agreed": self.agreed, "next": self.next, "sites": sites}
             write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
@@ -117,16 +116,16 @@ def _digest(proof: str) -> str:
     return hashlib.blake2b(proof.encode(), digest_size=16).hexdigest()
 
 
-def _wrong(card: Mapping[str, Any]) -> str:
-    """Say what is wrong with how a node introduced itself; nothing, if nothing is."""
-    name, proof, samples = card.get("name"), card.get("proof"), card.get("samples")
-    if card.get("problem"):
+def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
+    """Say why a node that introduces itself like this is refused."""
+    name, proof, samples = (introduction.get(key) for key in ("name", "proof", "samples"))
+    if introduction.get("problem"):
         who = f"'{name[:64]}' " if isinstance(name, str) else ""
-        return f"{who}can't take part: {str(card['problem'])[:200]}"
+        return f"{who}can't take part: {str(introduction['problem'])[:200]}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return "introduces itself without a proper name"
     if not isinstance(proof, str) or not 16 <= len(proof) <= 128:
-        return f"'{name}' proves nothing"
+        return f"'{name}' gives no proof of who it is"
     if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
         return f"'{name}' declares an impossible number of samples"
-    return ""
+    return None

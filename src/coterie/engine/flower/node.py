@@ -13,30 +13,32 @@ FAILED, MISTAKE = "failed", "mistake"
 
 Introduction = dict[str, str | int]
 """How a node introduces itself."""
-Told = Callable[[Exception], tuple[str, str]]
-"""What the server is told of something that went wrong: its kind, and what it was."""
+DescribeError = Callable[[Exception], tuple[str, str]]
+"""Turns an error at a node into the kind and the detail of the failure that the server hears of."""
 
 
-class Site(Protocol):
-    """What answers at a node; what goes wrong is raised."""
+class NodeHandler(Protocol):
+    """What answers at a node; errors are raised."""
 
-    def card(self, federation: str) -> Introduction:
+    def introduce(self, federation: str) -> Introduction:
         """Introduce yourself to the server of a federation."""
         ...
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer the request in `blob` as the client that the server of a federation knows by a number."""
+        """Answer the request in `blob` as client number `client` of a federation."""
         ...
 
 
-def answered(client: Client, blob: bytes, objection: Callable[[Request], str | None] = lambda request: None) -> bytes:
-    """Have a client answer a request in bytes, unless there is an objection to it."""
+def answer_bytes(
+    client: Client, blob: bytes, error_in_request: Callable[[Request], str | None] = lambda request: None
+) -> bytes:
+    """Have a client answer a request in bytes; one that can't be read or has an error is refused."""
     try:
         request = wire.decode(blob)
         if not isinstance(request, Request):
             raise wire.WireError(f"a {type(request).__name__.lower()} is not a request")
-        if wrong := objection(request):
-            raise wire.WireError(wrong)
-    except wire.WireError as error:
-        return wire.encode(Failure(client.id, 0, "refused", str(error)))
+        if error := error_in_request(request):
+            raise wire.WireError(error)
+    except wire.WireError as refusal:
+        return wire.encode(Failure(client.id, 0, "refused", str(refusal)))
     return wire.encode(client.answer(request))

@@ -1,0 +1,170 @@
+"""Carrying requests to the nodes of a Flower grid, and reading what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.engine.flower.app import BESIDE, HELLO, WIRE, wire_record
+from coterie.engine.flower.node import FAILED, MISTAKE
+from coterie.engine.flower.reply_poller import NoReply, ReplyPoller
+from coterie.federation.validation import largest_reply
+from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+
+if TYPE_CHECKING:
+    from flwr.app import ArrayRecord, Message, RecordDict
+    from flwr.serverapp import Grid
+
+POLL_COST = 2e-4
+"""Seconds that Flower's simulation takes to look for one reply; pauses grow with it, so that looking stays cheap."""
+GONE = "its node is gone"
+OWN_FAILURES = ("diverged", "refused", FAILED, MISTAKE)
+"""Failures that a client may report of itself."""
+
+
+class GridTransport:
+    """Carries messages to nodes and back, over a grid."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        pause: float,
+        *,
+        federation: str = "",
+        untrusted: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`pause` is the seconds between looks for replies; `check` is called before each, and may raise.
+
+        With `untrusted` nodes each reply is polled for alone.
+        """
+        self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
+        self._poller = ReplyPoller(grid) if untrusted else None
+
+    def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
+        """Ask nodes to introduce themselves, without waiting; return the nodes by message id, for `introductions`."""
+        from flwr.app import ConfigRecord, RecordDict
+
+        greeting = RecordDict({BESIDE: ConfigRecord({"federation": self.federation})})
+        return self._push(dict.fromkeys(nodes, (f"query.{HELLO}", greeting)), seconds)[0]
+
+    def introductions(self, waiting: dict[str, int]) -> dict[int, Mapping[str, Any] | None]:
+        """Take those that have answered out of `waiting`; return their introductions, None for a node that failed."""
+        return {node: read_introduction(message) for node, message in self._poll(waiting)}
+
+    def exchange(
+        self, nodes: Mapping[ClientId, int], requests: Mapping[ClientId, Request], deadline: float | None
+    ) -> Iterator[Reply | Failure]:
+        """Carry requests to the nodes of clients; yield what each answered, or why there is no answer."""
+        from flwr.app import ConfigRecord, RecordDict
+
+        records: dict[int, ArrayRecord] = {}  # one request for many clients is written once
+        outgoing, clients = {}, {}
+        for client, request in requests.items():
+            if client not in nodes:
+                yield Failure(client, request.round, "dropped", GONE)
+                continue
+            if id(request) not in records:
+                records[id(request)] = wire_record(wire.encode(request))
+            beside = ConfigRecord({"client": client, "federation": self.federation})
+            content = RecordDict({WIRE: records[id(request)], BESIDE: beside})
+            outgoing[nodes[client]] = ("evaluate" if request.kind == EVALUATION else "train", content)
+            clients[nodes[client]] = client
+        for node, message in self._send_and_receive(outgoing, deadline):
+            yield read_answer(message, clients[node], requests[clients[node]])
+
+    def _send_and_receive(
+        self, outgoing: Mapping[int, tuple[str, RecordDict]], deadline: float | None
+    ) -> Iterator[tuple[int, Message | NoReply]]:
+        """Send a message to each node and yield what comes back."""
+        end = None if deadline is None else time.monotonic() + deadline
+        waiting, gone = self._push(outgoing, deadline)
+        try:
+            yield from ((node, NoReply("dropped", GONE)) for node in gone)
+            while waiting:
+                self.check()
+                yield from self._poll(waiting)
+                if waiting and end is not None and time.monotonic() >= end:
+                    break
+                if waiting:
+                    time.sleep(max(self.pause, POLL_COST * len(waiting)))
+            yield from ((node, NoReply("late", f"nothing came within {deadline:g} s")) for node in waiting.values())
+        finally:  # also where enough others have answered
+            if self._poller is not None:
+                self._poller.abandon(waiting)
+
+    def _push(
+        self, outgoing: Mapping[int, tuple[str, RecordDict]], seconds: float | None
+    ) -> tuple[dict[str, int], list[int]]:
+        """Send a message to each node; return the nodes by message id, and the nodes that are gone."""
+        from flwr.app import Message
+
+        waiting: dict[str, int] = {}
+        gone = []
+        for node, (kind, content) in outgoing.items():
+            ids = [str(id) for id in self.grid.push_messages([Message(content, node, kind, ttl=seconds)]) if id]
+            waiting |= dict.fromkeys(ids[:1], node)
+            gone += [] if ids else [node]
+        return waiting, gone
+
+    def _poll(self, waiting: dict[str, int]) -> Iterator[tuple[int, Message | NoReply]]:
+        """Look once for replies; yield those that have come, and take them out of `waiting`.
+
+        Replies are told apart by the message they reply to: Flower reports a lost node in the name of another.
+        """
+        if self._poller is not None:
+            for message_id, reply in self._poller.poll(waiting):
+                yield waiting.pop(message_id), reply
+            return
+        for message in self.grid.pull_messages(list(waiting)):
+            node = waiting.pop(message.metadata.reply_to_message_id, None)
+            if node is not None:
+                yield node, message
+
+
+def read_answer(message: Message | NoReply, client: ClientId, request: Request) -> Reply | Failure:
+    """Read what came back for a client; whatever is not an answer in its name is a failure."""
+
+    def failure(kind: str, detail: str) -> Failure:
+        return Failure(client, request.round, kind, detail)
+
+    if isinstance(message, NoReply):
+        return failure(message.kind, message.detail)
+    if message.has_error():
+        return failure("dropped", f"Flower: {message.error.reason or f'error {message.error.code}'}")
+    try:
+        blob = message.content.array_records[WIRE][WIRE].data
+    except Exception:  # whatever Flower let through
+        return failure("invalid", "a message without an answer")
+    limit = largest_reply(request)
+    if len(blob) > limit:
+        return failure("invalid", f"{len(blob):,} bytes, where {limit:,} are the most that can be asked for")
+    try:
+        answer = wire.decode(blob)
+    except wire.WireError as error:
+        return failure("invalid", str(error))
+    if not isinstance(answer, Reply | Failure):
+        return failure("invalid", "a request in place of an answer")
+    if answer.client != client:
+        return failure("invalid", f"speaks for client {answer.client}")
+    if isinstance(answer, Reply):
+        return answer
+    return failure(answer.kind, answer.detail) if answer.kind in OWN_FAILURES else failure("invalid", "an odd failure")
+
+
+def read_introduction(message: Message | NoReply) -> Mapping[str, Any] | None:
+    """Read how a node introduces itself: empty if it can't be understood, None if nothing came."""
+    if isinstance(message, NoReply):
+        return {} if message.kind == "invalid" else None
+    if message.has_error():
+        return None
+    try:
+        return dict(message.content.config_records[BESIDE])
+    except Exception:  # whatever Flower let through
+        return {}
+
+
+def node_ids(grid: Grid) -> Sequence[int]:
+    """Return the nodes that are connected, in the order of their numbers, which mean nothing."""
+    return sorted(grid.get_node_ids())
