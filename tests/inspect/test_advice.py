@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from coterie.clustering import Auto, Grouping
-from coterie.inspect.advice import Vectors, advise, beyond_chance, recognisable, recognised, samples_per_label
+from coterie.inspect.advice import advise
 from coterie.inspect.inspection import inspect
+from coterie.inspect.labels import Vectors, beyond_chance, recognisable, recognised, samples_per_label
 from coterie.run.settings import settings_to_config
 from coterie.similarity import label_total_variation
 

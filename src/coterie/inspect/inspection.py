@@ -21,7 +21,8 @@ from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
 from coterie.errors import CoterieError, suggestion
 from coterie.files import write_whole
-from coterie.inspect.advice import Advice, Vectors, advise
+from coterie.inspect.advice import Advice, advise
+from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_method, grouped
