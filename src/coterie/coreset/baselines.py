@@ -128,10 +128,10 @@ def _of_clusters(walk: Walk, features: Any, k: int, costs: Floats, seed: int) ->
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different nodes than k: fewer clusters
-        found = KMeans(k, n_init=3, random_state=derived_seed(seed, "k-means") % 2**32).fit(features)
-    far = found.transform(features)[np.arange(walk.n), found.labels_]
-    order = np.lexsort((far, found.labels_))
-    _, first, sizes = np.unique(found.labels_[order], return_index=True, return_counts=True)
+        clusters = KMeans(k, n_init=3, random_state=derived_seed(seed, "k-means") % 2**32).fit(features)
+    far = clusters.transform(features)[np.arange(walk.n), clusters.labels_]
+    order = np.lexsort((far, clusters.labels_))
+    _, first, sizes = np.unique(clusters.labels_[order], return_index=True, return_counts=True)
     return selection(walk, order[first], sizes / walk.n, costs)
 
 

@@ -74,11 +74,11 @@ class Coreset:
         if count < ascent.iterations:
             raise CoterieError(f"{ascent.iterations} iterations are done; fit anew for k={k}")
         self.k = k
-        found = ascent.run(count).selection(self.normalise)
-        self.selection_ = found
-        self.indices_, self.weights_ = found.indices, found.weights
-        self.total_cost_, self.error_ = found.total_cost, found.error
-        self.bound_ = found.bound(self.smoothness)
+        selection = ascent.run(count).selection(self.normalise)
+        self.selection_ = selection
+        self.indices_, self.weights_ = selection.indices, selection.weights
+        self.total_cost_, self.error_ = selection.total_cost, selection.error
+        self.bound_ = selection.bound(self.smoothness)
         self.n_iter_ = ascent.iterations
         return self
 
@@ -125,5 +125,5 @@ def baseline(
     array([0.5, 0.5])
     """
     method = baseline_named(name)
-    known = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else None)  # the others look at no lengths
-    return method(known, checked_count(k, known.n), checked_costs(cost, known.n), **options)
+    walk = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else None)  # the others look at no lengths
+    return method(walk, checked_count(k, walk.n), checked_costs(cost, walk.n), **options)

@@ -184,8 +184,8 @@ def undirected(edges: Ints, weights: Floats, n: int, name: Callable[[int], str],
 
 def _from_lines(path: Path, larger: bool) -> Graph:
     """Read lines `node,node` or `node,node,weight`; nodes are whole numbers or words."""
-    found = _numbered_lines(path)
-    if found is None:
+    numbered = _numbered_lines(path)
+    if numbered is None:
         fields = _lines(path)
         _refuse_odd_lines(fields, path)
         header = (
@@ -200,7 +200,7 @@ def _from_lines(path: Path, larger: bool) -> Graph:
         number = {name: i for i, name in enumerate(names)}
         edges = np.array([[number[a], number[b]] for a, b in ends], np.int64).reshape(-1, 2)
     else:
-        numbers, weights = found
+        numbers, weights = numbered
         values, edges = np.unique(numbers, return_inverse=True)
         edges, names = edges.reshape(-1, 2), [str(value) for value in values]
     if not names:
@@ -318,13 +318,13 @@ def _loaded(path: Path) -> Any:
         raise _unreadable(path, error) from error
     with file:
         try:
-            found = np.load(file, allow_pickle=False)
+            content = np.load(file, allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise CoterieError(f"'{path}' is not a {path.suffix} file as NumPy writes it") from error
-        if isinstance(found, np.ndarray):
-            return found
+        if isinstance(content, np.ndarray):
+            return content
         try:
-            return {name: found[name] for name in found.files}
+            return {name: content[name] for name in content.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
             raise CoterieError(f"'{path}' has an array that can't be read: arrays of numbers are needed") from error
 

@@ -78,18 +78,18 @@ class Ascent:
         return scores(self.inner, self.scale, self.walk.squared_norms, self.cosine, self.residual)
 
     def _choice(self) -> int | None:
-        found = self._scores()
+        scores = self._scores()
         if self.walk.estimated is None:
-            return cheapest(found, self.costs, self.kappa)
-        k = min(LOOKED_AT, len(found))
-        best = np.argpartition(found, -k)[-k:]
+            return cheapest(scores, self.costs, self.kappa)
+        k = min(LOOKED_AT, len(scores))
+        best = np.argpartition(scores, -k)[-k:]
         self.walk.measure(best)
-        found = self._scores()
+        scores = self._scores()
         if self.kappa == 1:  # the others' scores may be estimated too high
-            found = np.where(self.walk.estimated, -np.inf, found)
+            scores = np.where(self.walk.estimated, -np.inf, scores)
         else:
-            found[self.walk.estimated] = np.minimum(found[self.walk.estimated], found[best].max())
-        return cheapest(found, self.costs, self.kappa)
+            scores[self.walk.estimated] = np.minimum(scores[self.walk.estimated], scores[best].max())
+        return cheapest(scores, self.costs, self.kappa)
 
     def _turn_to(self, node: int) -> bool:
         """Move y to the point nearest to p* between y and P̂_v; return whether that is nearer than y is."""
@@ -144,15 +144,15 @@ def scores(inner: Floats, scale: float, squared_norms: Floats, cosine: float, re
     columns sum to 1, it is (1/√n − (p*·y)(P_v·y)) / (‖·‖ √(‖P_v‖² − (P_v·y)²)). At the start y = 0, and it is p*·P̂_v.
     A column parallel to y has score −∞.
     """
-    found = np.empty(len(inner))
+    result = np.empty(len(inner))
     for i in range(0, len(inner), BLOCK):  # of a size that stays in the cache
-        part, squares, out = inner[i : i + BLOCK], squared_norms[i : i + BLOCK], found[i : i + BLOCK]
+        part, squares, out = inner[i : i + BLOCK], squared_norms[i : i + BLOCK], result[i : i + BLOCK]
         rest = squares - (scale * part) ** 2
         parallel = rest <= PARALLEL * squares
         rest[parallel] = 1
         np.divide(1 / math.sqrt(len(inner)) - cosine * scale * part, residual * np.sqrt(rest), out=out)
         out[parallel] = -np.inf
-    return found
+    return result
 
 
 def cheapest(scores: Floats, costs: Floats, kappa: float) -> int | None:

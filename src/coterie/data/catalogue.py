@@ -19,7 +19,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetRecord:
     """What is known of one data set."""
 
     size: str
@@ -50,13 +50,13 @@ def _idx(*checksums: str) -> tuple[File, ...]:
     return _md5(**dict(zip(_IDX, checksums, strict=True)))
 
 
-CATALOGUE: dict[str, Entry] = {
-    "digits": Entry("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
-    "digits-rotated": Entry("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
-    "digits-permuted": Entry("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
-    "synthetic": Entry("made when it is used", "none needed", "https://arxiv.org/abs/1812.06127"),
-    "mix-4": Entry("its four parts", "those of its parts", "https://arxiv.org/abs/2209.10526"),
-    "mnist": Entry(
+CATALOGUE: dict[str, DatasetRecord] = {
+    "digits": DatasetRecord("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
+    "digits-rotated": DatasetRecord("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
+    "digits-permuted": DatasetRecord("in scikit-learn", "CC BY 4.0", "https://archive.ics.uci.edu/dataset/80"),
+    "synthetic": DatasetRecord("made when it is used", "none needed", "https://arxiv.org/abs/1812.06127"),
+    "mix-4": DatasetRecord("its four parts", "those of its parts", "https://arxiv.org/abs/2209.10526"),
+    "mnist": DatasetRecord(
         "12 MB",
         "CC BY-SA 3.0",
         "http://yann.lecun.com/exdb/mnist/",
@@ -68,7 +68,7 @@ CATALOGUE: dict[str, Entry] = {
             "ec29112dd5afa0611ce80d1b7f02629c",
         ),
     ),
-    "fashion_mnist": Entry(
+    "fashion_mnist": DatasetRecord(
         "31 MB",
         "MIT",
         "https://github.com/zalandoresearch/fashion-mnist",
@@ -83,28 +83,28 @@ CATALOGUE: dict[str, Entry] = {
             "bb300cfdad3c16e7a12a480ee83cd310",
         ),
     ),
-    "emnist": Entry(
+    "emnist": DatasetRecord(
         "562 MB",
         "public domain (NIST)",
         "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         ("https://biometrics.nist.gov/cs_links/EMNIST/",),
         _md5(**{"gzip.zip": "58c8d27c78d21e728a6bc7b3cc06412e"}),
     ),
-    "cifar10": Entry(
+    "cifar10": DatasetRecord(
         "170 MB",
         "none stated: cite the report",
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         ("https://www.cs.toronto.edu/~kriz/",),
         _md5(**{"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
     ),
-    "cifar100": Entry(
+    "cifar100": DatasetRecord(
         "169 MB",
         "none stated: cite the report",
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         ("https://www.cs.toronto.edu/~kriz/",),
         _md5(**{"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"}),
     ),
-    "svhn": Entry(
+    "svhn": DatasetRecord(
         "246 MB",
         "non-commercial use only",
         "http://ufldl.stanford.edu/housenumbers/",
@@ -116,7 +116,7 @@ CATALOGUE: dict[str, Entry] = {
             }
         ),
     ),
-    "usps": Entry(
+    "usps": DatasetRecord(
         "8 MB",
         "none stated: research use",
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
@@ -125,14 +125,14 @@ CATALOGUE: dict[str, Entry] = {
             **{"usps.bz2": "ec16c51db3855ca6c91edd34d0e9b197", "usps.t.bz2": "8ea070ee2aca1ac39742fdd1ef5ed118"},
         ),
     ),
-    "stl10": Entry(
+    "stl10": DatasetRecord(
         "2.6 GB",
         "none stated: cite the paper",
         "https://cs.stanford.edu/~acoates/stl10/",
         ("http://ai.stanford.edu/~acoates/stl10/",),
         _md5(**{"stl10_binary.tar.gz": "91f7769df0f17e558f3565bffb0c7dfb"}),
     ),
-    "shakespeare": Entry(
+    "shakespeare": DatasetRecord(
         "1 MB",
         "public domain",
         "https://github.com/karpathy/char-rnn",
@@ -141,14 +141,14 @@ CATALOGUE: dict[str, Entry] = {
         also=("shakespeare_roles",),
         by_user=True,
     ),
-    "femnist": Entry(
+    "femnist": DatasetRecord(
         "about 5 GB as JSON",
         "public domain (NIST)",
         f"{_LEAF}/tree/master/data/femnist",
         how="LEAF's ./preprocess.sh -s niid --sf 0.05 -k 0 -t sample in data/femnist makes its folder data",
         by_user=True,
     ),
-    "sent140": Entry(
+    "sent140": DatasetRecord(
         "about 0.4 GB as JSON, and 1 GB of GloVe's vectors",
         "research use",
         f"{_LEAF}/tree/master/data/sent140",
@@ -156,7 +156,7 @@ CATALOGUE: dict[str, Entry] = {
         "glove.6B.300d.txt comes in https://nlp.stanford.edu/data/glove.6B.zip",
         by_user=True,
     ),
-    "celeba": Entry(
+    "celeba": DatasetRecord(
         "1.4 GB",
         "non-commercial research only",
         "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
@@ -212,9 +212,9 @@ def listing() -> list[str]:
         lines.append(f"{name:<{width}}{DATASETS.summary(name)}")
         if name in CATALOGUE:
             lines.append(" " * width + "; ".join(facts(name)))
-    known = {stem for name, entry in CATALOGUE.items() for stem in (name, *entry.also)}
+    listed = {stem for name, entry in CATALOGUE.items() for stem in (name, *entry.also)}
     lines += [
-        f"{name:<{width}}your own, here: {places()[0] / name}.npz" for name in stored_names() if name not in known
+        f"{name:<{width}}your own, here: {places()[0] / name}.npz" for name in stored_names() if name not in listed
     ]
     return lines
 

@@ -35,20 +35,13 @@ def divide(
     """Divide a pooled data set among clients by a registered partition.
 
     The server's set depends on the data and the seed only, not on the partition or the number of clients.
-    In `train` the clients' parts lie one after the other, and nothing else is there. With a `surplus` the data are cut
-    into so many times as many parts as there are clients, of which these get one each. Partitions by which clients see
-    samples in their own ways are refused where samples of one label must be `exchangeable` between clients.
+    In `train` the clients' parts lie one after the other, and nothing else is there. With a `surplus` of k the data are
+    cut into k parts per client, and each client gets one. Where samples of a label must be `exchangeable` between
+    clients, partitions that show samples to groups in different ways are refused.
     """
     values = PARTITIONS.validate(partition_name, options)
     server, rest = _reserve(dataset.train.y, stream(seed, "server set"))
-    most = len(rest) // surplus
-    if not 1 <= clients <= most:
-        cut = f", cut into {surplus} parts for each," if surplus > 1 else ","
-        raise CoterieError(
-            f"{clients} clients cannot share data set '{dataset.name}'{cut} which has {len(rest)} training samples "
-            f"besides the server's {len(server)}: "
-            + (f"use 1 to {most} clients" if most else "lower partition.surplus")
-        )
+    _check_clients(dataset.name, clients, surplus, len(rest), len(server))
     users = None if dataset.users is None else dataset.users[rest]
     pool = replace(dataset, train=dataset.train[rest], users=users)
     division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
@@ -61,17 +54,7 @@ def divide(
     if surplus > 1:
         division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
         parts = list(division.parts)
-    if division.own_test is not None or dataset.test is None:
-        share = division.own_test or _TEST_FRACTION
-        halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
-        parts = [training for training, _ in halves]
-        test, test_parts = side_by_side(pool.train, [testing for _, testing in halves])
-    elif division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
-        shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), clients)
-        test, test_parts = side_by_side(dataset.test, shares)
-    else:
-        test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
-        test_parts = _parts_of_own_labels(test.y, [pool.train.y[part] for part in parts])
+    parts, test, test_parts = _with_test_parts(dataset, pool.train, division, parts, seed)
     train, train_parts = side_by_side(pool.train, parts)
     reserved = dataset.train[server]
     data = FederatedData(
@@ -88,6 +71,31 @@ def divide(
         notes=tuple(division.notes),
     )
     return data if division.concept is None else with_concept(data, division)
+
+
+def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved: int) -> None:
+    most = samples // surplus
+    if not 1 <= clients <= most:
+        cut = f", cut into {surplus} parts for each," if surplus > 1 else ","
+        raise CoterieError(
+            f"{clients} clients cannot share data set '{name}'{cut} which has {samples} training samples "
+            f"besides the server's {reserved}: " + (f"use 1 to {most} clients" if most else "lower partition.surplus")
+        )
+
+
+def _with_test_parts(
+    dataset: Dataset, pool: Samples, division: Partition, parts: list[Index], seed: int
+) -> tuple[list[Index], Samples, list[Index]]:
+    """Return what each client trains on, the test samples of all, and which of them each client is tested on."""
+    if division.own_test is not None or dataset.test is None:
+        share = division.own_test or _TEST_FRACTION
+        halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
+        return [training for training, _ in halves], *side_by_side(pool, [testing for _, testing in halves])
+    if division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
+        shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
+        return parts, *side_by_side(dataset.test, shares)
+    test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
+    return parts, test, _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
 
 
 def _reserve(y: Index, rng: np.random.Generator) -> tuple[Index, Index]:

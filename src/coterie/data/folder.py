@@ -61,9 +61,9 @@ def find_vectors(beside: Path) -> Path:
     """Return a file of GloVe's word vectors: beside the data, or in the folders of data sets."""
     start = beside if beside.is_dir() else beside.parent
     for place in (start, *start.absolute().parents[:2], *places(), *(place / "sent140" for place in places())):
-        found = sorted(file for file in place.glob("glove*.txt*") if file.suffix in (".txt", ".gz"))
-        if found:
-            return found[-1]
+        files = sorted(file for file in place.glob("glove*.txt*") if file.suffix in (".txt", ".gz"))
+        if files:
+            return files[-1]
     raise CoterieError(
         f"{beside} holds words, for which vectors are needed: put glove.6B.300d.txt of nlp.stanford.edu/projects/glove "
         f"beside it or into {places()[0]}, or give its path as the option vectors"

@@ -13,7 +13,7 @@ from coterie.data.folder import find, stored_names
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
-from coterie.data.registries import DATASETS, PARTITIONS, Traits, traits
+from coterie.data.registries import DATASETS, PARTITIONS, SourceTraits, traits
 from coterie.errors import CoterieError, suggestion
 
 
@@ -60,23 +60,25 @@ def read_share(
 ) -> Dataset:
     """Read what one site has of a data set, whose classes all sites have agreed on; it may lack any of them."""
     try:
-        found = recognise(path)
+        recognised = recognise(path)
     except CoterieError:
         files = look(path)
         if not folders(files) or any("/" not in name for name in files.names):
             raise
-        found = Recognised(files, "images")  # of a single class
-    known = FORMATS.options(found.format)
-    if "class_names" in known and class_names is None:
-        here = ", ".join(f'"{name}"' for name in folders(found.files)[:3])
+        recognised = Recognised(files, "images")  # of a single class
+    accepted = FORMATS.options(recognised.format)
+    if "class_names" in accepted and class_names is None:
+        here = ", ".join(f'"{name}"' for name in folders(recognised.files)[:3])
         raise CoterieError(
-            f"{found.files.place}: sites would number their folders of images each in its own way: add class_names = "
-            f"[{here}, ...], the names of all {classes} classes, to [samples] of federation.toml"
+            f"{recognised.files.place}: each site would number its folders of images in its own way: add "
+            f"class_names = [{here}, ...], the names of all {classes} classes, to [samples] of federation.toml"
         )
     agreed = {"classes": classes, "class_names": class_names and list(class_names)}
     if given := sorted(agreed.keys() & (options or {}).keys()):
         raise CoterieError(f"{given[0]} is agreed on by all sites: leave it out of a site's own options")
-    return found.read(options={**(options or {}), **{key: value for key, value in agreed.items() if key in known}})
+    return recognised.read(
+        options={**(options or {}), **{key: value for key, value in agreed.items() if key in accepted}}
+    )
 
 
 def check(
@@ -88,10 +90,10 @@ def check(
     """Raise a `CoterieError` unless `load` would accept these; no data are read, but files must be there."""
     if name in DATASETS:
         values = DATASETS.validate(name, options or {})
-        known = traits(name)
-        if known.made_of_option:
-            _check_parts(name, values[known.made_of_option].split("+"))
-        for needed in known.made_of or (name,):
+        source = traits(name)
+        if source.made_of_option:
+            _check_parts(name, values[source.made_of_option].split("+"))
+        for needed in source.made_of or (name,):
             file = traits(needed).file
             if file and needed in CATALOGUE:
                 where(needed)
@@ -99,8 +101,8 @@ def check(
                 find(file)
     else:
         _stored(name).check(options or {})
-        known = Traits()
-    if not known.divided:
+        source = SourceTraits()
+    if not source.divided:
         PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
@@ -116,7 +118,7 @@ def _check_parts(name: str, parts: list[str]) -> None:
 
 def default_clients(name: str) -> int:
     """Return how many clients a data set has unless the user says otherwise."""
-    return (traits(name) if name in DATASETS else Traits()).clients
+    return (traits(name) if name in DATASETS else SourceTraits()).clients
 
 
 def default_partition(name: str) -> str:

@@ -61,22 +61,17 @@ def mixture(
 ) -> FederatedData:
     """Divide clients among data sets, and give each so many samples of its own.
 
-    If there are too few samples for so many clients, all get fewer. A client is tested on the whole test part of its
-    data set. The server's set is drawn from what the clients leave over. Labels are numbered on, or with
-    `shared_labels` mean the same in all. The `shape` of images is that of the largest unless it is given. The
-    normaliser is made by a function of the server's grey images, its others, and the size of the largest grey ones;
-    `measured_normaliser` by default. The sources are let go one by one: all of them together are large.
+    Where there are too few samples, all clients get fewer. A client is tested on the whole test part of its data set.
+    The server's set is drawn from what the clients leave over. Labels are numbered on from one data set to the next, or
+    with `shared_labels` mean the same in all. Images get the `shape` of the largest by default. `normaliser` makes the
+    normalisation from the server's grey images, its colour images, and the size of the largest grey ones. The list of
+    sources is emptied on the way, as all of them together are large.
     """
     labels = [source.train.y for source in sources]
     shares = [source.share for source in sources]
     numbers = clients_of_each(name, clients, shares)
     each = _samples_each(name, [len(y) for y in labels], clients, shares, samples)
-    parts = [
-        (proportional if _by_proportion(source, number * each) else even)(
-            source.train.y, number, each, stream(seed, "partition", i)
-        )
-        for i, (source, number) in enumerate(zip(sources, numbers, strict=True))
-    ]
+    parts = [_parts(sources[i], numbers[i], each, stream(seed, "partition", i)) for i in range(len(sources))]
     counted = [0 if shared_labels else source.classes for source in sources]
     offsets = np.cumsum([0, *counted[:-1]]).tolist()
     for_server = _for_server(labels, offsets, parts, stream(seed, "server set"))
@@ -179,6 +174,12 @@ def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequenc
         f"data set '{name}' cannot give at least {FEWEST} samples to each of {clients} clients: "
         + (f"use at most {fewer} clients" if fewer else "the files of its data sets are too small")
     )
+
+
+def _parts(source: Source, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
+    """Divide a data set among its clients."""
+    deal = proportional if _by_proportion(source, clients * each) else even
+    return deal(source.train.y, clients, each, rng)
 
 
 def _by_proportion(source: Source, wanted: int) -> bool:

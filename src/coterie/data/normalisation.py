@@ -21,9 +21,9 @@ PUBLISHED = {
 
 def published(name: str, raw: Array) -> Normalisation | None:
     """Return the published constants of a data set, if the inputs are the images that they were made for."""
-    known = PUBLISHED.get(name)
-    fits = known is not None and raw.dtype == np.uint8 and raw.ndim == 4 and raw.shape[1] == len(known.mean)
-    return known if fits else None
+    constants = PUBLISHED.get(name)
+    fits = constants is not None and raw.dtype == np.uint8 and raw.ndim == 4 and raw.shape[1] == len(constants.mean)
+    return constants if fits else None
 
 
 def measured(raw: Array) -> Normalisation:

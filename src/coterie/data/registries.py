@@ -41,7 +41,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Traits:
+class SourceTraits:
     """What is known of a data set before it is read."""
 
     divided: bool = False
@@ -59,7 +59,7 @@ class Traits:
 DATASETS: Registry[Callable[..., Any]] = Registry("data set", "coterie.data.sources", "coterie.datasets")
 PARTITIONS: Registry[Callable[..., Partition]] = Registry("partition", "coterie.data.partitions", "coterie.partitions")
 
-_TRAITS: dict[Callable[..., Any], Traits] = {}
+_TRAITS: dict[Callable[..., Any], SourceTraits] = {}
 
 PooledSource = TypeVar("PooledSource", bound=Callable[..., Dataset])
 DividedSource = TypeVar("DividedSource", bound=Callable[..., FederatedData])
@@ -67,7 +67,7 @@ PartitionFunction = TypeVar("PartitionFunction", bound=Callable[..., Partition])
 
 
 def dataset(
-    name: str, *, clients: int = Traits.clients, file: str | None = None
+    name: str, *, clients: int = SourceTraits.clients, file: str | None = None
 ) -> Callable[[PooledSource], PooledSource]:
     """Register a function ``(*, options) -> Dataset``: data that a partition divides among the clients.
 
@@ -75,7 +75,7 @@ def dataset(
     """
 
     def enter(source: PooledSource) -> PooledSource:
-        _TRAITS[source] = Traits(clients=clients, file=file)
+        _TRAITS[source] = SourceTraits(clients=clients, file=file)
         DATASETS.register(name)(source)
         return source
 
@@ -85,7 +85,7 @@ def dataset(
 def divided_dataset(
     name: str,
     *,
-    clients: int = Traits.clients,
+    clients: int = SourceTraits.clients,
     made_of: tuple[str, ...] = (),
     made_of_option: str | None = None,
 ) -> Callable[[DividedSource], DividedSource]:
@@ -96,7 +96,7 @@ def divided_dataset(
     """
 
     def enter(source: DividedSource) -> DividedSource:
-        _TRAITS[source] = Traits(divided=True, clients=clients, made_of=made_of, made_of_option=made_of_option)
+        _TRAITS[source] = SourceTraits(divided=True, clients=clients, made_of=made_of, made_of_option=made_of_option)
         DATASETS.register(name)(source)
         return source
 
@@ -116,6 +116,6 @@ def partition(name: str) -> Callable[[PartitionFunction], PartitionFunction]:
     return enter
 
 
-def traits(name: str) -> Traits:
+def traits(name: str) -> SourceTraits:
     """Return what is known of a registered data set before it is read."""
-    return _TRAITS.get(DATASETS[name], Traits())
+    return _TRAITS.get(DATASETS[name], SourceTraits())

@@ -27,8 +27,8 @@ def compact(network: nn.Module) -> nn.Sequential:
 
     from torch import nn
 
-    known = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, nn.Upsample)
-    plain = isinstance(network, nn.Sequential) and all(isinstance(layer, known) for layer in network)
+    supported = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, nn.Upsample)
+    plain = isinstance(network, nn.Sequential) and all(isinstance(layer, supported) for layer in network)
     if plain and _unusual(network):  # type: ignore[arg-type]
         raise CoterieError(
             f"a layer has settings that a smaller network would lose ({_unusual(network)}): leave out --compact"  # type: ignore[arg-type]
@@ -116,9 +116,9 @@ def _unusual(network: nn.Sequential) -> str | None:
 
 def _settings(layer: Any) -> dict[str, Any]:
     """Return what a layer was made with, as far as it matters for what comes out."""
-    found = {name: getattr(layer, name) for name in layer.__constants__ if name not in ("inplace", "momentum")}
+    settings = {name: getattr(layer, name) for name in layer.__constants__ if name not in ("inplace", "momentum")}
     shown = {
-        name: value[0] if isinstance(value, tuple) and len({*value}) == 1 else value for name, value in found.items()
+        name: value[0] if isinstance(value, tuple) and len({*value}) == 1 else value for name, value in settings.items()
     }
     return {**shown, "bias": getattr(layer, "bias", None) is not None}
 

@@ -9,106 +9,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from torch import nn
+from coterie.native.stage import Stage, stages
+
+__all__ = ["CompiledTraining", "Network", "Stage", "available", "library", "stages"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
-LARGEST_KERNEL = 7
-
-
-@dataclass
-class Stage:
-    """A convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling; as in ``network.h``."""
-
-    conv: bool
-    channels: int
-    height: int
-    width: int
-    outputs: int
-    kernel: int = 1
-    padding: int = 0
-    relu: bool = False
-    pool: int = 1
-    flat_channels: int = 1
-    flat_positions: int = 1
-
-    @property
-    def positions(self) -> int:
-        """Places that the kernel visits, before pooling."""
-        around = 2 * self.padding - self.kernel + 1
-        return (self.height + around) * (self.width + around)
-
-
-def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
-    """Return a network as stages, or None if it is not such a sequence."""
-    from torch import nn
-
-    if type(module) is not nn.Sequential:
-        return None
-    found: list[Stage] = []
-    channels, height, width = shape if len(shape) == 3 else (int(np.prod(shape)), 1, 1)
-    flat = len(shape) != 3
-    for layer in module:
-        last = found[-1] if found else None
-        if type(layer) is nn.Conv2d and not flat:
-            kernel, padding = layer.kernel_size[0], layer.padding
-            plain = (layer.stride, layer.dilation, layer.groups, layer.padding_mode) == ((1, 1), (1, 1), 1, "zeros")
-            square = layer.kernel_size == (kernel, kernel) and isinstance(padding, tuple) and len({*padding}) == 1
-            if not (plain and square and layer.bias is not None) or isinstance(padding, str):
-                return None
-            if kernel > LARGEST_KERNEL or padding[0] >= kernel:
-                return None
-            side = 2 * int(padding[0]) - kernel + 1
-            if min(height, width) + side < 1:
-                return None
-            found.append(Stage(True, channels, height, width, layer.out_channels, kernel, int(padding[0])))
-            channels, height, width = layer.out_channels, height + side, width + side
-        elif type(layer) is nn.Linear and flat and layer.bias is not None:
-            positions = height * width
-            if layer.in_features != channels * positions:  # applied along the last of several dimensions
-                return None
-            found.append(
-                Stage(
-                    False,
-                    channels * positions,
-                    1,
-                    1,
-                    layer.out_features,
-                    flat_channels=channels,
-                    flat_positions=positions,
-                )
-            )
-            channels, height, width = layer.out_features, 1, 1
-        elif type(layer) is nn.ReLU and last is not None:
-            last.relu = True  # before or behind max-pooling is the same
-        elif type(layer) is nn.MaxPool2d and last is not None and last.conv and last.pool == 1 and not flat:
-            size = layer.kernel_size
-            if (
-                not isinstance(size, int)
-                or layer.stride != size
-                or layer.padding
-                or layer.dilation != 1
-                or layer.ceil_mode
-            ):
-                return None
-            if not 1 <= size <= 15 or min(height, width) < size:
-                return None
-            last.pool, height, width = size, height // size, width // size
-        elif type(layer) is nn.Flatten and layer.start_dim == 1 and layer.end_dim == -1:
-            flat = True
-        else:
-            return None
-    ends_well = bool(found) and not found[-1].conv and not found[-1].relu
-    return found if ends_well else None
 
 
 class _Plan(ctypes.Structure):
@@ -139,11 +53,11 @@ class _Outcome(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled library, or None where it was not built."""
-    found = sorted(Path(__file__).parent.glob("_library*.so")) + sorted(Path(__file__).parent.glob("_library*.pyd"))
-    if not found:
+    built = sorted(Path(__file__).parent.glob("_library*.so")) + sorted(Path(__file__).parent.glob("_library*.pyd"))
+    if not built:
         return None
     try:
-        lib = ctypes.CDLL(str(found[0]))
+        lib = ctypes.CDLL(str(built[0]))
     except OSError:
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
@@ -160,6 +74,19 @@ def library() -> ctypes.CDLL | None:
 def available() -> bool:
     """Say whether the library is here."""
     return library() is not None
+
+
+class CompiledTraining(NamedTuple):
+    """What a training by the library led to."""
+
+    model: Floats
+    snapshots: list[Floats]
+    loss: float
+    """Mean over the steps."""
+    steps: int
+    """How many were done."""
+    diverged: int | None
+    """The step at which it diverged, if it did."""
 
 
 class Network:
@@ -217,8 +144,8 @@ class Network:
         correction: Floats | None,
         mask: Floats | None,
         snapshot_steps: Sequence[int],
-    ) -> tuple[Floats, list[Floats], float, int, int | None]:
-        """Train; return the model, snapshots, mean loss, steps done, and the step at which it diverged, if it did.
+    ) -> CompiledTraining:
+        """Train a model.
 
         `batches` has one entry per step, or two with a meta-step. An anchor is a model and its strength for each
         parameter.
@@ -227,16 +154,15 @@ class Network:
         packed = self.pack(model)
         samples = np.concatenate(batches) if batches else np.zeros(0, np.int64)
         self._check(x, len(y))
-        self._check_batches(samples, y)
-        if len(batches) != len(rates) * (1 if meta_step is None else 2):
-            raise ValueError(f"{len(batches)} batches do not go with {len(rates)} learning rates")
+        self._check_batches(samples, y, len(batches), len(rates) * (1 if meta_step is None else 2))
+        moments = np.array(sorted(snapshot_steps), np.int64)
+        snapshots = np.zeros((len(moments), self._size), np.float32)
         offsets = np.cumsum([0, *map(len, batches)], dtype=np.int64)
         rates = np.ascontiguousarray(rates, np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
-        anchor, strength = ((ctypes.c_void_p * max(len(tied), 1))(*[t[k].ctypes.data for t in tied]) for k in (0, 1))
-        fixed = [None if value is None else self.pack(value) for value in (correction, mask)]
-        moments = np.array(sorted(snapshot_steps), np.int64)
-        snapshots = np.zeros((len(moments), self._size), np.float32)
+        anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
+        given = {"correction": correction, "mask": mask}
+        fixed = {name: self.pack(vector) for name, vector in given.items() if vector is not None}
         plan = _Plan(
             steps=len(rates),
             samples=samples.ctypes.data,
@@ -249,36 +175,29 @@ class Network:
             anchors=len(tied),
             anchor=ctypes.addressof(anchor),
             strength=ctypes.addressof(strength),
-            correction=None if fixed[0] is None else fixed[0].ctypes.data,
-            mask=None if fixed[1] is None else fixed[1].ctypes.data,
             snapshots=len(moments),
             snapshot_steps=moments.ctypes.data,
             snapshot=snapshots.ctypes.data,
+            **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
         outcome = _Outcome()
         self._lib.coterie_train(
-            self._handle,
-            x.ctypes.data,
-            channels_last,
-            y.ctypes.data,
-            len(y),
-            ctypes.addressof(plan),
-            packed.ctypes.data,
-            ctypes.addressof(outcome),
-        )
-        size = len(model)
-        taken = [
-            self.unpack(snapshot, size) for snapshot, at in zip(snapshots, moments, strict=True) if at <= outcome.steps
-        ]
+            self._handle, x.ctypes.data, channels_last, y.ctypes.data, len(y),
+            ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
+        )  # fmt: skip
+        done = [snapshot for snapshot, step in zip(snapshots, moments, strict=True) if step <= outcome.steps]
+        trained, *taken = (self.unpack(vector, len(model)) for vector in (packed, *done))
         diverged = None if outcome.diverged < 0 else int(outcome.diverged)
-        return self.unpack(packed, size), taken, float(outcome.loss), int(outcome.steps), diverged
+        return CompiledTraining(trained, taken, float(outcome.loss), int(outcome.steps), diverged)
 
     def _check(self, x: Floats, count: int) -> None:
         """Refuse what compiled code would read beyond the end of."""
         if x.size != count * self._inputs or len(x) != count:
             raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
 
-    def _check_batches(self, samples: Integers, y: Integers) -> None:
+    def _check_batches(self, samples: Integers, y: Integers, batches: int, expected: int) -> None:
+        if batches != expected:
+            raise ValueError(f"{batches} batches do not go with learning rates for {expected}")
         if len(samples) and not 0 <= samples.min() <= samples.max() < len(y):
             raise ValueError("a batch names a sample that is not there")
         if len(y) and not 0 <= y.min() <= y.max() < self.classes:
@@ -294,6 +213,10 @@ class Network:
             self._handle, x.ctypes.data, channels_last, len(x), packed.ctypes.data, outputs.ctypes.data
         )
         return outputs
+
+
+def _addresses(vectors: Sequence[Floats]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * max(len(vectors), 1))(*[vector.ctypes.data for vector in vectors])
 
 
 def _in_order(x: Floats) -> tuple[Floats, bool]:

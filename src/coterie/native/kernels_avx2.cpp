@@ -1,4 +1,4 @@
-// The trainer for one instruction set; see kernels.inc.
+// The trainer for one instruction set; see products.inc and network.inc.
 #include "network.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 #endif
 #define LANES 8
 namespace coterie {
-#include "kernels.inc"
+#include "products.inc"
+#include "network.inc"
 Engine* make_avx2(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
 }  // namespace coterie
 #if defined(__clang__)

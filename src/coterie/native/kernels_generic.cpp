@@ -1,4 +1,4 @@
-// The trainer for one instruction set; see kernels.inc.
+// The trainer for one instruction set; see products.inc and network.inc.
 #include "network.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #define LANES 4
 namespace coterie {
-#include "kernels.inc"
+#include "products.inc"
+#include "network.inc"
 Engine* make_generic(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
 }  // namespace coterie

@@ -13,12 +13,12 @@ def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:
     from coterie.training.native_trainer import NativeTrainer, runs_natively
     from coterie.training.torch_trainer import TorchTrainer
 
-    known = runs_natively(spec)
+    compiles = runs_natively(spec)
     if wanted == "native" and not available():
         raise CoterieError(
             "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
         )
-    if wanted == "native" and not known:
+    if wanted == "native" and not compiles:
         raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
-    native = wanted != "torch" and known and available()
+    native = wanted != "torch" and compiles and available()
     return NativeTrainer(TorchTrainer()) if native else TorchTrainer()

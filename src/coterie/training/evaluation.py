@@ -91,8 +91,8 @@ class CommonTest:
 
     def _name(self, params: Params) -> str:
         """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""
-        known, name = self._latest
-        if known is not params:
+        latest, name = self._latest
+        if latest is not params:
             name = digest(params)
             if not any(array.flags.writeable for array in params.values()):
                 self._latest = params, name

@@ -25,22 +25,22 @@ class NativeTrainer:
     name = "native"
 
     def __init__(self, fallback: Trainer, lanes: int = 0) -> None:
-        """`fallback` takes the networks that are not known here; `lanes` is for tests, see `Network`."""
+        """`fallback` takes the networks that are not compiled; `lanes` is for tests, see `Network`."""
         self._fallback, self._lanes = fallback, lanes
         self._local = threading.local()
 
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
-        known = self._network(job.spec)
-        if known is None:
+        compiled = self._network(job.spec)
+        if compiled is None:
             return self._fallback.train(job)
         plan = job.plan
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
         batches = list(steps(len(job.y), plan, job.rng, job.order))
-        params, snapshots, loss, done, diverged = known.network.train(
+        outcome = compiled.network.train(
             job.x,
             job.y,
-            known.flatten(job.start),
+            compiled.flatten(job.start),
             batches=[batch for step in batches for batch in step],
             rates=np.array([plan.lr.at(step) for step in range(len(batches))], np.float32),
             momentum=plan.momentum,
@@ -48,28 +48,29 @@ class NativeTrainer:
             meta_step=plan.meta_step,
             anchors=[
                 (
-                    known.flatten(model, default=0.0),
-                    known.flatten({name: np.full_like(a, mu) for name, a in model.items()}, default=0.0),
+                    compiled.flatten(model, default=0.0),
+                    compiled.flatten({name: np.full_like(a, mu) for name, a in model.items()}, default=0.0),
                 )
                 for model, mu in job.anchors
             ],
-            correction=None if job.correction is None else known.flatten(job.correction, default=0.0),
-            mask=None if job.mask is None else known.flatten(job.mask, default=1.0),
+            correction=None if job.correction is None else compiled.flatten(job.correction, default=0.0),
+            mask=None if job.mask is None else compiled.flatten(job.mask, default=1.0),
             snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
         )
-        if diverged is not None:
-            raise Diverged(diverged)
-        result = known.shaped(params)
-        if not usable(result):
-            raise Diverged(done, "a parameter", TOO_LARGE)
-        return Outcome(result, loss, done, tuple(known.shaped(snapshot) for snapshot in snapshots))
+        if outcome.diverged is not None:
+            raise Diverged(outcome.diverged)
+        params = compiled.shaped(outcome.model)
+        if not usable(params):
+            raise Diverged(outcome.steps, "a parameter", TOO_LARGE)
+        snapshots = tuple(compiled.shaped(snapshot) for snapshot in outcome.snapshots)
+        return Outcome(params, outcome.loss, outcome.steps, snapshots)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return the outputs of a network, (samples, classes)."""
-        known = self._network(spec)
-        if known is None:
+        compiled = self._network(spec)
+        if compiled is None:
             return self._fallback.logits(spec, params, x)
-        return known.network.logits(x, known.flatten(params))
+        return compiled.network.logits(x, compiled.flatten(params))
 
     def _network(self, spec: ModelSpec) -> _Known | None:
         networks: dict[object, _Known | None] = self._local.__dict__.setdefault("networks", {})
@@ -87,10 +88,10 @@ class _Known:
     @classmethod
     def of(cls, spec: ModelSpec, lanes: int) -> _Known | None:
         module = build(spec)
-        found = stages(module, tuple(spec.shape))
-        if found is None:
+        sequence = stages(module, tuple(spec.shape))
+        if sequence is None:
             return None
-        return cls(Network(found, lanes), {name: tuple(p.shape) for name, p in module.state_dict().items()})
+        return cls(Network(sequence, lanes), {name: tuple(p.shape) for name, p in module.state_dict().items()})
 
     def flatten(self, params: Params, default: float | None = None) -> Floats:
         """Return parameters one after the other; those that are not named get the default, if there is one."""

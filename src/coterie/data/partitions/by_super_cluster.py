@@ -114,13 +114,13 @@ def _sets(name: str, data: Dataset, threshold: float | None, groups: int | None)
     """Return the labels of each super cluster."""
     if threshold is not None and groups is not None:
         raise CoterieError(f"partition '{name}': threshold = {threshold:g} and groups = {groups}: use one of them")
-    found = super_clusters(data.train, threshold=threshold, groups=groups)
-    if groups is not None and groups > len(found.labels):
+    clusters = super_clusters(data.train, threshold=threshold, groups=groups)
+    if groups is not None and groups > len(clusters.labels):
         raise CoterieError(
-            f"partition '{name}': groups = {groups}, but there are {len(found.labels)} labels: "
-            f"use at most {len(found.labels)}"
+            f"partition '{name}': groups = {groups}, but there are {len(clusters.labels)} labels: "
+            f"use at most {len(clusters.labels)}"
         )
-    return [np.array(each, np.int64) for each in found.sets]
+    return [np.array(each, np.int64) for each in clusters.sets]
 
 
 def _sets_note(name: str, sets: Sequence[Index]) -> list[str]:

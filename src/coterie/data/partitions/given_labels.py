@@ -30,8 +30,8 @@ def given_labels(
     """
     y = data.train.y
     sets = read_sets(str(labels))
-    known = np.unique(y)
-    check_labels(sorted(set().union(*sets)), known, data.name)
+    present = np.unique(y)
+    check_labels(sorted(set().union(*sets)), present, data.name)
     if clients < len(sets):
         raise CoterieError(
             f"partition 'given-labels': there are {len(sets)} sets of labels, but {clients} clients: use at least "
@@ -39,10 +39,10 @@ def given_labels(
         )
     turn = np.arange(clients) % len(sets)
     if samples is None:
-        owned = np.array([np.isin(known, sets[k]) for k in turn])
+        owned = np.array([np.isin(present, sets[k]) for k in turn])
         used = owned.any(axis=0)
-        return Partition(shared_evenly(y, known[used], owned[:, used], rng), turn)
-    stock = {int(label): rng.permutation(np.flatnonzero(y == label)) for label in known}  # all, whoever needs them
+        return Partition(shared_evenly(y, present[used], owned[:, used], rng), turn)
+    stock = {int(label): rng.permutation(np.flatnonzero(y == label)) for label in present}  # all, whoever needs them
     return Partition([_taken(stock, sets[k], samples) for k in turn], turn)
 
 
@@ -66,11 +66,11 @@ def read_sets(text: str) -> list[list[int]]:
     return sets
 
 
-def check_labels(wanted: list[int], known: Index, name: str) -> None:
+def check_labels(wanted: list[int], present: Index, name: str) -> None:
     """Refuse labels that a data set does not have."""
     for label in wanted:
-        if label not in known:
-            span = f"{known[0]} to {known[-1]}" if len(known) > 12 else ", ".join(map(str, known))
+        if label not in present:
+            span = f"{present[0]} to {present[-1]}" if len(present) > 12 else ", ".join(map(str, present))
             raise CoterieError(f"data set '{name}' has no label {label}: its labels are {span}")
 
 

@@ -24,10 +24,12 @@ def iid(
     y = data.train.y
     if labels is None:
         return Partition([np.sort(part) for part in np.array_split(rng.permutation(len(y)), clients)])
-    known = np.unique(y)
-    if labels > len(known):
-        raise CoterieError(f"partition 'iid': labels = {labels}, but there are {len(known)}: use at most {len(known)}")
-    used = np.flatnonzero(np.isin(y, rng.permutation(known)[:labels]))
+    present = np.unique(y)
+    if labels > len(present):
+        raise CoterieError(
+            f"partition 'iid': labels = {labels}, but there are {len(present)}: use at most {len(present)}"
+        )
+    used = np.flatnonzero(np.isin(y, rng.permutation(present)[:labels]))
     if clients > len(used):
         raise CoterieError(
             f"partition 'iid': the {labels} labels in use have {len(used)} samples, too few for {clients} clients: "

@@ -47,12 +47,12 @@ def dataset_from_arrays(
     With a `lookup` the inputs are numbers of words or letters, which it turns into vectors: they are kept as they are.
     """
     train = _samples(arrays, "train", place, lookup is not None)
-    known = classes is not None
+    classes_given = classes is not None
     classes = _classes(train, place) if classes is None else _within(train, classes, f"{place}: y_train")
     test = _samples(arrays, "test", place, lookup is not None) if "x_test" in arrays else None
     if test is not None:
         _check_alike(arrays, place)
-        if known:
+        if classes_given:
             _within(test, classes, f"{place}: y_test")
         elif test.y.max() >= classes:
             raise CoterieError(

@@ -50,23 +50,23 @@ def _recognises(files: Files) -> bool:
 @reader("cifar", _recognises)
 def cifar(files: Files, name: str | None = None, *, labels: Labels = "fine") -> Dataset:
     """CIFAR-10 or CIFAR-100, python or binary version, as a folder or a .tar.gz archive."""
-    known, ending = _version(files) or ("cifar10", "")
+    version, ending = _version(files) or ("cifar10", "")
     parts = (
-        {"train": _BATCHES, "test": ["test_batch"]} if known == "cifar10" else {"train": ["train"], "test": ["test"]}
+        {"train": _BATCHES, "test": ["test_batch"]} if version == "cifar10" else {"train": ["train"], "test": ["test"]}
     )
-    classes = 10 if known == "cifar10" else {"fine": 100, "coarse": 20}[labels]
+    classes = 10 if version == "cifar10" else {"fine": 100, "coarse": 20}[labels]
     parse: Callable[[IO[bytes]], Parsed]
     if ending:
-        parse = partial(_binary, label_bytes=1 if known == "cifar10" else 2, which=-1 if labels == "fine" else 0)
+        parse = partial(_binary, label_bytes=1 if version == "cifar10" else 2, which=-1 if labels == "fine" else 0)
     else:
-        parse = partial(_pickled, key="labels" if known == "cifar10" else f"{labels}_labels")
+        parse = partial(_pickled, key="labels" if version == "cifar10" else f"{labels}_labels")
     wanted = [f"{batch}{ending}" for batches in parts.values() for batch in batches]
-    read = files.read(dict.fromkeys(wanted, parse), f"{'CIFAR-10' if known == 'cifar10' else 'CIFAR-100'} files")
+    read = files.read(dict.fromkeys(wanted, parse), f"{'CIFAR-10' if version == 'cifar10' else 'CIFAR-100'} files")
     arrays = {}
     for part, batches in parts.items():
         arrays[f"x_{part}"] = np.concatenate([read[batch + ending][0] for batch in batches])
         arrays[f"y_{part}"] = np.concatenate([read[batch + ending][1] for batch in batches])
-    return dataset_from_arrays(name or known, arrays, str(files.place), classes=classes)
+    return dataset_from_arrays(name or version, arrays, str(files.place), classes=classes)
 
 
 def _pickled(stream: IO[bytes], key: str) -> Parsed:

@@ -66,15 +66,15 @@ class Files:
 
     def read(self, parsers: Mapping[str, Callable[[IO[bytes]], T]], what: str) -> dict[str, T]:
         """Read files by the last part of their names, each with its parser; all must be there."""
-        found: dict[str, T] = {}
+        contents: dict[str, T] = {}
         for base, stream in self._streams(set(parsers), what):
             with reading(f"{self.place}: {base}" if self.kind != "file" else self.place.with_name(base), what):
-                found[base] = parsers[base](stream)
-        missing = [base for base in parsers if base not in found]
+                contents[base] = parsers[base](stream)
+        missing = [base for base in parsers if base not in contents]
         if missing:
             here = ", ".join(sorted(self.bases)[:10]) or "nothing"
             raise CoterieError(f"{self.place} has no '{missing[0]}', which belongs to {what}; there is: {here}")
-        return found
+        return contents
 
     def _streams(self, wanted: set[str], what: str) -> Iterator[tuple[str, IO[bytes]]]:
         with ExitStack() as stack:

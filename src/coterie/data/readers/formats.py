@@ -61,20 +61,20 @@ class Recognised:
 def recognise(path: Path) -> Recognised:
     """Say what is at a path; a folder may hold a data set's files, or a single file that is one by itself."""
     files = look(path)
-    found = _format(files)
-    if found is None and files.kind == "folder":
+    format_name = _format(files)
+    if format_name is None and files.kind == "folder":
         inside = [look(path / name) for name in files.names if "/" not in name][:20]
-        known = [Recognised(file, format) for file in inside if (format := _format(file)) is not None]
-        if len(known) == 1:
-            return known[0]
-        if known:
-            there = ", ".join(one.files.place.name for one in known)
+        recognised = [Recognised(file, format) for file in inside if (format := _format(file)) is not None]
+        if len(recognised) == 1:
+            return recognised[0]
+        if recognised:
+            there = ", ".join(item.files.place.name for item in recognised)
             raise CoterieError(f"the folder '{path}' holds several data sets ({there}): give the path of one")
-    if found is None:
+    if format_name is None:
         raise CoterieError(
             f"'{path}' is no data set that Coterie knows ({', '.join(FORMATS)}): save your arrays with np.savez"
         )
-    return Recognised(files, found)
+    return Recognised(files, format_name)
 
 
 def read(path: Path, name: str | None = None, **options: Any) -> Dataset:

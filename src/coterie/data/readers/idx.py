@@ -59,10 +59,10 @@ def parse(stream: IO[bytes]) -> Array:
 
 def _chosen(files: Files, split: str | None) -> tuple[str, dict[str, str]]:
     """Return the set of files to be read, and its files by x_train, y_train, and if there, x_test and y_test."""
-    found = [(match["set"], base[: match.start("part")]) for base in files.bases if (match := _NAME.fullmatch(base))]
-    sets = dict(sorted(found))
-    short = [known.removeprefix(_EMNIST) for known in sets]
-    wanted = [known for known in sets if split is None or known in (split, _EMNIST + split)]
+    matches = [(match["set"], base[: match.start("part")]) for base in files.bases if (match := _NAME.fullmatch(base))]
+    sets = dict(sorted(matches))
+    short = [name.removeprefix(_EMNIST) for name in sets]
+    wanted = [name for name in sets if split is None or name in (split, _EMNIST + split)]
     if not sets:
         raise CoterieError(
             f"{files.place} is an IDX file, but by its name it is not known which of a data set: it should be called "

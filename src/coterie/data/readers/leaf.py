@@ -37,14 +37,14 @@ Samples = tuple[list[Any], list[Any]]
 
 def _chosen(files: Files) -> list[str]:
     """Return the JSON files to read; LEAF's scripts leave the same samples in several folders."""
-    found = [name for name in files.names if name.endswith(".json")]
+    names = [name for name in files.names if name.endswith(".json")]
     if files.kind == "file":
         return [files.place.name]
-    folders = {PurePosixPath(name).parent.name for name in found}
+    folders = {PurePosixPath(name).parent.name for name in names}
     for wanted in ({"train", "test"}, {"all_data"}):
         if folders & wanted:
-            return [name for name in found if PurePosixPath(name).parent.name in wanted]
-    return [name for name in found if "/" not in name]
+            return [name for name in names if PurePosixPath(name).parent.name in wanted]
+    return [name for name in names if "/" not in name]
 
 
 def _recognises(files: Files) -> bool:
@@ -87,8 +87,8 @@ def _pooled(files: Files) -> list[Samples]:
     users: dict[str, Samples] = {}
     for name in _chosen(files):
         base = PurePosixPath(name).name
-        one = Files(files.place / PurePosixPath(name).parent, "folder", (base,)) if files.kind == "folder" else files
-        for user, (x, y) in one.read({base: _parse}, _WHAT)[base].items():
+        folder = Files(files.place / PurePosixPath(name).parent, "folder", (base,)) if files.kind == "folder" else files
+        for user, (x, y) in folder.read({base: _parse}, _WHAT)[base].items():
             xs, ys = users.setdefault(user, ([], []))
             xs += x
             ys += y
@@ -126,7 +126,7 @@ def _samples(user: str, data: Any) -> Samples:
 
 
 def _flat(lists: Iterable[list[Any]]) -> list[Any]:
-    return [item for one in lists for item in one]
+    return [item for items in lists for item in items]
 
 
 def _joined(parts: list[Array], place: str) -> Array:

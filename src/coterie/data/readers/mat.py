@@ -29,8 +29,8 @@ def read_mat(stream: IO[bytes], wanted: Collection[str]) -> dict[str, Array]:
     order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
     if order is None or not header.startswith(b"MATLAB 5.0"):
         raise ValueError("it is not a MATLAB file of version 5 (save it with -v6 or -v7)")
-    found: dict[str, Array] = {}
-    while len(found) < len(wanted) and (tag := stream.read(8)):
+    variables: dict[str, Array] = {}
+    while len(variables) < len(wanted) and (tag := stream.read(8)):
         kind, size = struct.unpack(f"{order}II", tag)
         content = bytes(exactly(stream, size))
         if kind == _COMPRESSED:
@@ -38,8 +38,8 @@ def read_mat(stream: IO[bytes], wanted: Collection[str]) -> dict[str, Array]:
         if kind == _MATRIX:
             name, array = _matrix(content, order, wanted)
             if array is not None:
-                found[name] = array
-    return found
+                variables[name] = array
+    return variables
 
 
 def _decompressed(content: bytes, order: str) -> tuple[int, bytes]:

@@ -39,21 +39,21 @@ def read_npz(path: Path, name: str | None = None, classes: int | None = None) ->
 
 def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -> dict[str, Array]:
     """Read those arrays of a file that `wanted` chooses from all that there are."""
-    with _opened(path) as (archive, found):
-        return {key: _array(archive, key, path) for key in wanted(found, path)}
+    with _opened(path) as (archive, keys):
+        return {key: _array(archive, key, path) for key in wanted(keys, path)}
 
 
 def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None]:
     """Read inputs to predict labels for, ``x`` or ``x_test``, and their labels ``y`` or ``y_test`` if there are any."""
     if not path.is_file():
         raise CoterieError(f"there is no file '{path}'")
-    with _opened(path) as (archive, found):
-        key = next((key for key in ("x", "x_test") if key in found), None)
+    with _opened(path) as (archive, keys):
+        key = next((key for key in ("x", "x_test") if key in keys), None)
         if key is None:
-            raise CoterieError(f"{path} has no 'x', only {', '.join(sorted(found)) or 'nothing'}")
+            raise CoterieError(f"{path} has no 'x', only {', '.join(sorted(keys)) or 'nothing'}")
         x = checked_inputs(_array(archive, key, path), f"{path}: {key}")
         labels = key.replace("x", "y")
-        y = _array(archive, labels, path) if labels in found else None
+        y = _array(archive, labels, path) if labels in keys else None
     if x.shape[1:] != shape:
         raise CoterieError(f"{path}: inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
     if y is not None and y.shape != (len(x),):
@@ -68,19 +68,19 @@ def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, set[str]]]:
         yield archive, {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
 
 
-def _wanted(found: set[str], path: Path) -> list[str]:
+def _wanted(keys: set[str], path: Path) -> list[str]:
     """Return the arrays to be read, after checking that those are there which must be."""
-    if "x_train" not in found and "x_train_webp" in found:
+    if "x_train" not in keys and "x_train_webp" in keys:
         raise CoterieError(
             f"{path} holds packed images (x_train_webp): unpack it first, with the unpack.py that comes with it"
         )
-    wanted = {"x_train", "y_train"} | (found & {"user_train"})
-    if found & {"x_test", "y_test"}:
+    wanted = {"x_train", "y_train"} | (keys & {"user_train"})
+    if keys & {"x_test", "y_test"}:
         wanted |= {"x_test", "y_test"}
-    missing = sorted(wanted - found)
+    missing = sorted(wanted - keys)
     if missing:
         raise CoterieError(
-            f"{path} has no '{missing[0]}', only {', '.join(sorted(found)) or 'nothing'}: it must hold {_KEYS}"
+            f"{path} has no '{missing[0]}', only {', '.join(sorted(keys)) or 'nothing'}: it must hold {_KEYS}"
         )
     return sorted(wanted)
 

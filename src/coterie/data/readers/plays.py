@@ -43,7 +43,7 @@ def roles(
     files: Files, name: str | None = None, *, min_characters: MinCharacters = 1000, stride: Stride = 10
 ) -> Dataset:
     """Plays by role, an .npz file with text (bytes), role_off (where each role begins) and role_names."""
-    arrays = read_arrays(files.place, lambda found, path: ["text", "role_off"])
+    arrays = read_arrays(files.place, lambda keys, path: ["text", "role_off"])
     text, ends = arrays["text"], arrays["role_off"]
     rising = (
         ends.ndim == 1 and ends.dtype.kind in "iu" and len(ends) > 1 and (np.diff(ends.astype(np.int64)) >= 0).all()

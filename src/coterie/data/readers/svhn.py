@@ -23,9 +23,9 @@ def _recognises(files: Files) -> bool:
 @reader("svhn", _recognises)
 def svhn(files: Files, name: str | None = None) -> Dataset:
     """SVHN's cropped digits, train_32x32.mat with test_32x32.mat beside it."""
-    known = {_TRAIN, _TEST} & set(files.bases)
-    train = _TRAIN if known else files.place.name  # any other name is a training part by itself
-    parts = {"train": train} | ({"test": _TEST} if known and files.has(_TEST) else {})
+    given = {_TRAIN, _TEST} & set(files.bases)
+    train = _TRAIN if given else files.place.name  # any other name is a training part by itself
+    parts = {"train": train} | ({"test": _TEST} if given and files.has(_TEST) else {})
     read = files.read(dict.fromkeys(parts.values(), _parse), _WHAT)
     arrays = {}
     for part, base in parts.items():
@@ -35,8 +35,8 @@ def svhn(files: Files, name: str | None = None) -> Dataset:
 
 def _parse(stream: IO[bytes]) -> tuple[Array, Array]:
     """Return images (n, height, width, 3) and labels, of which the file calls the digit zero 10."""
-    found = read_mat(stream, ("X", "y"))
-    x, y = (found.get(key, np.zeros(0)) for key in ("X", "y"))
+    variables = read_mat(stream, ("X", "y"))
+    x, y = (variables.get(key, np.zeros(0)) for key in ("X", "y"))
     if x.ndim != 4 or x.dtype != np.uint8 or y.dtype.kind not in "iuf" or y.size != x.shape[-1]:
         raise ValueError(
             f"it should hold images X (height, width, 3, n) and labels y (n, 1), but holds X {x.shape} and y {y.shape}"

@@ -28,14 +28,14 @@ _PLAIN = {
 
 def stored(name: str, **options: Any) -> Dataset:
     """Read a data set of the catalogue from where it is; an option that its file cannot have must be the usual one."""
-    found = recognise(where(name))
-    known = FORMATS.options(found.format)
+    recognised = recognise(where(name))
+    accepted = FORMATS.options(recognised.format)
     for option, value in options.items():
-        if option not in known and value != DATASETS.options(name)[option].default:
+        if option not in accepted and value != DATASETS.options(name)[option].default:
             raise CoterieError(
-                f"data set '{name}': {option} = {value!r} has no meaning for {found.files.place}: leave it out"
+                f"data set '{name}': {option} = {value!r} has no meaning for {recognised.files.place}: leave it out"
             )
-    return found.read(name, {option: value for option, value in options.items() if option in known})
+    return recognised.read(name, {option: value for option, value in options.items() if option in accepted})
 
 
 def _register(name: str, summary: str) -> None:
