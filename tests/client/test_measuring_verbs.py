@@ -143,16 +143,16 @@ def test_most_wins_is_not_what_makes_the_best() -> None:
     """One sample with a huge loss outweighs many small wins."""
     world = World(local_data(train=9))
     x, y = samples(world, "train")
-    found = False
+    differed = False
     for k in range(200):
         pair = {"a": model(2 * k), "b": model(2 * k + 1)}
         table = np.array([losses(m, x, y) for m in pair.values()])
         means, wins = table.mean(axis=1), np.bincount(table.argmin(axis=0), minlength=2)
         if means.argmin() != wins.argmax():
-            found = True
+            differed = True
             world.reply(1, Losses(("a", "b")), Train(PLAN, start=("best",)), **pair)
             assert equal(world.trainer.jobs[-1].start, list(pair.values())[int(means.argmin())])
-    assert found
+    assert differed
 
 
 def test_the_best_on_the_hold_out_is_judged_there() -> None:

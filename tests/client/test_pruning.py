@@ -177,8 +177,8 @@ def test_masks_that_hardly_differ_prune_nothing() -> None:
     apart = hamming(*(propose_weights(m, whole(m, ["w"]), ["w"], 0.1) for m in (FIRST, LAST)))
     assert 0.1 < apart < 0.2
     for epsilon, verdict in ((apart * 0.999, "pruned"), (apart, "unchanged"), (1.0, "unchanged")):
-        (mask, found, _), measured = decided(replace(VERB, distance=epsilon))
-        assert (found, measured) == (verdict, int(verdict == "pruned"))
+        (mask, decision, _), measured = decided(replace(VERB, distance=epsilon))
+        assert (decision, measured) == (verdict, int(verdict == "pruned"))
         assert mask["w"].all() == (verdict == "unchanged")
 
 
@@ -213,8 +213,8 @@ def test_near_the_target_the_rate_is_made_to_end_there() -> None:
 )
 def test_what_is_not_accurate_enough_is_reverted(reached: float | None, verdict: str) -> None:
     mask = {"w": np.arange(600).reshape(20, 30) % 5 >= 1}
-    (after, found, _), measured = decided(mask=mask, reached=reached)
-    assert (found, measured) == (verdict, 1)
+    (after, decision, _), measured = decided(mask=mask, reached=reached)
+    assert (decision, measured) == (verdict, 1)
     assert np.array_equal(after["w"], mask["w"]) == (verdict == "reverted")
 
 
@@ -527,9 +527,9 @@ def test_the_accuracy_is_that_of_the_model_after_pruning() -> None:
     reached = score.correct / score.samples
     assert 0.3 < reached < 1
     for threshold, verdict in ((reached - 1e-9, "pruned"), (reached, "reverted")):
-        _, found = asked(world, 1, replace(ALWAYS, accuracy=threshold))
-        assert found.weights == verdict
-        assert ("fc.weight" in found.bitmaps) == (verdict == "pruned")
+        _, again = asked(world, 1, replace(ALWAYS, accuracy=threshold))
+        assert again.weights == verdict
+        assert ("fc.weight" in again.bitmaps) == (verdict == "pruned")
     assert pruned.weights == "pruned"
 
 
@@ -609,11 +609,11 @@ def test_what_is_left_and_where_it_belongs_come_back_from_the_wire(size: int) ->
     answer = PruneReply.of({"w": weights, **others}, {"w": kept}, ["w", "b", "count"], "pruned", None)
     arrived = wire.decode(wire.encode(Reply(1, 2, (answer,))))
     assert isinstance(arrived, Reply)
-    found = arrived.answer(PruneReply)
-    np.testing.assert_array_equal(found.mask("w", (1, size)), kept)
-    np.testing.assert_array_equal(found.params["w"], weights[kept])
-    assert equal({name: found.params[name] for name in others}, others)
-    assert found.bitmaps["w"].nbytes == math.ceil(size / 8)
+    pruned = arrived.answer(PruneReply)
+    np.testing.assert_array_equal(pruned.mask("w", (1, size)), kept)
+    np.testing.assert_array_equal(pruned.params["w"], weights[kept])
+    assert equal({name: pruned.params[name] for name in others}, others)
+    assert pruned.bitmaps["w"].nbytes == math.ceil(size / 8)
     assert wire.size(Reply(1, 2, (answer,))) == len(wire.encode(Reply(1, 2, (answer,))))
 
 

@@ -1,4 +1,4 @@
-"""The embedded engine: faults as told, errors that say where."""
+"""The embedded engine: faults as configured, errors that say where."""
 
 from __future__ import annotations
 

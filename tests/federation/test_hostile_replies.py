@@ -1,4 +1,4 @@
-"""Whatever a client sends, the federation goes on: nonsense is told, not raised, and spoils no model."""
+"""Whatever a client sends, the federation goes on: nonsense is reported, not raised, and spoils no model."""
 
 import json
 import struct
@@ -124,7 +124,7 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "answer",
     [
         TrainReply(MOST_SAMPLES + 1, 1, 0.5, MODEL), TrainReply(1, MOST_SAMPLES + 1, 0.5, MODEL),
         TrainReply(-1, 1, 0.5, MODEL),
@@ -144,11 +144,11 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
         ClassCountsReply(np.array([1.0, 2.0, 3.0])),
     ],
 )  # fmt: skip
-def test_numbers_that_can_t_be_are_refused(wrong: Any) -> None:
-    [verb] = [verb for verb, answer in ASKED if type(answer) is type(wrong)]
-    told = error_in_reply(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(wrong,)), MODEL)
-    assert told is not None
-    assert told.startswith(type(verb).__name__.lower())
+def test_numbers_that_can_t_be_are_refused(answer: Any) -> None:
+    [verb] = [verb for verb, honest in ASKED if type(honest) is type(answer)]
+    error = error_in_reply(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(answer,)), MODEL)
+    assert error is not None
+    assert error.startswith(type(verb).__name__.lower())
 
 
 def at_the_limit(value: Any) -> Any:

@@ -14,10 +14,10 @@ GENERATED = settings(max_examples=80, deadline=None, derandomize=True)
 def models(count: int, kind: str = "f4") -> st.SearchStrategy[list[dict[str, np.ndarray]]]:
     def alike(shapes: dict[str, tuple[int, ...]]) -> st.SearchStrategy[list[dict[str, np.ndarray]]]:
         numbers = st.floats(-1e3, 1e3, width=32)
-        one = st.fixed_dictionaries(
+        models = st.fixed_dictionaries(
             {name: npst.arrays(kind, shape, elements=numbers) for name, shape in shapes.items()}
         )
-        return st.lists(one, min_size=count, max_size=count)
+        return st.lists(models, min_size=count, max_size=count)
 
     shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
     return st.dictionaries(st.sampled_from(["w", "b", "fc.weight"]), shapes, min_size=1).flatmap(alike)

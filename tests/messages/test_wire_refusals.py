@@ -86,10 +86,10 @@ def forged(tree: Any, tensors: int = 8) -> bytes:
 def objects(tree: Any) -> list[dict[str, Any]]:
     """All parts of a tree that stand for an object of a class."""
     if isinstance(tree, list):
-        return [found for item in tree for found in objects(item)]
+        return [node for item in tree for node in objects(item)]
     if not isinstance(tree, dict):
         return []
-    inside = [found for item in tree.values() for found in objects(item)]
+    inside = [node for item in tree.values() for node in objects(item)]
     return [tree, *inside] if "$" in tree else inside
 
 
@@ -192,12 +192,12 @@ def test_fields_too_many_are_refused(message: wire.Message) -> None:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
 def test_fields_too_few_are_refused(message: wire.Message) -> None:
     """Those with a default may be missing: an older sender does not know them."""
-    for which, found in enumerate(objects(tree_of(message))):
-        for field in dataclasses.fields(wire.CLASSES[found["$"]]):
+    for which, node in enumerate(objects(tree_of(message))):
+        for field in dataclasses.fields(wire.CLASSES[node["$"]]):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             tree = tree_of(message)
             del objects(tree)[which][field.name]
-            assert refused(forged(tree)) == required, (found["$"], field.name)
+            assert refused(forged(tree)) == required, (node["$"], field.name)
 
 
 VALUES: dict[str, Any] = {
@@ -271,13 +271,13 @@ ACCEPTED: dict[str, set[str]] = {
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
 def test_values_of_the_wrong_type_are_refused_in_every_field(message: wire.Message) -> None:
     wrong = []
-    for which, found in enumerate(objects(tree_of(message))):
-        for field in dataclasses.fields(wire.CLASSES[found["$"]]):
+    for which, node in enumerate(objects(tree_of(message))):
+        for field in dataclasses.fields(wire.CLASSES[node["$"]]):
             for name, value in VALUES.items():
                 tree = tree_of(message)
                 objects(tree)[which][field.name] = value
                 if refused(forged(tree)) != (name not in ACCEPTED[str(field.type)]):
-                    wrong.append((found["$"], field.name, name))
+                    wrong.append((node["$"], field.name, name))
     assert wrong == []
 
 

@@ -122,14 +122,14 @@ class Prune(Verb):
     def masked(self, names: Iterable[str]) -> list[str]:
         """Return which tensors of a model have a mask."""
         of_channels = (name for layer in self.channels for name in (*layer.own, layer.read))
-        known = {*self.weights, *of_channels}
-        return [name for name in names if name in known]
+        prunable = {*self.weights, *of_channels}
+        return [name for name in names if name in prunable]
 
     def error_in(self, answer: PruneReply, request: Request, template: Params) -> str | None:
         """Compare bitmaps with the tensors that they belong to, and these with what the bitmaps leave."""
         if (answer.channels is None) == bool(self.channels):
             asked = "one" if self.channels else "none"
-            return f"verdict on channels is {answer.channels}, where {asked} was asked for"
+            return f"the verdict on channels is {answer.channels}, but {asked} was asked for"
         sent = self.sent(template)
         if unmasked := sorted(set(answer.bitmaps) - set(self.masked(sent))):
             return f"parameters that are not to be pruned: {', '.join(unmasked[:3])}"
