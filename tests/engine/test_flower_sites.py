@@ -257,7 +257,7 @@ def test_exported_models_of_a_deployed_federation(tmp_path: Path) -> None:
         grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
     serve(grid, read_terms(tmp_path / "app"))
     found = find_model(tmp_path / "run", client=1)
-    assert found.normalisation is not None
+    assert found.run.normalisation is not None
     assert all(np.isfinite(array).all() for array in found.params.values())
 
 

@@ -38,21 +38,21 @@ def export(
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
     the network again. `smaller` takes out the dead channels and units of a pruned network.
     """
-    found = find_model(run, client, group)
-    network = _network(found)
+    model = find_model(run, client, group)
+    network = _network(model)
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
     path = out or Path(run) / f"model.{'onnx' if format == 'onnx' else 'safetensors'}"
     if format == "onnx":
-        _write_onnx(path, network, found)
+        _write_onnx(path, network, model)
     else:
-        _write_safetensors(path, network, found, smaller)
+        _write_safetensors(path, network, model, smaller)
     after = sum(p.numel() for p in network.parameters())
-    told = f"{found.whose} after round {found.state['round']}, {after:,} parameters"
+    summary = f"{model.whose} after round {model.run.round}, {after:,} parameters"
     if smaller:
-        told += f" of {before:,} (widths {sizes(network)})"  # type: ignore[arg-type]
-    return path, f"{told}, written to {path}"
+        summary += f" of {before:,} (widths {sizes(network)})"  # type: ignore[arg-type]
+    return path, f"{summary}, written to {path}"
 
 
 def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
@@ -80,35 +80,35 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     return network.eval(), about
 
 
-def _network(found: TrainedModel) -> nn.Module:
+def _network(model: TrainedModel) -> nn.Module:
     import torch
 
-    network = build(found.spec)
-    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in found.params.items()})
+    network = build(model.run.spec)
+    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
     return network.eval()
 
 
-def _write_safetensors(path: Path, network: nn.Module, found: TrainedModel, smaller: bool) -> None:
+def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smaller: bool) -> None:
     from safetensors.torch import save
 
-    normalisation = found.normalisation
+    normalisation = model.run.normalisation
     about = {
-        "model": asdict(found.spec),
+        "model": asdict(model.run.spec),
         "architecture": architecture(network) if smaller else None,  # type: ignore[arg-type]
         "normalise": None if normalisation is None else asdict(normalisation),
-        "whose": found.whose,
-        "round": found.state["round"],
+        "whose": model.whose,
+        "round": model.run.round,
         "run": {
-            "algorithm": found.config.algorithm.name,
-            "data": found.config.data.name,
-            "seed": found.config.run.seed,
+            "algorithm": model.run.config.algorithm.name,
+            "data": model.run.config.data.name,
+            "seed": model.run.config.run.seed,
         },
     }
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     write_whole(path, save(tensors, metadata={"coterie": json.dumps(about)}))
 
 
-def _write_onnx(path: Path, network: nn.Module, found: TrainedModel) -> None:
+def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:
     """Export by torch.export; the number of samples is free."""
     import torch
 
@@ -117,14 +117,14 @@ def _write_onnx(path: Path, network: nn.Module, found: TrainedModel) -> None:
         import onnxscript  # noqa: F401
     except ImportError:
         raise CoterieError("ONNX needs two more packages: pip install 'coterie[onnx]'") from None
-    example = torch.zeros((2, *found.spec.shape))
+    example = torch.zeros((2, *model.run.spec.shape))
     log = logging.getLogger("torch.onnx")
     before = log.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch's own exporter about itself
         log.setLevel(logging.ERROR)  # it misses torchvision, which nothing here needs
         program = torch.onnx.export(
-            _with_normalisation(network, found),
+            _with_normalisation(network, model),
             (example,),
             dynamo=True,
             input_names=["x"],
@@ -137,18 +137,20 @@ def _write_onnx(path: Path, network: nn.Module, found: TrainedModel) -> None:
     write_whole(path, program.model_proto.SerializeToString())
 
 
-def _with_normalisation(network: nn.Module, found: TrainedModel) -> nn.Module:
+def _with_normalisation(network: nn.Module, model: TrainedModel) -> nn.Module:
     """Put the normalisation before a network, where it is a formula."""
     import torch
     from torch import nn
 
-    known = found.normalisation
-    if known is None:
+    normalisation = model.run.normalisation
+    if normalisation is None:
         return network
-    scale, side = known.scale, (1, -1) + (1,) * (len(found.spec.shape) - 1)
-    mean, std = (torch.tensor(values, dtype=torch.float32).reshape(side) for values in (known.mean, known.std))
+    scale, side = normalisation.scale, (1, -1) + (1,) * (len(model.run.spec.shape) - 1)
+    mean, std = (
+        torch.tensor(values, dtype=torch.float32).reshape(side) for values in (normalisation.mean, normalisation.std)
+    )
 
-    class Whole(nn.Module):
+    class NormalisedNetwork(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.network = network
@@ -157,4 +159,4 @@ def _with_normalisation(network: nn.Module, found: TrainedModel) -> nn.Module:
         def forward(self, x: torch.Tensor) -> Any:
             return self.network((x / scale - self.mean) / self.std)
 
-    return Whole().eval()
+    return NormalisedNetwork().eval()

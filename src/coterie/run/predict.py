@@ -35,21 +35,22 @@ def predict(run: Path, images: Path, client: int | None = None, out: Path | None
     from coterie.training.native_trainer import NativeTrainer
     from coterie.training.torch_trainer import TorchTrainer, one_thread
 
-    found = find_model(run, client)
-    x, y = read_inputs(images, tuple(found.state["raw_shape"]))
-    if str(x.dtype) != found.state["dtype"]:
+    model = find_model(run, client)
+    trained = model.run
+    x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
+    if str(x.dtype) != trained.state["dtype"]:
         raise CoterieError(
-            f"{images}: the inputs are {x.dtype}, but the network was trained on {found.state['dtype']}: uint8 means "
+            f"{images}: the inputs are {x.dtype}, but the network was trained on {trained.state['dtype']}: uint8 means "
             "shades 0..255, other types are taken as they are; save them as they were in training"
         )
-    normalise = found.normalisation or load_data(found.config).normalise
+    normalise = trained.normalisation or load_data(trained.config).normalise
     trainer: Trainer = TorchTrainer()
-    if available() and found.config.engine.trainer != "torch":
+    if available() and trained.config.engine.trainer != "torch":
         trainer = NativeTrainer(trainer)
     with one_thread():
-        outputs = trainer.logits(found.spec, found.params, normalise(x))
+        outputs = trainer.logits(trained.spec, model.params, normalise(x))
     labels = outputs.argmax(axis=1)
-    summary = f"{len(labels)} predictions by {found.whose}, after round {found.state['round']}"
+    summary = f"{len(labels)} predictions by {model.whose}, after round {trained.round}"
     if y is not None:
         summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
     if out is not None:

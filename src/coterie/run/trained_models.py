@@ -1,4 +1,4 @@
-"""Finding a model in a run folder."""
+"""Opening what a run has trained, and finding a model in it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
 from coterie.errors import CoterieError
+from coterie.federation import Algorithm
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.served_model import SharedLayers, single
 from coterie.messages import ModelSpec, Params
@@ -21,68 +22,122 @@ from coterie.run.plugins import import_plugins
 
 
 @dataclass(frozen=True)
-class TrainedModel:
-    """A model that a run has made, and what is needed to use it."""
+class TrainedRun:
+    """A run as its last checkpoint left it; the data set itself need not be there any more."""
 
-    params: Params
-    whose: str
-    spec: ModelSpec
+    folder: RunFolder
     config: Config
+    algorithm: Algorithm
     state: Mapping[str, Any]
     """The checkpoint."""
+
+    @classmethod
+    def open(cls, path: Path) -> TrainedRun:
+        """Open a run folder, finished or not."""
+        folder = RunFolder.open(path)
+        if not folder.checkpoint.exists():
+            raise CoterieError(f"'{path}' has no checkpoint yet: run it first with 'coterie resume {path}'")
+        state = load_checkpoint(folder.checkpoint)
+        config = Config.model_validate_json(state["config"])
+        import_plugins(config.run.plugins)
+        algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+        algorithm.load(state["algorithm"])
+        return cls(folder, config, algorithm, state)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The network."""
+        spec: ModelSpec = self.state["spec"]
+        return spec
+
+    @property
+    def round(self) -> int:
+        """The last round."""
+        return int(self.state["round"])
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return int(self.config.data.clients or max(self.state["federation"]["admitted"], default=-1) + 1)
 
     @property
     def normalisation(self) -> Normalisation | None:
         """From raw inputs to what the network sees; None where it is not a formula."""
-        known = self.state["normalise"]
-        return None if known is None else Normalisation(**known)
+        numbers = self.state["normalise"]
+        return None if numbers is None else Normalisation(**numbers)
+
+    def own_model(self, client: int) -> Params | None:
+        """Return a client's own model, if it has trained."""
+        last = self.round + ("plus" in self.state)  # newcomers after training train in a round of their own
+        model: Params | None = DiskStore(self.folder.clients).load(client, before=last + 1).get("model")
+        return model
+
+    def own_models(self) -> dict[int, Params]:
+        """Return the own models of the clients that have trained."""
+        models = {client: self.own_model(client) for client in range(self.clients)}
+        return {client: model for client, model in models.items() if model is not None}
 
 
-def find_model(run: Path, client: int | None = None, group: int | None = None) -> TrainedModel:
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model that a run has made."""
+
+    params: Params
+    whose: str
+    run: TrainedRun
+
+
+def find_model(path: Path, client: int | None = None, group: int | None = None) -> TrainedModel:
     """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all."""
-    folder = RunFolder.open(run)
-    if not folder.checkpoint.exists():
-        raise CoterieError(f"'{run}' has no checkpoint yet: run it first with 'coterie resume {run}'")
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
-    state = load_checkpoint(folder.checkpoint)
-    config = Config.model_validate_json(state["config"])  # the data set itself need not be there any more
-    import_plugins(config.run.plugins)
-    clients = int(config.data.clients or max(state["federation"]["admitted"], default=-1) + 1)
-    if client is not None and not 0 <= client < clients:
-        raise CoterieError(f"there is no client {client}: the run has clients 0 to {clients - 1}")
-    algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    algorithm.load(state["algorithm"])
-
-    def found(params: Params, whose: str) -> TrainedModel:
-        return TrainedModel(params, whose, state["spec"], config, state)
-
+    run = TrainedRun.open(path)
     if group is not None:
-        groups = algorithm.groups()
-        known = sorted(set((groups or {}).values()))
-        member = next((c for c, g in (groups or {}).items() if g == group), None)
-        model = None if member is None else single(algorithm.model_for(member))
+        return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
+    if client is None:
+        return TrainedModel(_model_of_all(run), "the model of all clients", run)
+    if not 0 <= client < run.clients:
+        raise CoterieError(f"there is no client {client}: the run has clients 0 to {run.clients - 1}")
+    own = run.own_model(client)
+    if own is not None:
+        return TrainedModel(own, f"client {client}'s own model", run)
+    served = run.algorithm.model_for(client)
+    if isinstance(served, SharedLayers):
+        params = {**initial(run.spec, run.config.run.seed), **served.params}
+        return TrainedModel(params, f"the layers that client {client} would receive, over the start", run)
+    received = single(served)
+    if received is None:
+        raise _no_common_model(run)
+    return TrainedModel(received, f"the model that client {client} would receive", run)
+
+
+def _model_of_group(run: TrainedRun, group: int) -> Params:
+    groups = run.algorithm.groups() or {}
+    member = next((client for client, label in groups.items() if label == group), None)
+    model = None if member is None else single(run.algorithm.model_for(member))
+    if model is None:
+        labels = sorted(set(groups.values()))
+        there = f"it has groups {', '.join(map(str, labels))}" if labels else "it has none"
+        raise CoterieError(f"the run has no model of a group {group}: {there}")
+    return model
+
+
+def _model_of_all(run: TrainedRun) -> Params:
+    models = []
+    for client in range(run.clients):
+        served = run.algorithm.model_for(client)
+        model = None if isinstance(served, SharedLayers) else single(served)
         if model is None:
-            there = f"it has groups {', '.join(map(str, known))}" if known else "it has none"
-            raise CoterieError(f"the run has no model of a group {group}: {there}")
-        return found(model, f"the model of group {group}")
-    last = state["round"] + ("plus" in state)  # newcomers after training train in a round of their own
-    own = {} if client is None else DiskStore(folder.clients).load(client, before=last + 1)
-    if "model" in own:
-        return found(own["model"], f"client {client}'s own model")
-    offers = [algorithm.model_for(i) for i in (range(clients) if client is None else [client])]
-    if client is not None and isinstance(offers[0], SharedLayers):
-        start = initial(state["spec"], config.run.seed)
-        return found({**start, **offers[0].params}, f"the layers that client {client} would receive, over the start")
-    received = [None if isinstance(offer, SharedLayers) else single(offer) for offer in offers]
-    if any(model is None for model in received):
-        trained = [i for i in range(clients) if "model" in DiskStore(folder.clients).load(i, before=last + 1)]
-        hint = f"name a client that has trained, --client {trained[0]}" if trained else "and no client has trained"
-        raise CoterieError(f"there is no one model at the server: {hint}")
-    if any(model is not received[0] for model in received):
+            raise _no_common_model(run)
+        models.append(model)
+    if any(model is not models[0] for model in models):
         raise CoterieError(
             "this run has several models: name a client, for instance --client 0 (or 'coterie export' a --cluster)"
         )
-    whose = "the model of all clients" if client is None else f"the model that client {client} would receive"
-    assert received[0] is not None
-    return found(received[0], whose)
+    return models[0]
+
+
+def _no_common_model(run: TrainedRun) -> CoterieError:
+    trained = run.own_models()
+    hint = f"name a client that has trained, --client {min(trained)}" if trained else "and no client has trained"
+    return CoterieError(f"the server has no single model: {hint}")

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.algorithms import ALGORITHMS
-from coterie.client import DiskStore
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.served_model import single
 from coterie.files import write_whole
-from coterie.messages import ModelSpec, Params
+from coterie.messages import Params
 from coterie.models import build
-from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
-from coterie.run.config import Config
-from coterie.run.plugins import import_plugins
 from coterie.run.progress import Progress
+from coterie.run.trained_models import TrainedRun
 from coterie.similarity import principal_angles, signature
 from coterie.streams import stream
 
@@ -127,31 +122,22 @@ def compare(run: Path, layers: str | None, inputs: int) -> LayerComparison:
     """Compare the clients' own models of a run, given the same test samples."""
     from coterie.training.torch_trainer import one_thread
 
-    folder = RunFolder.open(run)
-    if not folder.checkpoint.exists():
-        raise CoterieError(f"'{run}' has no checkpoint yet: run it first with 'coterie resume {run}'")
-    state = load_checkpoint(folder.checkpoint)
-    config = Config.model_validate_json(state["config"])
-    import_plugins(config.run.plugins)
-    spec: ModelSpec = state["spec"]
-    last = state["round"] + ("plus" in state)  # newcomers after training train in a round of their own
-    own = _own_models(folder, int(config.data.clients or 0), last)
-    if folder.deployed:
+    trained = TrainedRun.open(run)
+    if trained.folder.deployed:
         raise CoterieError(f"'{run}' is the run of a deployed federation: the clients' models are at their sites")
+    config, own = trained.config, trained.own_models()
     if len(own) < 2:
         raise CoterieError(
             f"in '{run}' {'one client has' if own else 'no client has'} a model of its own: two at least must have "
             "trained to be compared"
         )
-    algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    algorithm.load(state["algorithm"])
-    received = {client: single(algorithm.model_for(client)) for client in own}
+    received = {client: single(trained.algorithm.model_for(client)) for client in own}
     data = load_data(config)
     chosen = stream(config.run.seed, "layer inputs").permutation(len(data.test.y))[:inputs]
     x = data.normalise(data.test.x[np.sort(chosen)])
     if len(x) < 2:
         raise CoterieError(f"the data set of '{run}' has {len(x)} test samples: two at least are needed")
-    module = build(spec)
+    module = build(trained.spec)
     names = _chosen(module, layers)
     with one_thread():
         seen = [_Seen.of(_outputs(module, model, names, x)) for model in own.values()]
@@ -168,13 +154,13 @@ def compare(run: Path, layers: str | None, inputs: int) -> LayerComparison:
         alike = [[cka_of_grams([a.grams[k], b.grams[k]])[0, 1] for k in range(len(names))] for a, b in pairs]
         to_server = np.mean(alike, axis=0).tolist()
     accuracy = None
-    if folder.finished:
-        told = json.loads(folder.result_file.read_text(encoding="utf-8"))["accuracy"]
+    if trained.folder.finished:
+        told = json.loads(trained.folder.result_file.read_text(encoding="utf-8"))["accuracy"]
         accuracy = {protocol: told[protocol] for protocol in ("L", "C", "G", "plus")}
     title = f"{config.algorithm.name} on {config.data.name}"
     if config.partition.name:
         title += f", {config.partition.name}"
-    title += f", {config.data.clients} clients, after round {state['round']}"
+    title += f", {config.data.clients} clients, after round {trained.round}"
     return LayerComparison(str(run), title, list(own), names, len(x), matrices, to_server, accuracy)
 
 
@@ -211,13 +197,6 @@ def cka_of_grams(grams: Sequence[Floats]) -> Floats:
     alike[np.ix_(constant, constant)] = 1.0
     np.fill_diagonal(alike, 1.0)
     return np.asarray(np.clip(alike, 0.0, 1.0), np.float64)
-
-
-def _own_models(folder: RunFolder, clients: int, round: int) -> dict[int, Params]:
-    """Return the clients' own models, of those that have trained."""
-    store = DiskStore(folder.clients)
-    states = {client: store.load(client, before=round + 1) for client in range(clients)}
-    return {client: state["model"] for client, state in states.items() if "model" in state}
 
 
 def _chosen(module: nn.Module, wanted: str | None) -> list[str]:
