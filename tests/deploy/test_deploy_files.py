@@ -17,8 +17,11 @@ from typer.testing import CliRunner
 from coterie.cli.deploy import deploy
 from coterie.client import MemoryStore
 from coterie.data import FederatedData, Samples
-from coterie.deploy.app_folder import check, init, leaving
-from coterie.deploy.deployment import Terms, read_site, read_terms, serve, server_data, site_data
+from coterie.deploy.app_folder import init
+from coterie.deploy.deployment import serve
+from coterie.deploy.preview import check, outgoing_answers
+from coterie.deploy.samples import server_data, site_data
+from coterie.deploy.terms import Terms, read_site, read_terms
 from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.ledger import Ledger
@@ -117,7 +120,7 @@ def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -
     changed(app / "federation.toml", "# data = ", "data = ")
     changed(app / "federation.toml", "min_clients = 2", "min_clients = 3")
     terms = read_terms(app)
-    left = leaving(terms, site_data(read_site(app / "site.toml"), terms))
+    left = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
     ledger, answers = really_run(terms)
     assert {(one.kind, one.asked) for one in left if one.kind != EVALUATION} == {
         a for a in answers if a[0] != EVALUATION

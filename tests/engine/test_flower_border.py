@@ -17,7 +17,8 @@ from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 import coterie
-from coterie.deploy.deployment import make_site, read_site, read_terms, serve
+from coterie.deploy.deployment import make_site, serve
+from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower import reply_poller, transport
 from coterie.engine.flower.app import BESIDE, WIRE, wire_record
 from coterie.engine.flower.deployment import FlowerDeployment

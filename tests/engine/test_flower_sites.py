@@ -16,7 +16,8 @@ from test_flower_simulation import METHODS
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.data import load
-from coterie.deploy.deployment import read_terms, serve
+from coterie.deploy.deployment import serve
+from coterie.deploy.terms import read_terms
 from coterie.engine.flower.app import WIRE, client_app
 from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedSites

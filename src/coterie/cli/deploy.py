@@ -40,7 +40,7 @@ def check(
 
     DIR: The folder of the app.
     """
-    from coterie.deploy.app_folder import check as inspect
+    from coterie.deploy.preview import check as inspect
 
     for line in inspect(folder, site):
         typer.echo(line)

@@ -1,0 +1,188 @@
+"""The two files of a federation of real machines.
+
+``federation.toml`` says what all sites agree on, and travels with the app; ``site.toml`` stays where the data are.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from coterie.data import Normalisation
+from coterie.engine.flower.site_registry import NAME
+from coterie.errors import CoterieError, suggestion
+from coterie.messages import ModelSpec
+from coterie.models import initial
+from coterie.run.building import check_method, with_network
+from coterie.run.config import Config, ConfigSection, PartitionSection
+from coterie.run.toml import read_toml
+from coterie.run.validation import make_config
+
+FEDERATION, SITE = "federation.toml", "site.toml"
+FOREIGN = ("data", "partition", "faults", "curriculum")
+"""Sections of a simulation that mean nothing where sites bring their own data."""
+
+
+class SamplesSection(ConfigSection):
+    """What one sample is, at all sites alike."""
+
+    shape: list[int] = Field(min_length=1, max_length=3)
+    dtype: Literal["uint8", "float32"]
+    classes: int = Field(ge=2)
+    class_names: list[str] | None = None
+    scale: float = Field(1.0, gt=0)
+    mean: list[float] = Field([0.0])
+    std: list[float] = Field([1.0])
+
+    @model_validator(mode="after")
+    def _agree(self) -> SamplesSection:
+        if any(size < 1 for size in self.shape):
+            raise ValueError("shape has a size below 1")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) not in (1, self.shape[0]):
+                raise ValueError(f"{name} has {len(values)} numbers: give one, or {self.shape[0]}")
+        if any(value <= 0 for value in self.std):
+            raise ValueError("std must be positive")
+        names = self.class_names
+        if names is not None and len(names) != self.classes:
+            raise ValueError(f"class_names has {len(names)} names, but there are {self.classes} classes")
+        if names is not None and len({*names} - {""}) < len(names):
+            raise ValueError("class_names has a name twice, or an empty one")
+        return self
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """From raw samples to what networks see."""
+        return Normalisation(self.scale, tuple(self.mean), tuple(self.std))
+
+
+class ServerSection(ConfigSection):
+    """What only the server needs."""
+
+    name: str = Field("federation", min_length=1)
+    min_clients: int = Field(2, ge=1)
+    data: str | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> ServerSection:
+        if self.data is not None and not os.path.isabs(os.path.expanduser(self.data)):
+            raise ValueError(
+                f"data '{self.data}': give an absolute path, or one from ~, since Flower chooses the working folder"
+            )
+        return self
+
+
+class SiteSection(ConfigSection):
+    """What a site brings."""
+
+    name: str
+    state: str
+    data: str | None = None
+    options: dict[str, Any] = Field({})
+    hook: str | None = None
+    test_share: float = Field(0.2, gt=0, lt=1)
+    trainer: Literal["auto", "native", "torch"] = "auto"
+
+    @model_validator(mode="after")
+    def _agree(self) -> SiteSection:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name '{self.name}': use at most 64 letters, digits, dots, - and _, the first a letter or digit"
+            )
+        if not self.state:
+            raise ValueError("state is empty: name a folder")
+        if (self.data is None) == (self.hook is None):
+            raise ValueError("give the data as 'data' (a file or folder) or as 'hook' (file.py:function): one of them")
+        if self.hook is not None and self.options:
+            raise ValueError("options are for files and folders: leave them out beside a hook")
+        return self
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all sites of a federation agree on."""
+
+    config: Config
+    samples: SamplesSection
+    server: ServerSection
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The network."""
+        name, shape = self.config.model.name, tuple(self.samples.shape)
+        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options)
+
+
+def read_terms(folder: Path) -> Terms:
+    """Read what all sites agree on, from the folder of an app."""
+    path = folder / FEDERATION
+    tables = read_toml(path)
+    for section in FOREIGN:
+        if section in tables:
+            raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
+    own = {"samples": SamplesSection, "server": ServerSection}
+    samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
+    tables.setdefault("engine", {}).setdefault("name", "flower")
+    run = tables.setdefault("run", {})
+    if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
+        run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
+    config = make_config(tables, str(path))
+    if config.engine.name != "flower" or config.engine.address is not None:
+        raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
+    config = with_network(config, tuple(samples.shape))
+    config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
+    return Terms(config, samples, server)
+
+
+def check_terms(terms: Terms) -> None:
+    """Refuse a federation that can't run, before anybody waits: its network, its method, or what the server lacks."""
+    initial(terms.spec, terms.config.run.seed)
+    method = check_method(terms.config, terms.spec)
+    name, wanted = terms.config.algorithm.name, getattr(method, "server_data", None)
+    if wanted == "test":
+        raise CoterieError(
+            f"'{name}' with server_data = \"test\" compares models on test samples, which the server has in "
+            "simulations only: leave it out of [algorithm]"
+        )
+    if wanted == "reserved" and terms.server.data is None:
+        raise CoterieError(
+            f"'{name}' compares models on samples of the server's own: name them as data in [server] of {FEDERATION}, "
+            'or write server_data = "noise" in [algorithm]'
+        )
+
+
+def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> SiteSection:
+    """Read what a site brings: from its file, over which the node's configuration is laid; paths become absolute."""
+    tables = {} if path is None else read_toml(path)
+    place = Path.cwd() if path is None else path.absolute().parent
+    tables |= {key: value for key, value in (given or {}).items() if key in SiteSection.model_fields}
+    source = "the node's configuration" if path is None else str(path)
+    site: SiteSection = _section(SiteSection, tables, source)
+    state = place / Path(site.state).expanduser()
+    if any(folder.exists() and not folder.is_dir() for folder in (state, *state.parents)):
+        raise CoterieError(f"the state folder '{state}' can't be made: there is a file in its place (in {source})")
+    site.state = str(state)
+    if site.data is not None and (place / Path(site.data).expanduser()).exists():
+        site.data = str(place / Path(site.data).expanduser())
+    if site.hook is not None and site.hook.rpartition(":")[0].endswith(".py"):
+        site.hook = str(place / Path(site.hook).expanduser())
+    return site
+
+
+def _section(kind: type[Any], table: Any, place: str) -> Any:
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise CoterieError(f"there is no key '{key}': {suggestion(key, kind.model_fields)} (in {place})") from None
+        if first["type"] == "missing":
+            raise CoterieError(f"'{key}' is missing (in {place})") from None
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise CoterieError(f"{key + ': ' if key else ''}{message} (in {place})") from None
