@@ -22,7 +22,7 @@ from coterie.testing import SMALL, outcome, small_run
 CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
     "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
-    "engine", "versions", "validation",
+    "engine", "versions", "validation", "format",
 ]  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     assert [row["round"] for row in rows] == [2, 4]
     assert {"L", "C", "G", "loss", "discrepancy", "groups", "up_bytes", "down_bytes"} <= set(rows[0])
     assert rows[-1]["L"] == result.accuracy["L"] == pytest.approx(np.mean(result.per_client["L"]))
-    assert coterie.Result.load(tmp_path / "run").to_json() == content
+    assert coterie.Result.load(tmp_path / "run").to_json() | {"format": 1} == content
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")

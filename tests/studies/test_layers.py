@@ -42,8 +42,9 @@ def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Stud
     """Here with NumPy alone, from the states on disk."""
     from coterie.results.run_folder import RunFolder
     from coterie.run.building import load_data
+    from coterie.run.validation import read_run_config
 
-    data = load_data(RunFolder.open(runs["skew"]).read_config())
+    data = load_data(read_run_config(RunFolder.open(runs["skew"])))
     chosen = np.sort(stream(0, "layer inputs").permutation(len(data.test.y))[:40])
     x = data.normalise(data.test.x[chosen]).reshape(40, -1).astype(np.float64)
     hidden, outputs = [], []

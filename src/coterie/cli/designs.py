@@ -15,7 +15,7 @@ from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
 from coterie.results.formats import TableFormat
 from coterie.results.run_folder import unused
-from coterie.run.toml import read_toml
+from coterie.results.toml import read_toml
 from coterie.run.values import parse_seeds
 
 if TYPE_CHECKING:

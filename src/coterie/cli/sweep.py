@@ -23,7 +23,7 @@ from coterie.cli.designs import (
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
-from coterie.run.toml import read_toml
+from coterie.results.toml import read_toml
 
 Vary = Annotated[
     list[str] | None,

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError, suggestion
 from coterie.run.config import Config
-from coterie.run.toml import read_toml, toml_value
+from coterie.results.toml import read_toml, toml_value
 from coterie.run.validation import Origins, differences, make_config, merge
 
 Changes = Mapping[str, Any]

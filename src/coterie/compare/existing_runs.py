@@ -7,12 +7,12 @@ from pathlib import Path
 
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
+from coterie.federation.loop import evaluated_rounds
+from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
 from coterie.run.result import Result
-from coterie.run.validation import differences
+from coterie.run.validation import differences, read_run_config
 
-LEFT_BY_A_KILL = {"lock", "config.toml.part"}
-"""What is in the folder of a run that was killed before it began."""
 
 
 class ExistingRuns:
@@ -36,11 +36,11 @@ class ExistingRuns:
 def _read(job: RunJob) -> Result | None:
     """Return the result of a job if it is finished; refuse a folder that does not belong to it."""
     folder = job.folder
-    if not folder.config_file.exists():
-        _check_empty(folder.path)
+    if not folder.exists:
+        _check_empty(folder)
         return None
     try:
-        changed = _changed(job.config, folder.read_config())
+        changed = _changed(job.config, read_run_config(folder))
         if changed:
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(
@@ -50,17 +50,18 @@ def _read(job: RunJob) -> Result | None:
     except CoterieError as error:
         raise CoterieError(f"{error}: remove '{folder.path}' to run it again, or choose another --out") from None
     if result is not None:
-        folder.check_metrics(result.history, result.rounds, job.config.evaluation.every, result.rounds)
+        evaluated = evaluated_rounds(result.rounds, job.config.evaluation.every, result.rounds)
+        folder.check_metrics(result.history, evaluated)
     return result
 
 
-def _check_empty(path: Path) -> None:
+def _check_empty(folder: RunFolder) -> None:
+    path = folder.path
     if not path.exists():
         return
     if not path.is_dir():
         raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
-    others = sorted({item.name for item in path.iterdir()} - LEFT_BY_A_KILL)
-    if others:
+    if others := folder.strangers:
         raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from coterie.errors import CoterieError
-from coterie.results.run_folder import RunFolder
+from coterie.results.run_folder import BEFORE_CONFIG, RunFolder
 from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.result import Result
@@ -87,7 +87,7 @@ def run_one(config: Config, progress: Progress) -> Result:
     if folder.config_file.exists():
         return resume(folder.path, progress)
     if folder.path.is_dir():
-        for name in ("lock", "config.toml.part"):  # killed before it had written anything
+        for name in BEFORE_CONFIG:  # killed before it had written anything
             (folder.path / name).unlink(missing_ok=True)
     return start(config, progress=progress)
 

@@ -13,7 +13,7 @@ from coterie.compare.design import Changes, Design, Protocol, Tables, Tuning, ba
 from coterie.errors import CoterieError, suggestion
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys
 from coterie.run.plugins import import_plugins
-from coterie.run.toml import toml_value
+from coterie.results.toml import toml_value
 from coterie.run.values import parse_choice, parse_value, split_list
 
 

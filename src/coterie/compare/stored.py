@@ -12,8 +12,9 @@ from coterie.compare.comparison import DATA, FILE, Comparison
 from coterie.compare.design import Design
 from coterie.errors import CoterieError
 from coterie.results.comparisons import Attempt, StoredComparison
-from coterie.results.runs import Run, is_run, read_run
-from coterie.run.toml import toml_value
+from coterie.results.run_folder import RunFolder
+from coterie.results.runs import StoredRun, read_run
+from coterie.results.toml import toml_value
 
 SAME = ("data", "partition", "newcomers")
 """Sections that two runs of a seed must share for their clients to be compared one by one, beside held-out samples."""
@@ -64,7 +65,7 @@ def read_compared(path: Path) -> StoredComparison:
     )
 
 
-def _runs(comparison: Comparison) -> dict[str, dict[int, Run]]:
+def _runs(comparison: Comparison) -> dict[str, dict[int, StoredRun]]:
     """Read the finished runs, with the targets of the comparison."""
     return {
         label: {
@@ -101,7 +102,7 @@ def _state(
     design: Design,
     label: str,
     seed: int,
-    runs: Mapping[str, Mapping[int, Run]],
+    runs: Mapping[str, Mapping[int, StoredRun]],
     stored: Mapping[tuple[str, int], str],
 ) -> str:
     """Say what became of a run."""
@@ -112,7 +113,7 @@ def _state(
     if traceback.is_file():
         lines = traceback.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return f"failed: {stored.get((label, seed)) or (lines[-1] if lines else 'no reason is known')}"
-    if is_run(folder):
+    if RunFolder(folder).exists:
         run = read_run(folder)
         return f"stopped after round {run.history[-1]['round']} of {run.rounds}" if run.history else "begun"
     if (label, seed) in stored:

@@ -12,7 +12,7 @@ from coterie.compare.design import Design, seeds_text, slug
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
 from coterie.results.protocols import COMPARED
-from coterie.run.toml import toml_value
+from coterie.results.toml import toml_value
 
 
 @dataclass(frozen=True)

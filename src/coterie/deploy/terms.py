@@ -20,7 +20,7 @@ from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.run.building import check_method, with_network
 from coterie.run.config import Config, ConfigSection, PartitionSection
-from coterie.run.toml import read_toml
+from coterie.results.toml import read_toml
 from coterie.run.validation import make_config
 
 FEDERATION, SITE = "federation.toml", "site.toml"

@@ -38,6 +38,11 @@ def due(round: int, rounds: int, every: int) -> bool:
     return round == rounds or (every > 0 and round % every == 0)
 
 
+def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
+    """Return the rounds up to `done` after which accuracies were measured."""
+    return [round for round in range(1, done + 1) if due(round, rounds, every)]
+
+
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
     """Admit who comes when training is over, and measure their accuracy; that of the others stays as it was."""
     fed.round = fed.rounds + 1

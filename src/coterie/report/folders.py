@@ -14,7 +14,8 @@ from coterie.report.pages.run import run_page
 from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Page
 from coterie.results.reproductions import is_reproduction, read_reproduction, reproduction_files
-from coterie.results.runs import is_run, read_runs
+from coterie.results.run_folder import CONFIG, RunFolder
+from coterie.results.runs import read_runs
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def _reproductions(paths: Sequence[Path]) -> Page:
 
 
 KINDS = [
-    Kind("a run", is_run, _runs),
+    Kind("a run", lambda path: RunFolder(path).exists, _runs),
     Kind("a comparison or sweep", is_comparison, _comparison),
     Kind("a reproduction", is_reproduction, _reproductions),
 ]
@@ -67,5 +68,5 @@ def _kind(path: Path) -> Kind:
     for kind in KINDS:
         if kind.recognises(path):
             return kind
-    what = "a file" if path.is_file() else "no folder that has a page: it has no config.toml"
+    what = "a file" if path.is_file() else f"no folder that has a page: it has no {CONFIG}"
     raise CoterieError(f"'{path}' is {what}: name {', or '.join(kind.name for kind in KINDS)}, as --out made it")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.results.comparison_table import ComparisonTable
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StoredComparison:
 
     path: Path
     table: ComparisonTable
-    runs: Mapping[str, Mapping[int, Run]]
+    runs: Mapping[str, Mapping[int, StoredRun]]
     """Those that are finished, by label and seed."""
     attempts: Sequence[Attempt]
     """All that were asked for."""
@@ -71,6 +71,6 @@ class StoredComparison:
         """The keys of a sweep."""
         return list(dict.fromkeys(key for one in self.settings.values() for key in one))
 
-    def all_runs(self) -> list[tuple[str, Run]]:
+    def all_runs(self) -> list[tuple[str, StoredRun]]:
         """Return the finished ones, each with its label."""
         return [(label, run) for label, by_seed in self.runs.items() for run in by_seed.values()]

@@ -1,4 +1,4 @@
-"""The run folder: what a run leaves behind, and goes on from."""
+"""The run folder: what a run leaves behind, and goes on from. No other module knows the names of its files."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import fcntl
 import json
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from coterie.errors import CoterieError
-from coterie.federation.loop import due
-from coterie.files import name_path_in_errors, write_whole
-from coterie.run.config import Config
-from coterie.run.toml import read_toml, to_toml
-from coterie.run.validation import make_config
+import numpy as np
+import numpy.typing as npt
 
-PARTS = (
-    *("config.toml", "metrics.jsonl", "result.json", "checkpoint.safetensors", "views.safetensors"),
-    *("expert.safetensors", "accuracy.png", "sites.json"),
-)
+from coterie.errors import CoterieError
+from coterie.files import name_path_in_errors, write_whole
+from coterie.results.formats import RESULT_FORMAT, error_in_format
+
+CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
+ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
+CHECKPOINT, CHECKPOINT_PARTS = "checkpoint.safetensors", "checkpoint-*.safetensors"
+EXPERT, PICTURE = "expert.safetensors", "accuracy.png"
+WRITTEN = (CONFIG, METRICS, RESULT, CHECKPOINT, ARRAYS, EXPERT, PICTURE, SITES)
+"""Files that a run writes, and `RunFolder.clear` removes."""
+BEFORE_CONFIG = (LOCK, f"{CONFIG}.part")
+"""What a run leaves that was killed before it had begun."""
+NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
+"""What a result must have, and of which type."""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
@@ -33,7 +41,7 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
     The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
     free only when all have ended.
     """
-    with (path / "lock").open("w") as file:
+    with (path / LOCK).open("w") as file:
         began = time.monotonic()
         while True:
             try:
@@ -46,15 +54,23 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
         yield file
 
 
+@dataclass(frozen=True)
+class SiteSummary:
+    """A client that is a real machine."""
+
+    name: str
+    samples: int
+    """To train on, as it said when it last came."""
+
+
 class RunFolder:
     """``config.toml``, ``metrics.jsonl``, ``result.json``, the checkpoint and the clients' states."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config_file, self.metrics_file = path / "config.toml", path / "metrics.jsonl"
-        self.result_file, self.checkpoint = path / "result.json", path / "checkpoint.safetensors"
-        self.clients, self.views = path / "clients", path / "views.safetensors"
-        self.sites_file = path / "sites.json"
+        self.config_file, self.metrics_file, self.result_file = path / CONFIG, path / METRICS, path / RESULT
+        self.checkpoint, self.clients, self.arrays_file = path / CHECKPOINT, path / "clients", path / ARRAYS
+        self.sites_file, self.expert_file, self.picture = path / SITES, path / EXPERT, path / PICTURE
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite."""
@@ -83,9 +99,14 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open the folder of a run that was started."""
         folder = cls(path)
-        if not folder.config_file.is_file():
-            raise CoterieError(f"'{path}' is not a run folder: it has no config.toml")
+        if not folder.exists:
+            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}")
         return folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return self.config_file.is_file()
 
     @property
     def finished(self) -> bool:
@@ -97,11 +118,16 @@ class RunFolder:
         """Whether the clients are sites with data and models of their own, elsewhere."""
         return self.sites_file.exists()
 
+    @property
+    def strangers(self) -> list[str]:
+        """What is in the folder beside traces of a run that was killed before it had begun."""
+        return sorted(item.name for item in self.path.iterdir() if item.name not in BEFORE_CONFIG)
+
     def clear(self) -> None:
         """Remove what a run wrote, and nothing else."""
-        for name in PARTS:
+        for name in WRITTEN:
             (self.path / name).unlink(missing_ok=True)
-        for file in self.path.glob("checkpoint-*.safetensors"):
+        for file in self.path.glob(CHECKPOINT_PARTS):
             file.unlink()
         shutil.rmtree(self.clients, ignore_errors=True)
         shutil.rmtree(self.path / ".clients-shared", ignore_errors=True)  # which a killed simulation left
@@ -117,48 +143,109 @@ class RunFolder:
         with locked(self.path, patience):
             yield
 
-    def write_config(self, config: Config) -> None:
-        """Write the complete configuration; it reruns the run."""
-        write_whole(self.config_file, to_toml(config).encode())
+    def write_config(self, text: str) -> None:
+        """Write the complete configuration, as TOML; it reruns the run."""
+        write_whole(self.config_file, text.encode())
 
-    def read_config(self) -> Config:
-        """Read the configuration back."""
-        return make_config(read_toml(self.config_file), str(self.config_file))
+    def read_config(self) -> dict[str, Any]:
+        """Return the tables of the configuration."""
+        try:
+            return tomllib.loads(self.config_text())
+        except tomllib.TOMLDecodeError as error:
+            raise CoterieError(f"'{self.config_file}' is damaged: {error}") from None
+
+    def config_text(self) -> str:
+        """Return the configuration as it stands in the file."""
+        try:
+            return self.config_file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise CoterieError(f"'{self.config_file}' is damaged: it is no text") from None
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add the row of an evaluated round."""
         with name_path_in_errors(self.metrics_file), self.metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of all evaluated rounds; one that a kill cut short is left out."""
-        rows = []
-        if self.metrics_file.exists():
-            for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
-                try:
-                    rows.append(json.loads(line))
-                except json.JSONDecodeError:
-                    break
-        return rows
+    def read_metrics(self) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the rows of evaluated rounds up to the first that can't be right, and say if there is such a row."""
+        if not self.metrics_file.exists():
+            return [], f"There is no {METRICS}: nothing is known of single rounds."
+        rows: list[dict[str, Any]] = []
+        lines = self.metrics_file.read_bytes().splitlines()
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                right = isinstance(row, dict) and isinstance(row["round"], int)
+                right = right and (not rows or row["round"] > rows[-1]["round"])
+            except (ValueError, KeyError):
+                right = False
+            if not right:
+                left = "it is left out" if number == len(lines) else "it and all after it are left out"
+                return rows, f"Line {number} of {METRICS} is cut short or damaged: {left}."
+            rows.append(row)
+        return rows, None
 
     def cut_metrics(self, last: int) -> list[dict[str, Any]]:
-        """Drop the rows of rounds after `last`, which will be run again."""
-        rows = [row for row in self.read_metrics() if row["round"] <= last]
+        """Drop the rows of rounds after `last`, which will be run again, and return the others."""
+        rows = [row for row in self.read_metrics()[0] if row["round"] <= last]
         write_whole(self.metrics_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
         return rows
 
-    def check_metrics(self, rows: Sequence[Mapping[str, Any]], rounds: int, every: int, done: int) -> None:
-        """Refuse rows that are not those of all rounds up to `done` in which accuracies were due."""
-        wanted = [t for t in range(1, done + 1) if due(t, rounds, every)]
-        if [row.get("round") for row in rows] != wanted:
+    def check_metrics(self, rows: Sequence[Mapping[str, Any]], evaluated: Sequence[int]) -> None:
+        """Refuse rows that are not those of the rounds in which accuracies were measured."""
+        if [row.get("round") for row in rows] != [*evaluated]:
             raise CoterieError(
-                f"'{self.metrics_file}' is damaged: it has {len(rows)} whole rows for {len(wanted)} evaluated rounds: "
-                f"remove '{self.path}' and run it again"
+                f"'{self.metrics_file}' is damaged: it has {len(rows)} whole rows for {len(evaluated)} evaluated "
+                f"rounds: remove '{self.path}' and run it again"
             )
 
     def write_result(self, fields: Mapping[str, Any]) -> None:
         """Write the result; with it the run is finished."""
-        write_whole(self.result_file, (json.dumps(fields, indent=1) + "\n").encode())
+        content = {**fields, "format": RESULT_FORMAT}
+        write_whole(self.result_file, (json.dumps(content, indent=1) + "\n").encode())
+
+    def read_result(self) -> dict[str, Any] | None:
+        """Return the fields of the result; None if the run is not finished."""
+        file = self.result_file
+        if not file.exists():
+            return None
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise CoterieError(f"'{file}' is damaged ({error}): remove it, then 'coterie resume {self.path}'") from None
+        for key, kind in NEEDED.items():
+            if not isinstance(content, dict) or not isinstance(content.get(key), kind):
+                raise CoterieError(f"'{file}' is not the result of a run: it has no '{key}'")
+        if wrong := error_in_format(content, RESULT_FORMAT):
+            raise CoterieError(f"'{file}' {wrong}")
+        return {key: value for key, value in content.items() if key != "format"}
+
+    def write_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write what pictures need beside the numbers; `coterie.run.plot_arrays` says what that is."""
+        from safetensors.numpy import save
+
+        write_whole(self.arrays_file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+    def read_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], str | None]:
+        """Return what pictures need beside the numbers, and say if it can't be read."""
+        lost = "labels and proximities are not shown."
+        if not self.arrays_file.exists():
+            return {}, f"There is no {ARRAYS} (older versions wrote none): {lost}"
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            return {name: np.asarray(array) for name, array in load(self.arrays_file.read_bytes()).items()}, None
+        except SafetensorError as error:
+            return {}, f"{ARRAYS} is damaged ({error}): {lost}"
+
+    def read_sites(self) -> dict[int, SiteSummary]:
+        """Return the clients that are real machines; none if they can't be read."""
+        try:
+            sites = json.loads(self.sites_file.read_text(encoding="utf-8"))["sites"].items()
+            return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
 
 
 def new_path(algorithm: str, dataset: str, seed: int) -> Path:

@@ -20,6 +20,7 @@ from coterie.files import write_whole
 from coterie.messages import Array, Curriculum, ModelSpec, Params, Plan
 from coterie.messages.plan import Order, Pacing, Score
 from coterie.models import initial
+from coterie.results.run_folder import RunFolder
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, losses, pool_size
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from coterie.run.config import Config
     from coterie.run.progress import Progress
 
-FILE = "expert.safetensors"
-"""Where a run folder keeps the expert."""
 BLOCK = 2000
 """Samples judged at a time."""
 QUIET = 2.0
@@ -131,7 +130,7 @@ def check_expert(path: str) -> None:
     """Refuse an expert that is not there, before any data are read."""
     place = Path(path).expanduser()
     if place.is_dir():
-        if not (place / "checkpoint.safetensors").is_file():
+        if not RunFolder(place).checkpoint.is_file():
             raise CoterieError(f"the expert '{path}' is a folder without a checkpoint: name a run that has trained")
     elif not place.is_file():
         raise CoterieError(f"there is no expert '{path}': name a run folder, or a .safetensors file of its parameters")
@@ -158,7 +157,7 @@ def make_expert(
     It is trained on the samples of all clients together, which only a simulation can do. It is kept for when the run
     goes on, also if it was read, since what it was read from may change.
     """
-    kept, made_by = None if folder is None else folder / FILE, _made_by(config)
+    kept, made_by = None if folder is None else RunFolder(folder).expert_file, _made_by(config)
     if kept is not None and kept.is_file() and _told_by(kept) == made_by:
         return read_expert(str(kept), spec)
     if config.curriculum.expert is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from coterie.clustering import Grouping
 from coterie.data import FederatedData
 from coterie.federation import Algorithm
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.files import write_whole
+from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
 from coterie.training.batches import pool_size
 
@@ -30,24 +29,22 @@ class PlotArrays:
     number of clients by round.
     """
 
-    def __init__(self, file: Path, config: Config, data: FederatedData) -> None:
-        self.file, self.config, self.data = file, config, data
+    def __init__(self, folder: RunFolder, config: Config, data: FederatedData) -> None:
+        self.folder, self.config, self.data = folder, config, data
         self._drawn: npt.NDArray[np.float64] | None = None
 
     def keep(self, algorithm: Algorithm) -> None:
         """Write the file if it is not there, or if there is something new to see. Do it before a checkpoint."""
         grouping = getattr(algorithm, "grouping", None)
         proximity = grouping.proximity if isinstance(grouping, Grouping) else None
-        if self.file.exists() and (proximity is None or proximity is self._drawn):
+        if self.folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
             return
-        from safetensors.numpy import save
-
         arrays = pools(self.config, self.data.clients)
         if self.data.clients:  # whose data are here
             arrays["label_counts"] = label_counts(self.data)
         if proximity is not None:
             arrays |= grouped(grouping, list(algorithm.groups() or {}))
-        write_whole(self.file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        self.folder.write_arrays(arrays)
         self._drawn = proximity
 
 

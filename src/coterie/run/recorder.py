@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import check_state, save_checkpoint
 from coterie.federation.evaluation import Evaluation
+from coterie.federation.loop import evaluated_rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
@@ -37,7 +38,7 @@ class RunRecorder:
         self.config, self.data, self.run, self.folder, self.progress = config, data, run, folder, progress
         self.history: list[dict[str, Any]] = []
         self._began, self._spent, self._told = began, 0.0, 0
-        self._views = None if folder is None else PlotArrays(folder.views, config, data)
+        self._views = None if folder is None else PlotArrays(folder, config, data)
 
     @property
     def seconds(self) -> float:
@@ -60,7 +61,8 @@ class RunRecorder:
         self._spent, self._told = state["seconds"], len(run.fed.joined)
         if self.folder is not None:
             self.history = self.folder.cut_metrics(done)
-            self.folder.check_metrics(self.history, run.fed.rounds, self.config.evaluation.every, done)
+            evaluated = evaluated_rounds(run.fed.rounds, self.config.evaluation.every, done)
+            self.folder.check_metrics(self.history, evaluated)
         return done
 
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.results.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,20 @@ class Result:
     @classmethod
     def load(cls, folder: str | Path) -> Result:
         """Read the result of a finished run."""
-        from coterie.results.run_folder import RunFolder
-
         run = RunFolder.open(Path(folder))
-        if not run.finished:
+        content = run.read_result()
+        if content is None:
             raise CoterieError(f"'{folder}' is not finished: go on with 'coterie resume {folder}'")
         try:
-            content = json.loads(run.result_file.read_text(encoding="utf-8"))
-            return cls(**content, history=run.read_metrics(), folder=run.path)
-        except (json.JSONDecodeError, TypeError) as error:
+            return cls(**content, history=run.read_metrics()[0], folder=run.path)
+        except TypeError as error:
             raise CoterieError(f"'{run.result_file}' is damaged: {error}") from None
 
     def report(self, picture: str | Path | None = None) -> str:
         """Draw accuracy over rounds, into the run folder or where `picture` says, and return the table as text."""
         from coterie.report import accuracy_plot, result_table
 
-        where = Path(picture) if picture else self.folder / "accuracy.png" if self.folder else None
+        where = Path(picture) if picture else RunFolder(self.folder).picture if self.folder else None
         table = result_table([self.to_json()])
         if where is not None:
             accuracy_plot({self.algorithm: self.history}, f"{self.data}, seed {self.seed}", where)

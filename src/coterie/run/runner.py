@@ -29,7 +29,8 @@ from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result
 from coterie.run.summary import summarise
-from coterie.run.validation import differences
+from coterie.run.toml import to_toml
+from coterie.run.validation import differences, read_run_config
 
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
@@ -63,7 +64,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     try:
         with folder.locked():
             folder.clear()
-            folder.write_config(config)
+            folder.write_config(to_toml(config))
             return _run(config, data, folder, None, progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
@@ -78,7 +79,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
             return Result.load(path)
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = folder.read_config()
+        config = read_run_config(folder)
         check_engine(config)
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
         if state is not None:
@@ -104,7 +105,7 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
     folder.make()
-    if not folder.deployed and {item.name for item in folder.path.iterdir()} - {"lock"}:
+    if not folder.deployed and folder.strangers:
         raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
     with folder.locked(PATIENCE):
         state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
@@ -113,7 +114,7 @@ def run_with(
         if folder.finished:
             return Result.load(folder.path)
         made = engine(folder)
-        folder.write_config(config)
+        folder.write_config(to_toml(config))
         return _run(config, data, folder, state, progress, made)
 
 

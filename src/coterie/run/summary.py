@@ -16,9 +16,9 @@ from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.protocols import FOLLOWED
+from coterie.results.toml import toml_value
 from coterie.run.config import Config
 from coterie.run.result import Result
-from coterie.run.toml import toml_value
 
 
 def summarise(

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
+from coterie.results.run_folder import RunFolder
 from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
 from coterie.run.curriculum import check_expert
 from coterie.run.values import parse_choice
@@ -57,6 +58,11 @@ class Origins:
             return f"in [{section}] of {self.file}"
         flag = next((k.flag for k in keys() if k.path == f"{section}.{key}"), None)
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
+
+
+def read_run_config(folder: RunFolder) -> Config:
+    """Read the configuration of a run, and check it."""
+    return make_config(folder.read_config(), str(folder.config_file))
 
 
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:

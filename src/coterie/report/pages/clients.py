@@ -9,25 +9,25 @@ from coterie.report.pages.curves import switch
 from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
 from coterie.results.comparisons import StoredComparison
 from coterie.results.protocols import CURVES, EACH_CLIENT, WORST
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 from coterie.results.statistics import Spread, spread
 
 HEADING = "Accuracy per client"
 UNKNOWN = "Accuracies of single clients are known when a run is finished."
 
 
-def worst_tenth(run: Run) -> tuple[int, float | None]:
+def worst_tenth(run: StoredRun) -> tuple[int, float | None]:
     """Return how many clients have the lowest L, and their mean in %."""
     worst, mean = worst_of(run.per_client("L"), WORST)
     return len(worst), mean
 
 
-def worst_over_seeds(runs: Sequence[Run]) -> Spread | None:
+def worst_over_seeds(runs: Sequence[StoredRun]) -> Spread | None:
     """Return the mean L of the worst tenth of the clients in %, over seeds."""
     return spread([mean for run in runs if (mean := worst_tenth(run)[1]) is not None])
 
 
-def gain(run: Run, solo: Run, protocol: str) -> Values:
+def gain(run: StoredRun, solo: StoredRun, protocol: str) -> Values:
     """Return what each client gains against SOLO, in percentage points."""
     pairs = zip(run.per_client(protocol), solo.per_client("L"), strict=False)
     return tuple(None if a is None or b is None else a - b for a, b in pairs)
@@ -54,7 +54,7 @@ def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple
 # --------------------------------------------------------------------------------------------------------------- runs
 
 
-def solo_of(run: Run, runs: Sequence[Run]) -> Run | None:
+def solo_of(run: StoredRun, runs: Sequence[StoredRun]) -> StoredRun | None:
     """Return the run of SOLO with which a run can be compared client by client, if it is there."""
     for other in runs:
         if other.algorithm == "solo" and run.algorithm != "solo" and other.result and not differences([run, other]):
@@ -62,7 +62,7 @@ def solo_of(run: Run, runs: Sequence[Run]) -> Run | None:
     return None
 
 
-def differences(runs: Sequence[Run]) -> list[str]:
+def differences(runs: Sequence[StoredRun]) -> list[str]:
     """Return in what the federations of runs differ: data, division, newcomers, sites, seed."""
     found = [
         name
@@ -73,7 +73,7 @@ def differences(runs: Sequence[Run]) -> list[str]:
     return found + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
 
 
-def clients_of_runs(runs: Sequence[Run]) -> Section:
+def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
 
     def samples(protocol: str) -> list[Sample]:
@@ -101,7 +101,7 @@ def clients_of_runs(runs: Sequence[Run]) -> Section:
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
 
-def _sites(run: Run, alone: bool) -> Table:
+def _sites(run: StoredRun, alone: bool) -> Table:
     """Show the clients that are real machines, by name."""
     measured = {protocol: run.per_client(protocol) for protocol in EACH_CLIENT}
     groups = run.groups or []
@@ -124,7 +124,7 @@ def _sites(run: Run, alone: bool) -> Table:
     )
 
 
-def _gain(run: Run, solo: Run, protocol: str) -> tuple[str, Chart]:
+def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
     """Say and show who gains and who loses against SOLO, in percentage points."""
     found = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
     found.sort(key=lambda pair: (-pair[0], pair[1]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.results.charts import Bars, Block, Section, Series, Switch, Table, values
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 
 MEANINGS = {
     "invalid": (
@@ -43,7 +43,7 @@ def meaning(kind: str) -> tuple[str, str]:
     return MEANINGS.get(kind, (kind, ""))
 
 
-def events_in_words(run: Run) -> str:
+def events_in_words(run: StoredRun) -> str:
     """Say in a sentence or two what went wrong; empty if nothing did, or nothing is known."""
     if not run.events:
         return ""
@@ -57,7 +57,7 @@ def events_in_words(run: Run) -> str:
     return text
 
 
-def events_section(runs: Sequence[Run]) -> Section:
+def events_section(runs: Sequence[StoredRun]) -> Section:
     """Show the events of runs."""
     if not any(run.events for run in runs):
         unfinished = [run.name for run in runs if run.result is None]
@@ -104,7 +104,7 @@ def _counts(event: Mapping[str, Any]) -> dict[int, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _who(run: Run, event: Mapping[str, Any]) -> str:
+def _who(run: StoredRun, event: Mapping[str, Any]) -> str:
     found = _counts(event)
     shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
     return ", ".join(shown) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "") or "–"
@@ -124,7 +124,7 @@ def _clients(many: int) -> str:
     return f"{many} client{'s' * (many > 1)}"
 
 
-def _strikes(run: Run) -> list[str]:
+def _strikes(run: StoredRun) -> list[str]:
     """Say who sent nonsense how often, how often is allowed, and who is out."""
     found = {event["kind"]: event for event in run.events}
     if NONSENSE not in found:
@@ -139,7 +139,7 @@ def _strikes(run: Run) -> list[str]:
     return [f"{who}; {after}" + (f": that befell {left}." if out else ", which befell nobody.")]
 
 
-def _by_client(run: Run) -> Bars | None:
+def _by_client(run: StoredRun) -> Bars | None:
     """Draw how often what befell whom."""
     counts = {event["kind"]: _counts(event) for event in run.events}
     kinds = [kind for kind, of in counts.items() if of and kind != EXCLUDED]

@@ -21,45 +21,45 @@ from coterie.results.charts import (
     values,
 )
 from coterie.results.protocols import EACH_CLIENT
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 
 Ints = npt.NDArray[np.int64]
 
 
-def groups_section(run: Run, alone: bool) -> Section | None:
+def groups_section(run: StoredRun, alone: bool) -> Section | None:
     """Show the groups of a run, if it has any; `alone`: it is the only one on the page."""
     if run.result is None or not run.groups:
         return None
     blocks: list[Block] = [_table(run), *_proximities(run)]
-    counts = run.views.get("label_counts")
+    counts = run.arrays.get("label_counts")
     if counts is not None:
         blocks.append(_profiles(run, counts))
     blocks += _memberships(run)
     texts = []
-    if "proximity" not in run.views:
+    if "proximity" not in run.arrays:
         texts.append(
             "No proximities of clients are known: the method forms groups without them, or they were not kept."
         )
     else:
-        left = len([group for group in run.groups if group is not None]) - len(run.views["grouped"])
+        left = len([group for group in run.groups if group is not None]) - len(run.arrays["grouped"])
         if left > 0:
             texts.append(
-                f"Proximities, tree and map are of the {len(run.views['grouped'])} clients that formed the groups; "
+                f"Proximities, tree and map are of the {len(run.arrays['grouped'])} clients that formed the groups; "
                 f"{left} that were placed later are not on them."
             )
     return Section(heading="Groups" if alone else f"Groups of {run.name}", text=tuple(texts), blocks=tuple(blocks))
 
 
-def _groups(run: Run) -> list[int]:
+def _groups(run: StoredRun) -> list[int]:
     return sorted({group for group in run.groups or [] if group is not None})
 
 
-def _members(run: Run, group: int | None) -> list[int]:
+def _members(run: StoredRun, group: int | None) -> list[int]:
     return [client for client, its in enumerate(run.groups or []) if its == group]
 
 
-def _table(run: Run) -> Table:
-    counts, truth = run.views.get("label_counts"), run.true_groups
+def _table(run: StoredRun) -> Table:
+    counts, truth = run.arrays.get("label_counts"), run.true_groups
     rows: list[tuple[str | float | None, ...]] = []
     for group in [*_groups(run), None]:
         who = _members(run, group)
@@ -96,16 +96,16 @@ def _table(run: Run) -> Table:
     )
 
 
-def _proximities(run: Run) -> list[Block]:
+def _proximities(run: StoredRun) -> list[Block]:
     """Show what clients were grouped by, where it was kept."""
-    if "proximity" not in run.views:
+    if "proximity" not in run.arrays:
         return []
-    who, labels = run.views["grouped"].tolist(), run.views["labels"].tolist()
-    proximity = run.views["proximity"].astype(np.float64)
+    who, labels = run.arrays["grouped"].tolist(), run.arrays["labels"].tolist()
+    proximity = run.arrays["proximity"].astype(np.float64)
     names = tuple(str(client) for client in who)
     grouping = (run.result or {}).get("grouping") or {}
     unit = describe_unit(grouping.get("unit") or "distance")
-    tree = run.views["tree"]
+    tree = run.arrays["tree"]
     whole = len(tree) == len(who) - 1
     note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
     blocks: list[Block] = [
@@ -128,7 +128,7 @@ def _proximities(run: Run) -> list[Block]:
     return [*blocks, _map(run, who, labels, proximity)]
 
 
-def _map(run: Run, who: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
+def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
     """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
     places = classical_mds(proximity - np.diag(np.diag(proximity)))
 
@@ -152,7 +152,7 @@ def _map(run: Run, who: list[int], labels: list[int], proximity: npt.NDArray[np.
     return Switch(label="Colours", variants=(("groups found", found), ("true groups", true)))
 
 
-def _profiles(run: Run, counts: Ints) -> HeatMap:
+def _profiles(run: StoredRun, counts: Ints) -> HeatMap:
     groups = _groups(run)
     sums = [counts[_members(run, group)].sum(axis=0) for group in groups]
     return HeatMap(
@@ -168,7 +168,7 @@ def _profiles(run: Run, counts: Ints) -> HeatMap:
     )
 
 
-def _memberships(run: Run) -> list[Block]:
+def _memberships(run: StoredRun) -> list[Block]:
     """Show shares of clients in several groups, where a method has them."""
     found = (run.result or {}).get("memberships")
     soft = [m for m in found or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
@@ -188,11 +188,11 @@ def _memberships(run: Run) -> list[Block]:
     ]
 
 
-def labels_section(runs: Sequence[Run]) -> Section | None:
+def labels_section(runs: Sequence[StoredRun]) -> Section | None:
     """Show which client holds which labels, once for runs that have the same."""
-    shown: list[tuple[Run, Ints]] = []
+    shown: list[tuple[StoredRun, Ints]] = []
     for run in runs:
-        counts = run.views.get("label_counts")
+        counts = run.arrays.get("label_counts")
         if counts is not None and not any(np.array_equal(counts, other) for _, other in shown):
             shown.append((run, counts))
     blocks = []

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from coterie.results.charts import Block, Code, Section, Table
 from coterie.results.comparisons import StoredComparison
-from coterie.results.runs import Run
+from coterie.results.run_folder import CONFIG
+from coterie.results.runs import StoredRun
 
 HEADING = "Configuration and versions"
 SIMULATED = (
@@ -21,13 +22,13 @@ DEPLOYED = (
 )
 
 
-def origin_of_runs(runs: Sequence[Run]) -> Section:
+def origin_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show with what, and how, runs were made."""
     blocks, _ = _versions([(run.name, run) for run in runs], "run")
     for run in runs:
         told = f" ({run.name})"
-        blocks += [] if run.sites else [_again("run", run.path / "config.toml", told)]
-        blocks.append(_file("config.toml", run.config_text, told))
+        blocks += [] if run.sites else [_again("run", run.path / CONFIG, told)]
+        blocks.append(_file(CONFIG, run.config_text, told))
     texts = dict.fromkeys(DEPLOYED if run.sites else SIMULATED for run in runs)
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
@@ -48,7 +49,7 @@ def origin_of_comparison(compared: StoredComparison) -> Section:
     )
 
 
-def _versions(named: Sequence[tuple[str, Run]], what: str) -> tuple[list[Block], bool]:
+def _versions(named: Sequence[tuple[str, StoredRun]], what: str) -> tuple[list[Block], bool]:
     """Return a table of versions, a row for all that have the same, and whether programs differ."""
     results = [(name, run.result) for name, run in named if run.result]
     programs = list(dict.fromkeys(program for _, result in results for program in result.get("versions", {})))

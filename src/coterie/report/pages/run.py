@@ -20,10 +20,10 @@ from coterie.report.pages.run_summary import run_facts, run_summary, run_title
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
 from coterie.results.protocols import AT_END, CURVES, PROTOCOLS
-from coterie.results.runs import Run, percent
+from coterie.results.runs import StoredRun, percent
 
 
-def run_page(runs: Sequence[Run]) -> Page:
+def run_page(runs: Sequence[StoredRun]) -> Page:
     """Return the page of runs; every accuracy on it says its protocol."""
     sections = [
         _results(runs),
@@ -46,7 +46,7 @@ def run_page(runs: Sequence[Run]) -> Page:
     )
 
 
-def _results(runs: Sequence[Run]) -> Section:
+def _results(runs: Sequence[StoredRun]) -> Section:
     rows = []
     for run in runs:
         result = run.result or {}
@@ -82,14 +82,14 @@ def _results(runs: Sequence[Run]) -> Section:
     return Section(heading="Result", blocks=(main.without_empty(), *_targets(runs), meaning))
 
 
-def _when(run: Run, target: Mapping[str, Any]) -> int | str:
+def _when(run: StoredRun, target: Mapping[str, Any]) -> int | str:
     """Return the round in which a target was reached, or say why there is none."""
     if target["round"] is not None:
         return int(target["round"])
     return "never" if run.accuracy(target["protocol"]) is not None else "not defined for the method"
 
 
-def _targets(runs: Sequence[Run]) -> list[Block]:
+def _targets(runs: Sequence[StoredRun]) -> list[Block]:
     targets = [(run, target) for run in runs for target in (run.result or {}).get("targets", [])]
     if not targets:
         return []
@@ -104,7 +104,7 @@ def _targets(runs: Sequence[Run]) -> list[Block]:
     return [table]
 
 
-def _lines(runs: Sequence[Run], key: str, factor: float = 1, megabytes: bool = False) -> tuple[Series, ...]:
+def _lines(runs: Sequence[StoredRun], key: str, factor: float = 1, megabytes: bool = False) -> tuple[Series, ...]:
     """Return a line per run that has numbers, each in the colour of its run."""
     return tuple(
         Series(name=run.name, x=run.megabytes if megabytes else run.curve("round"), y=run.curve(key, factor), slot=slot)
@@ -113,7 +113,7 @@ def _lines(runs: Sequence[Run], key: str, factor: float = 1, megabytes: bool = F
     )
 
 
-def _rounds(runs: Sequence[Run]) -> Section:
+def _rounds(runs: Sequence[StoredRun]) -> Section:
     def marks(key: str) -> tuple[Mark, ...]:
         return (*_levels(runs, key), *_arrivals(runs))
 
@@ -128,24 +128,24 @@ def _rounds(runs: Sequence[Run]) -> Section:
     return Section(heading="Accuracy over rounds", text=text + told, blocks=blocks)
 
 
-def _lacking(run: Run, runs: Sequence[Run]) -> list[str]:
+def _lacking(run: StoredRun, runs: Sequence[StoredRun]) -> list[str]:
     """Return the protocols that others have, but not this one."""
     return [p.symbol for key, p in CURVES.items() if not run.has(key) and any(other.has(key) for other in runs)]
 
 
-def _levels(runs: Sequence[Run], key: str) -> tuple[Mark, ...]:
+def _levels(runs: Sequence[StoredRun], key: str) -> tuple[Mark, ...]:
     """Mark the targets of a protocol."""
     targets = [target for run in runs for target in (run.result or {}).get("targets", [])]
     return target_marks({target["value"] for target in targets if target["protocol"] == key})
 
 
-def _arrivals(runs: Sequence[Run]) -> tuple[Mark, ...]:
+def _arrivals(runs: Sequence[StoredRun]) -> tuple[Mark, ...]:
     """Mark when newcomers came."""
     came = {late["round"] for run in runs if (late := run.newcomers) and late["round"] <= run.rounds}
     return tuple(Mark(at=when, text="newcomers") for when in sorted(came))
 
 
-def _final(runs: Sequence[Run]) -> Chart:
+def _final(runs: Sequence[StoredRun]) -> Chart:
     shown = [run for run in runs if run.accuracy("plus") is not None]
     return Bars(
         title="Accuracy + at the end",
@@ -157,7 +157,7 @@ def _final(runs: Sequence[Run]) -> Chart:
     )
 
 
-def _traffic(runs: Sequence[Run]) -> Section | None:
+def _traffic(runs: Sequence[StoredRun]) -> Section | None:
     variants = accuracy_against_megabytes(
         lambda key: _lines(runs, key, 100, megabytes=True), lambda key: _levels(runs, key), "MB both ways, in training"
     )
@@ -165,7 +165,7 @@ def _traffic(runs: Sequence[Run]) -> Section | None:
     return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
 
 
-def _by_kind(runs: Sequence[Run]) -> list[Block]:
+def _by_kind(runs: Sequence[StoredRun]) -> list[Block]:
     """Show what kinds of messages took how much."""
     sent = {run.name: (run.result or {})["traffic"].get("by_kind", {}) for run in runs}
     if not sent:

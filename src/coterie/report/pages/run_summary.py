@@ -8,16 +8,16 @@ from coterie.report.pages.clients import differences, worst_tenth
 from coterie.report.pages.events import events_in_words
 from coterie.results.charts import Fact
 from coterie.results.protocols import AT_END, held_out
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 
 
-def run_title(runs: Sequence[Run]) -> str:
+def run_title(runs: Sequence[StoredRun]) -> str:
     """Name methods and data."""
     methods = list(dict.fromkeys(run.algorithm for run in runs))
     return f"{', '.join(methods)} on {', '.join(dict.fromkeys(str(run.setting('data', 'name')) for run in runs))}"
 
 
-def run_summary(runs: Sequence[Run]) -> tuple[str, ...]:
+def run_summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     """Say in plain words what it comes to."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
@@ -35,7 +35,7 @@ def run_summary(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def run_facts(run: Run) -> tuple[Fact, ...]:
+def run_facts(run: StoredRun) -> tuple[Fact, ...]:
     """Return the numbers worth seeing first."""
     facts = [
         Fact(name=f"accuracy {protocol.symbol}", value=f"{number:.2f} %", note=protocol.card)
@@ -54,7 +54,7 @@ def run_facts(run: Run) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _ranked(runs: Sequence[Run]) -> str:
+def _ranked(runs: Sequence[StoredRun]) -> str:
     """Say who is how good, by protocol."""
     texts = []
     for key, protocol in AT_END.items():
@@ -70,7 +70,7 @@ def _ranked(runs: Sequence[Run]) -> str:
     )
 
 
-def _setting(run: Run) -> str:
+def _setting(run: StoredRun) -> str:
     partition = (run.result or {}).get("partition") or run.setting("partition", "name")
     share = run.setting("training", "fraction")
     return (
@@ -82,7 +82,7 @@ def _setting(run: Run) -> str:
     )
 
 
-def _reached(run: Run) -> str:
+def _reached(run: StoredRun) -> str:
     """Say the accuracies, and how the worst clients fare."""
     accuracies = [
         protocol.summary.format(f"{number:.1f} %")
@@ -99,13 +99,13 @@ def _reached(run: Run) -> str:
     return text
 
 
-def _tested(runs: Sequence[Run]) -> str:
+def _tested(runs: Sequence[StoredRun]) -> str:
     """Say where it was not test samples that were tested on."""
     told = dict.fromkeys(held_out(float(run.setting("evaluation", "validation") or 0.0)) for run in runs)
     return " ".join(text for text in told if text)
 
 
-def _found(run: Run) -> str:
+def _found(run: StoredRun) -> str:
     """Say which groups there are."""
     if run.result is None or run.group_count is None:
         return ""
@@ -115,7 +115,7 @@ def _found(run: Run) -> str:
     return f"There {many} of clients{agree}. {reason}".strip()
 
 
-def _spent(run: Run) -> str:
+def _spent(run: StoredRun) -> str:
     """Say what it cost, and what went wrong."""
     if run.result is None:
         return ""

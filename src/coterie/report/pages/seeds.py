@@ -14,7 +14,7 @@ from coterie.report.pages.curves import (
 from coterie.results.charts import Bars, Chart, Mark, Section, Series, Value, Values, values
 from coterie.results.comparisons import StoredComparison
 from coterie.results.protocols import CURVES, PROTOCOLS
-from coterie.results.runs import Run
+from coterie.results.runs import StoredRun
 from coterie.results.statistics import Spread, spread
 
 MANY = 21
@@ -75,7 +75,7 @@ def _lines(
 
 
 def means_over_rounds(
-    runs: Sequence[Run], key: str, factor: float = 1
+    runs: Sequence[StoredRun], key: str, factor: float = 1
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Return rounds, megabytes, means and the edges of the band, over the rounds in which all runs have a number."""
     found = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]

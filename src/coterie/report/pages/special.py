@@ -23,10 +23,10 @@ from coterie.results.charts import (
     values,
 )
 from coterie.results.protocols import EACH_CLIENT
-from coterie.results.runs import Run, percent
+from coterie.results.runs import StoredRun, percent
 
 
-def newcomers_section(runs: Sequence[Run]) -> Section | None:
+def newcomers_section(runs: Sequence[StoredRun]) -> Section | None:
     """Show who came late, where they were placed, and how they fare."""
     blocks: list[Block] = []
     texts = []
@@ -39,7 +39,7 @@ def newcomers_section(runs: Sequence[Run]) -> Section | None:
     return Section(heading="Newcomers", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
 
 
-def _came(run: Run, late: Mapping[str, Any]) -> str:
+def _came(run: StoredRun, late: Mapping[str, Any]) -> str:
     when = "after training" if late["round"] > run.rounds else f"in round {late['round']}"
     founded = f" {len(late['founded'])} of them founded groups of their own." if late["founded"] else ""
     means = ", ".join(
@@ -53,7 +53,7 @@ def _came(run: Run, late: Mapping[str, Any]) -> str:
     )
 
 
-def _beside(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
+def _beside(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
     there = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
     names = tuple(f"client {client}" for client in late["clients"])
     return Distribution(
@@ -71,7 +71,7 @@ def _beside(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Ch
     )
 
 
-def _placed(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
+def _placed(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
     return Table(
         title=f"Newcomers ({run.name})",
         columns=("client", "group", "founded it", "L (%)", "C (%)"),
@@ -87,7 +87,7 @@ def _placed(run: Run, late: Mapping[str, Any], each: Mapping[str, Values]) -> Ch
     )
 
 
-def curriculum_section(runs: Sequence[Run]) -> Section | None:
+def curriculum_section(runs: Sequence[StoredRun]) -> Section | None:
     """Show how the pools grow, where a run has a curriculum."""
     texts, of_samples, of_clients = [], [], []
     for slot, run in enumerate(runs):
@@ -96,12 +96,12 @@ def curriculum_section(runs: Sequence[Run]) -> Section | None:
             texts.append(f"{run.name}: clients train on some of their samples first (`{data}`).")
         if clients is not None:
             texts.append(f"{run.name}: some clients take part first (`{clients}`).")
-        if "sample_pool" in run.views:
-            pool = run.views["sample_pool"]
+        if "sample_pool" in run.arrays:
+            pool = run.arrays["sample_pool"]
             shares = values(np.linspace(0, 100, len(pool)))
             of_samples.append(Series(name=run.name, x=shares, y=values(pool, 100), slot=slot))
-        if "client_pool" in run.views:
-            pool = run.views["client_pool"]
+        if "client_pool" in run.arrays:
+            pool = run.arrays["client_pool"]
             of_clients.append(Series(name=run.name, x=values(range(1, len(pool) + 1)), y=values(pool), slot=slot))
     blocks: list[Block] = []
     if of_samples:
@@ -119,7 +119,7 @@ def _pool(
     return Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=limits, digits=digits)
 
 
-def pruning_section(runs: Sequence[Run]) -> Section | None:
+def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
     """Show pruned shares against accuracy, where clients prune."""
     blocks: list[Block] = []
     texts = []
@@ -140,7 +140,7 @@ def pruning_section(runs: Sequence[Run]) -> Section | None:
     return Section(heading="Pruning", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
 
 
-def _shares(run: Run, by_client: Mapping[str, float]) -> Chart:
+def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
     own = run.per_client("L")
     return Scatter(
         title=f"Pruned share and accuracy of clients ({run.name})",
@@ -155,7 +155,7 @@ def _shares(run: Run, by_client: Mapping[str, float]) -> Chart:
     )
 
 
-def _pruned(run: Run, curves: dict[int, list[tuple[float, float]]]) -> Chart:
+def _pruned(run: StoredRun, curves: dict[int, list[tuple[float, float]]]) -> Chart:
     chosen = sorted(sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN])
     return Lines(
         title=f"Accuracy while clients prune ({run.name})",
