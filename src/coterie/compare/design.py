@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError, suggestion
-from coterie.run.config import Config
 from coterie.results.toml import read_toml, toml_value
+from coterie.run.config import Config
 from coterie.run.validation import Origins, differences, make_config, merge
 
 Changes = Mapping[str, Any]

@@ -14,7 +14,6 @@ from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
 
 
-
 class ExistingRuns:
     """Results of finished runs; each folder is read once."""
 

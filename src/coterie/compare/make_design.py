@@ -11,9 +11,9 @@ from typing import Any, Literal
 from coterie.clustering.options import implied_rules
 from coterie.compare.design import Changes, Design, Protocol, Tables, Tuning, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
+from coterie.results.toml import toml_value
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys
 from coterie.run.plugins import import_plugins
-from coterie.results.toml import toml_value
 from coterie.run.values import parse_choice, parse_value, split_list
 
 
