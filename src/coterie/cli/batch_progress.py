@@ -8,6 +8,7 @@ from typing import Any
 
 from coterie.cli.progress import make_bars, say
 from coterie.compare.jobs import BatchProgress, RunJob
+from coterie.results.protocols import accuracies_text
 from coterie.run.progress import Progress
 
 Accuracy = Mapping[str, float | None]
@@ -18,13 +19,6 @@ def make_batch_progress(quiet: bool = False) -> BatchProgress:
     if quiet:
         return BatchProgress()
     return LiveBatchProgress() if sys.stderr.isatty() else LineBatchProgress()
-
-
-def shown(accuracy: Accuracy) -> str:
-    """Write accuracies, each under its protocol."""
-    heads = {"L": "L", "C": "C", "G": "G", "plus": "+"}
-    values = ((head, accuracy.get(key)) for key, head in heads.items())
-    return "  ".join(f"{head} {100 * value:.2f} %" for head, value in values if value is not None)
 
 
 class LineBatchProgress(BatchProgress):
@@ -45,7 +39,7 @@ class LineBatchProgress(BatchProgress):
     def finished(self, job: RunJob, accuracy: Accuracy) -> None:
         """Count it, with its accuracies."""
         self.done += 1
-        say(f"{self.done}/{self.total}  {job}: {shown(accuracy)}")
+        say(f"{self.done}/{self.total}  {job}: {accuracies_text(accuracy)}")
 
     def failed(self, job: RunJob, why: str) -> None:
         """Print why."""
@@ -79,7 +73,7 @@ class LiveBatchProgress(BatchProgress):
         """Move the bar of all runs, and leave the accuracies on the screen."""
         self._close(job)
         self._bars.advance(self._all)
-        self.note(f"{job}: {shown(accuracy)}")
+        self.note(f"{job}: {accuracies_text(accuracy)}")
 
     def failed(self, job: RunJob, why: str) -> None:
         """Print why."""
@@ -105,4 +99,4 @@ class _RunBar(Progress):
         self.bars.update(self.task, total=rounds, completed=done)
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        self.bars.update(self.task, completed=round, **({} if row is None else {"news": shown(row)}))
+        self.bars.update(self.task, completed=round, **({} if row is None else {"news": accuracies_text(row)}))

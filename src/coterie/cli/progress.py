@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.cli.interrupts import INTERRUPTION
+from coterie.results.protocols import accuracies_text
 from coterie.run.progress import Progress
 
 
@@ -29,11 +30,6 @@ class QuietProgress(Progress):
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Stop if Ctrl-C came."""
         INTERRUPTION.heed()
-
-
-def accuracies(row: Mapping[str, Any]) -> str:
-    """Write the accuracies of a row, each under its protocol."""
-    return "  ".join(f"{p} {100 * row[p]:.2f} %" for p in ("L", "C", "G") if row[p] is not None)
 
 
 class Pace:
@@ -86,7 +82,7 @@ class LineProgress(QuietProgress):
         if row is not None:
             loss = "" if row["loss"] is None else f"  loss {row['loss']:.3f}"
             say(
-                f"round {round}/{self.pace.total}  {accuracies(row)}{loss}  "
+                f"round {round}/{self.pace.total}  {accuracies_text(row)}{loss}  "
                 f"{self.pace.per_second:.1f} clients/s  left {self.pace.left}"
             )
 
@@ -122,7 +118,7 @@ class LiveProgress(QuietProgress):
         super().round(round, row)
         self.pace.done = round
         if row is not None:
-            self._latest = accuracies(row)
+            self._latest = accuracies_text(row)
         self._bars.update(self._rounds, completed=round, news=f"{self._latest}  left {self.pace.left}")
 
     def end(self) -> None:

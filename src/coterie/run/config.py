@@ -51,17 +51,17 @@ class PartitionSection(ChoiceSection):
     """How a pooled data set is divided among clients."""
 
     name: str | None = setting(
-        None, "partition, for instance label-skew:rho=0.2; by default iid; divided data sets need none", "--partition"
+        None, "how to divide the data among clients, for instance label-skew:rho=0.2; by default iid", "--partition"
     )
     f_ord: float | None = setting(
         None,
-        "share of each client's samples that is exchanged for equally many of one difficulty, judged by an expert: the "
-        "first clients get the easiest; class counts stay",
+        "share of each client's samples to exchange by difficulty, as an expert judges it: the first clients get the "
+        "easiest; class counts stay",
         ge=0,
         le=1,
     )
     surplus: int | None = setting(
-        None, "cut the data into so many times as many parts as there are clients, which get one each", ge=1
+        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1
     )
 
     @property
@@ -74,20 +74,20 @@ class PartitionSection(ChoiceSection):
 class ModelSection(ChoiceSection):
     """Which network."""
 
-    name: str | None = setting(None, "network; by default chosen by the data", "--model")
+    name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
 
 
 class TrainingSection(ConfigSection):
     """How long, with whom, and how clients train."""
 
     rounds: int = setting(50, "communication rounds", ge=1)
-    fraction: float = setting(0.1, "share of the clients that takes part in a round", gt=0, le=1)
+    fraction: float = setting(0.1, "share of the clients in a round", gt=0, le=1)
     epochs: int = setting(10, "local epochs per round", ge=1)
     batch_size: int = setting(10, "samples per local step", ge=1)
     lr: float = setting(0.01, "learning rate", gt=0)
-    lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power, the step counted anew in every round", ge=0)
+    lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power; steps are counted from 0 in every round", ge=0)
     lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
-    momentum: float = setting(0.5, "momentum of local SGD, from zero in every round", ge=0, lt=1)
+    momentum: float = setting(0.5, "momentum of local SGD; starts from zero in every round", ge=0, lt=1)
     weight_decay: float = setting(0.0, "weight decay of local SGD", ge=0)
 
 
@@ -128,14 +128,12 @@ class GroupingSection(ConfigSection):
 class NewcomersSection(ConfigSection):
     """Clients that come late."""
 
-    share: float = setting(0.0, "share of the clients that is held back at first", "--newcomers", ge=0, lt=1)
+    share: float = setting(0.0, "share of the clients to hold back at first", "--newcomers", ge=0, lt=1)
     draw: Literal["random", "last"] = setting(
-        "random", "who they are: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
+        "random", "which clients: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
     )
-    join_at: int | None = setting(None, "the round in which they come; by default when training is over", ge=1)
-    epochs: int = setting(
-        5, "for how long each fine-tunes the model that it receives on coming", "--newcomer-epochs", ge=0
-    )
+    join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1)
+    epochs: int = setting(5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0)
 
     @model_validator(mode="after")
     def _some(self) -> NewcomersSection:
@@ -145,26 +143,26 @@ class NewcomersSection(ConfigSection):
 
 
 class CurriculumSection(ConfigSection):
-    """In which order clients' samples, and clients, take part in training."""
+    """In which order samples, and clients, take part in training."""
 
     data: str | None = setting(
         None,
-        "clients train on the easiest of their samples first; by default score=G, pacing=linear, a=0.8, b=0.2, "
-        "order=curriculum, of which some may be given, for instance score=L,order=anti",
+        "train on each client's easiest samples first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum unless set "
+        "otherwise, for instance score=L,order=anti",
         "--curriculum",
     )
     clients: str | None = setting(
         None,
-        "the easiest clients train first; by default pacing=linear, a=0.8, b=0.2, order=curriculum, refresh_every=1, "
-        "all_batches=false, of which some may be given",
+        "train the easiest clients first; pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,"
+        "all_batches=false unless set otherwise",
         "--client-curriculum",
     )
     expert: str | None = setting(
         None,
-        "who judges samples for score=E and f_ord: a run folder or a .safetensors file; by default trained on the "
-        "samples of all clients",
+        "model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is "
+        "trained on the samples of all clients",
     )
-    expert_epochs: int = setting(10, "for how long the expert is trained", ge=1)
+    expert_epochs: int = setting(10, "epochs of training the expert", ge=1)
 
     @field_validator("data", "clients", mode="before")
     @classmethod
@@ -188,15 +186,17 @@ class CurriculumSection(ConfigSection):
 class EvaluationSection(ConfigSection):
     """When accuracies are measured."""
 
-    every: int = setting(5, "evaluate every so many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
+    every: int = setting(5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
     validation: float = setting(
         0.0,
-        "share of each client's training samples that takes the place of its test part, for choosing settings without "
-        "looking at test samples; 0: test on test samples",
+        "share of each client's training samples to test on instead of its test part, for choosing settings without "
+        "looking at test samples",
         ge=0,
         lt=1,
     )
-    targets: list[str] = setting([], "accuracies to note the round and bytes of, for instance L=0.8", "--target")
+    targets: list[str] = setting(
+        [], "accuracy to note the first round and the bytes of, for instance L=0.8", "--target"
+    )
 
     @field_validator("targets")
     @classmethod
@@ -216,41 +216,41 @@ class EngineSection(ConfigSection):
     """Where clients run."""
 
     name: Literal["embedded", "flower"] = setting(
-        "embedded", "where clients live: in this process, or in those of Ray by way of Flower", "--engine"
+        "embedded", "where clients run: in this process, or in those of Ray through Flower", "--engine"
     )
     trainer: Literal["auto", "native", "torch"] = setting(
-        "auto", "what executes local training; auto: compiled code for the networks that it knows, else PyTorch"
+        "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
     )
-    workers: int | None = setting(None, "clients worked on at a time; by default one per core", ge=1)
+    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1)
     state: Literal["auto", "memory", "disk"] = setting(
-        "auto", "where clients' own models are kept while running; auto: on disk above 1 GiB"
+        "auto", "where clients' own models are kept during the run; auto: on disk above 1 GiB"
     )
     address: str | None = setting(
-        None, "engine flower: a Ray cluster that is there, for instance auto or 10.0.0.5:6379; by default one here"
+        None, "engine flower: a running Ray cluster, for instance auto or 10.0.0.5:6379; by default one is started"
     )
     deadline: float | None = setting(
-        None, "deployed federations: seconds after which nobody is waited for in an exchange", gt=0
+        None, "deployed federations: seconds after which replies are no longer waited for", gt=0
     )
-    min_replies: int = setting(1, "a round of training to which fewer clients answer changes nothing", ge=1)
+    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1)
     oversample: float = setting(
-        0.0, "ask so much more clients than needed, 0.3 for 30 %, and take the first that answer", ge=0
+        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0
     )
-    max_strikes: int | None = setting(None, "after so many invalid replies a client is asked no more", ge=1)
+    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1)
 
     @model_validator(mode="after")
     def _agree(self) -> EngineSection:
         if self.address is not None and self.name != "flower":
-            raise ValueError("address is that of a Ray cluster: set name = 'flower', or leave it out")
+            raise ValueError("address names a Ray cluster: set name = 'flower', or leave it out")
         if self.state == "memory" and self.name == "flower":
             raise ValueError("engine flower keeps clients' states on disk: leave out state = 'memory'")
         return self
 
 
 class FaultsSection(ConfigSection):
-    """Trouble to play, as probabilities per client and round."""
+    """Simulated faults, as probabilities per client and round."""
 
-    drop: float = setting(0.0, "a client never hears of the request", ge=0, le=1)
-    straggle: float = setting(0.0, "a client does the work, but its reply comes too late", ge=0, le=1)
+    drop: float = setting(0.0, "a client never receives the request", ge=0, le=1)
+    straggle: float = setting(0.0, "a client's reply comes too late", ge=0, le=1)
     hostile: float = setting(0.0, "a client answers nonsense", ge=0, le=1)
 
 
@@ -260,7 +260,9 @@ class RunSection(ConfigSection):
     seed: int = setting(0, "root of all randomness", ge=0, lt=2**63)
     out: str | None = setting(None, "run folder; by default a new one under runs/")
     plugins: list[str] = setting(
-        [], "Python files or modules to import first, with methods, models, data sets or partitions", "--plugin"
+        [],
+        "Python file or module to import first, with methods, models or data sets of your own",
+        "--plugin",
     )
 
 

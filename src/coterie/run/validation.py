@@ -66,7 +66,7 @@ def read_run_config(folder: RunFolder) -> Config:
 
 
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
-    """Validate nested tables; `source` tells where they came from, for messages."""
+    """Validate nested tables; `source` says where they came from, for messages."""
     origins = source if isinstance(source, Origins) else Origins(source)
     checked: dict[str, dict[str, Any]] = {}
     for section, table in tables.items():
@@ -90,13 +90,13 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
     try:
         config = Config.model_validate(checked)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        section, key, *_ = (*map(str, wrong["loc"]), "")
-        message = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        first = error.errors()[0]
+        section, key, *_ = (*map(str, first["loc"]), "")
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
         if not key:  # keys of a section that do not go together
             raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
         raise CoterieError(
-            f"{section}.{key} = {wrong['input']!r} is not valid: {message} ({origins.of(section, key)})"
+            f"{section}.{key} = {first['input']!r} is not valid: {message} ({origins.of(section, key)})"
         ) from None
     return check_names(config, origins)
 
@@ -111,36 +111,36 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     origins = origins or Origins()
     import_plugins(config.run.plugins)
     chosen = config.model_dump()
-    with _told(origins, "algorithm"):
+    with _place_in_errors(origins, "algorithm"):
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
-    with _told(origins, "grouping"):
+    with _place_in_errors(origins, "grouping"):
         _check_grouping(
             config.algorithm.name, config.grouping.options(), getattr(ALGORITHMS[config.algorithm.name], "rules", None)
         )
         method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
         if problem := (method.problem(config.grouping.options()) if hasattr(method, "problem") else None):
             raise CoterieError(problem)
-    with _told(origins, "newcomers"):
+    with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(
                 f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
                 "leave it out to let them come when training is over"
             )
-    with _told(origins, "curriculum"):
+    with _place_in_errors(origins, "curriculum"):
         if config.curriculum.expert is not None:
             check_expert(config.curriculum.expert)
-    with _told(origins, "model"):
+    with _place_in_errors(origins, "model"):
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
         elif config.model.options:
             raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
     divided = False
-    with _told(origins, "data"):
+    with _place_in_errors(origins, "data"):
         data.check(config.data.name, config.data.options)
         if config.data.name in data.DATASETS:
             chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
             divided = data.traits(config.data.name).divided
-    with _told(origins, "partition"):
+    with _place_in_errors(origins, "partition"):
         data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
         if not divided:
             name = config.partition.name or data.default_partition(config.data.name)
@@ -168,7 +168,7 @@ def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | 
 
 
 @contextmanager
-def _told(origins: Origins, section: str) -> Iterator[None]:
+def _place_in_errors(origins: Origins, section: str) -> Iterator[None]:
     """Add to an error where the wrong thing was set."""
     try:
         yield
