@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 
 from coterie.client import Store
 from coterie.data import FederatedData
@@ -56,7 +55,7 @@ class EmbeddedEngine(Engine):
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""
         received = {id(request): request for request in requests.values()}  # one request for many stays one
-        received = {key: replace(request, models=read_only(request.models)) for key, request in received.items()}
+        received = {key: read_only(request) for key, request in received.items()}
         futures = [
             self._workers.submit(self._answer, client, received[id(request)]) for client, request in requests.items()
         ]

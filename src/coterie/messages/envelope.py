@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -123,13 +123,15 @@ def read_only(value: T) -> T:
     (False, True, True)
     """
     result: Any = value
+    if isinstance(value, int | float | str):
+        return value
     if isinstance(value, np.ndarray):
         result = value.view()
         result.flags.writeable = False
-    elif isinstance(value, Mapping):
-        result = {key: read_only(item) for key, item in value.items()}
     elif isinstance(value, tuple):
         result = tuple(map(read_only, value))
-    elif is_dataclass(value) and not isinstance(value, type):
-        result = replace(value, **{field.name: read_only(getattr(value, field.name)) for field in fields(value)})
+    elif isinstance(value, Request | Reply | Answer):
+        result = type(value)(**{field.name: read_only(getattr(value, field.name)) for field in fields(value)})
+    elif isinstance(value, Mapping):
+        result = {key: read_only(item) for key, item in value.items()}
     return result  # type: ignore[no-any-return]
