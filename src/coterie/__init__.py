@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coterie.data import dataset, divided_dataset, partition
     from coterie.models import model
     from coterie.run.result import Result
+    from coterie.similarity import measure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "dataset",
     "divided_dataset",
     "inspect",
+    "measure",
     "model",
     "partition",
     "resume",
@@ -49,6 +51,7 @@ _HOMES = {
     "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
+    "measure": "coterie.similarity",
     "model": "coterie.models",
     "dataset": "coterie.data",
     "divided_dataset": "coterie.data",

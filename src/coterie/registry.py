@@ -27,6 +27,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What can be written on a command line and be a part of a folder's name."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What the value of an option must be beyond its type, in ``Annotated[type, Check(error_in)]``."""
+
+    error_in: Callable[[Any], str | None]
+    """Says what is wrong with a value, or None."""
+
+
 class Option:
     """One option of a registered thing: its name, type and default."""
 
@@ -39,6 +47,11 @@ class Option:
         if get_origin(self.annotation) is Annotated:
             return next((a for a in get_args(self.annotation)[1:] if isinstance(a, str)), "")
         return ""
+
+    def error_in(self, value: Any) -> str | None:
+        """Say what is wrong with a value of the right type, or None."""
+        checks = [check for check in get_args(self.annotation)[1:] if isinstance(check, Check)]
+        return next((error for check in checks if (error := check.error_in(value))), None)
 
 
 class Registry(Generic[T]):
@@ -148,6 +161,8 @@ class Registry(Generic[T]):
                 raise CoterieError(
                     f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong[:1].lower()}{wrong[1:]}"
                 ) from None
+            if error_in_value := option.error_in(values[option.name]):
+                raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {error_in_value}")
         return values
 
     def _enter(self, entry: metadata.EntryPoint) -> None:

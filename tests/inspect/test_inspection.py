@@ -11,7 +11,6 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.inspect.inspection import (
-    MEASURES,
     Inspection,
     inspect,
     on_a_map,
@@ -22,12 +21,15 @@ from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
 from coterie.run.values import split_list
 from coterie.similarity import (
-    SAMPLE_MEASURES,
+    MEASURES,
     label_total_variation,
     pairwise,
     principal_angles,
     signature,
 )
+
+SAMPLE_MEASURES = [name for name in MEASURES if MEASURES[name].needs == "samples"]
+ALL = ["angles", *(name for name in MEASURES if name != "theta1")]
 
 
 def config(**settings: Any) -> Config:
@@ -37,7 +39,7 @@ def config(**settings: Any) -> Config:
 @pytest.fixture(scope="module")
 def all_measures() -> Inspection:
     """Every measure, of skewed labels beside iid ones."""
-    return inspect(config(partition="label-skew:rho=0.3"), measures=",".join(MEASURES), against="iid", super_clusters=3)
+    return inspect(config(partition="label-skew:rho=0.3"), measures=",".join(ALL), against="iid", super_clusters=3)
 
 
 def test_measures_are_those_of_the_samples(all_measures: Inspection) -> None:
@@ -59,7 +61,7 @@ def test_measures_are_those_of_the_samples(all_measures: Inspection) -> None:
             "labels": label_total_variation(counts),
             **{name: pairwise(name, parts) for name in SAMPLE_MEASURES},
         }
-        assert set(view.measures) == set(expected) == set(MEASURES)
+        assert set(view.measures) == set(expected) == set(ALL)
         assert np.array_equal(view.counts, counts)
         for name, matrix in expected.items():
             assert view.measures[name].matrix == pytest.approx(matrix, rel=1e-3, abs=2e-3), name
@@ -77,9 +79,10 @@ def test_mean_and_spread_are_over_pairs(all_measures: Inspection) -> None:
         assert (told["min"], told["max"]) == (pairs.min(), pairs.max())
 
 
-def test_who_may_know_it_is_said_of_each_measure() -> None:
-    assert {name for name, about in MEASURES.items() if not about.sent} == set(SAMPLE_MEASURES)
-    assert {name for name, about in MEASURES.items() if about.similarity} == {"cka"}
+def test_who_may_know_it_is_said_of_each_measure(all_measures: Inspection) -> None:
+    described = all_measures.to_json()["measures"]
+    assert {name for name in described if not described[name]["real_federation"]} == set(SAMPLE_MEASURES)
+    assert {name for name in described if described[name]["similarity"]} == {"cka"}
 
 
 def test_json_has_what_scripts_need(all_measures: Inspection) -> None:
@@ -119,7 +122,7 @@ def test_files(all_measures: Inspection, tmp_path: Path) -> None:
 
 def test_report_says_it_all(all_measures: Inspection) -> None:
     text = all_measures.report()
-    assert all(name in text for name in MEASURES)
+    assert all(name in text for name in ALL)
     assert "simulation only" in text
     assert "also for a real" in text
     assert "Advice: " in text
@@ -158,7 +161,7 @@ def test_a_class_with_one_image_and_equal_images_are_measured(tmp_path: Path) ->
     y = np.r_[np.arange(40) % 2, 2]
     np.savez(tmp_path / "few.npz", x_train=x, y_train=y, x_test=x[:4], y_test=y[:4])
     found = inspect(
-        config(dataset=str(tmp_path / "few.npz"), clients=4), measures=",".join(MEASURES), per_class=True, against="iid"
+        config(dataset=str(tmp_path / "few.npz"), clients=4), measures=",".join(ALL), per_class=True, against="iid"
     )
     told = found.to_json()
     assert np.isfinite([measured["mean"] for measured in told["measures"].values()]).all()
@@ -176,8 +179,8 @@ def test_one_class_has_no_map_of_classes(tmp_path: Path) -> None:
 
 
 def test_names_of_measures_and_partitions() -> None:
-    assert read_measures(None) == ["angles", "sum_angles", "labels"]
-    assert read_measures("emd, theta1,angles,emd-pixel") == ["emd", "angles", "emd_pixel"]
+    assert list(read_measures(None)) == ["angles", "sum_angles", "labels"]
+    assert list(read_measures("emd, theta1,angles,emd-pixel")) == ["emd", "angles", "emd_pixel"]
     assert split_list(" iid ,dirichlet:alpha=0.1,label-skew") == ["iid", "dirichlet:alpha=0.1", "label-skew"]
 
 
@@ -185,10 +188,12 @@ def test_names_of_measures_and_partitions() -> None:
     ("settings", "wanted", "message"),
     [
         ({}, {"measures": "emdd"}, "unknown measure 'emdd': did you mean 'emd'?"),
+        ({}, {"measures": "mmd:bandwith=2"}, "measure 'mmd' has no option 'bandwith': did you mean 'bandwidth'?"),
+        ({}, {"measures": "mmd:bandwidth=-2"}, "measure 'mmd': bandwidth = -2 is not valid"),
         ({}, {"measures": " ,"}, "--measures names none: write some of angles,"),
         ({}, {"against": "iid,label-skw"}, "unknown partition 'label-skw': did you mean 'label-skew'? (in --against)"),
         ({}, {"against": "label-skew:roh=1"}, "has no option 'roh': did you mean 'rho'?"),
-        ({}, {"against": ","}, "',' has an empty place"),
+        ({}, {"against": ","}, "--against names no partition"),
         ({"dataset": "digits-rotated"}, {"against": "iid"}, "comes divided among clients"),
         ({"clients": 1}, {}, "there is one client: nothing to compare it with; use --clients 2 or more"),
         ({}, {"super_clusters": 0}, "--super-clusters 0 should be at least 1"),

@@ -13,7 +13,8 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
 from coterie.messages import ClientId, Signature, SignatureReply
-from coterie.similarity import Measure, principal_angles
+from coterie.registry import Check
+from coterie.similarity import MEASURES, error_in_signature_measure
 
 if TYPE_CHECKING:
     from coterie.federation import Federation
@@ -44,7 +45,9 @@ class PACFL(OneShotClustering[SignatureReply]):
         "signatures of samples as they are, or as networks see them (MIX-4's script)",
     ] = "raw"
     measure: Annotated[
-        Measure | None, "of the angles between two signatures; by default theta1 where they are whole, else min_entry"
+        str | None,
+        Check(error_in_signature_measure),
+        "between two signatures, see 'coterie measures'; by default theta1 where they are whole, else min_entry",
     ] = None
 
     def problem(self, options: GroupingOptions) -> str | None:
@@ -56,7 +59,8 @@ class PACFL(OneShotClustering[SignatureReply]):
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""
         samples = [count for count in fed.samples.values() if count > 0]
-        return fed.grouping.make("auto", samples=float(np.median(samples)) if samples else 0.0)
+        unit = "degrees" if self.measure is None else MEASURES[self.measure].unit
+        return fed.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
@@ -78,9 +82,9 @@ class PACFL(OneShotClustering[SignatureReply]):
         return {client: reply.answer(SignatureReply) for client, reply in replies.items()}
 
     def distances(self, a: Sequence[SignatureReply], b: Sequence[SignatureReply] | None = None) -> Floats:
-        """Principal angles in degrees (Eqs. 2 and 3)."""
+        """Principal angles in degrees (Eqs. 2 and 3), or another measure."""
         others = None if b is None else [signed.vectors for signed in b]
-        return principal_angles([signed.vectors for signed in a], others, self.measure or "theta1")
+        return MEASURES[self.measure or "theta1"]([signed.vectors for signed in a], others)
 
     def noise(self, fed: Federation, described: Mapping[ClientId, SignatureReply], proximity: Floats) -> Floats | None:
         """Each client's split-half noise, for the rule that is calibrated by it."""

@@ -11,6 +11,7 @@ from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
 from coterie.cli.progress import make_progress
 from coterie.cli.studies import AsJson, show
+from coterie.similarity import MEASURES
 
 
 @with_config_flags()
@@ -19,8 +20,8 @@ def inspect(
     measures: Annotated[
         str | None,
         typer.Option(
-            help="Which, with commas between them: angles, sum_angles, labels (these three by default), min_abs, "
-            "min_entry, trace; in simulations also emd, emd_pixel, mmd, bhattacharyya, kl, kl_symmetric, cka.",
+            help="Which, with commas between them; by default angles, sum_angles, labels. 'coterie measures' lists "
+            f"them: {', '.join(MEASURES)}.",
             metavar="NAMES",
         ),
     ] = None,

@@ -22,6 +22,7 @@ from coterie.errors import CoterieError, Stopped
 COMMANDS = (
     "run", "cluster", "compare", "sweep", "resume", "predict", "export", "report", "inspect", "pairs", "layers",
     "reproduce", "coreset", "data", "deploy", "bench", "algorithms", "partitions", "models", "datasets",
+    "rules", "measures",
 )  # fmt: skip
 """In the order of ``coterie --help``."""
 INTERRUPTED = 130

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from coterie.clustering import Count, Grouping, Threshold
 from coterie.data.federated import Index, Samples
-from coterie.similarity import Measure, principal_angles, signature
+from coterie.similarity import principal_angles, signature
+from coterie.similarity.angles import AngleMeasure
 
 THRESHOLD = 10.0
 """Degrees up to which classes merge; CIFAR-10 falls into the same two sets at any from 7.54 to 11.50."""
@@ -39,7 +40,7 @@ class SuperClusters:
 
 
 def class_angles(
-    samples: Samples, p: int = VECTORS, measure: Measure = "min_abs"
+    samples: Samples, p: int = VECTORS, measure: AngleMeasure = "min_abs"
 ) -> tuple[Index, npt.NDArray[np.float64]]:
     """Return the labels that have samples, ascending, and the angles between their subspaces in degrees, (n, n).
 
@@ -57,7 +58,7 @@ def super_clusters(
     threshold: float | None = None,
     groups: int | None = None,
     p: int = VECTORS,
-    measure: Measure = "min_abs",
+    measure: AngleMeasure = "min_abs",
 ) -> SuperClusters:
     """Find the super clusters of labelled samples: classes by their angles, WPGMA, up to a threshold or into a number.
 

@@ -7,10 +7,10 @@ they serve a real federation too. The other measures look at clients' samples, w
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +31,7 @@ from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
 from coterie.run.validation import check_names
 from coterie.run.values import parse_choice, split_list
-from coterie.similarity import (
-    Measure,
-    SampleMeasure,
-    label_total_variation,
-    pairwise,
-    principal_angles,
-    reduced,
-)
+from coterie.similarity import MEASURES, Measure, label_total_variation, reduced
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,83 +41,31 @@ GLANCE = 500
 """Samples of each class that the map of classes is made from, unless all of them are looked at."""
 
 
-@dataclass(frozen=True)
-class About:
-    """What a measure is."""
-
-    name: str
-    title: str
-    unit: str
-    needs: Literal["vectors", "vectors per label", "label counts", "samples"]
-    """What it is made from; all but samples may leave a client."""
-    says: str
-    similarity: bool = False
-    """True: larger is more alike."""
-
-    @property
-    def sent(self) -> bool:
-        """Whether clients may send what it needs: it then serves a real federation too."""
-        return self.needs != "samples"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "title": self.title,
-            "unit": self.unit,
-            "similarity": self.similarity,
-            "needs": self.needs,
-            "real_federation": self.sent,
-            "says": self.says,
-        }
+DEFAULT = "angles,sum_angles,labels"
+"""What is measured by default: from what clients may send anyway."""
+SHOWN_AS = {"theta1": "angles"}
+"""Names of measures that inspections have always shown differently."""
 
 
-MEASURES: dict[str, About] = {
-    about.name: about
-    for about in (
-        About("angles", "smallest principal angle", "degrees", "vectors",
-              "do the samples of two clients span a common direction (Eq. 5.1, theta1 of whole clients)"),
-        About("sum_angles", "sum of the principal angles", "degrees", "vectors",
-              "do they span the same space (Eq. 5.2, of whole clients)"),
-        About("min_abs", "smallest angle between vectors of labels", "degrees", "vectors per label",
-              "is there a pair of labels, one of each client, that look alike"),
-        About("min_entry", "smallest signed angle between vectors of labels", "degrees", "vectors per label",
-              "the same with signs, as the released PACFL has it"),
-        About("trace", "sum of angles of corresponding vectors", "degrees", "vectors per label",
-              "do the vectors of labels agree in their order (Eq. 3 of PACFL)"),
-        About("labels", "total variation of labels", "share", "label counts",
-              "which share of the labels would have to change for two clients to have the same mixture"),
-        About("emd", "earth mover's distance (sliced)", "shades, 0 to 1", "samples",
-              "how far samples would have to move (mean over 64 directions of 32 principal components)"),
-        About("emd_pixel", "earth mover's distance of mean images", "shades, 0 to 1", "samples",
-              "do the mean images have the same shades, wherever they are"),
-        About("mmd", "maximum mean discrepancy", "", "samples",
-              "do samples lie in the same regions (Gaussian kernel, median bandwidth)"),
-        About("bhattacharyya", "Bhattacharyya distance", "", "samples",
-              "do two Gaussians with the clients' means and covariances overlap"),
-        About("kl", "Kullback-Leibler divergence", "nats", "samples",
-              "how badly the Gaussian of one client describes another; not symmetric"),
-        About("kl_symmetric", "symmetrised Kullback-Leibler divergence", "nats", "samples",
-              "the mean of both directions"),
-        About("cka", "CKA of second moments", "", "samples",
-              "do features vary together in the same way: 1 is the same up to scale", similarity=True),
-    )
-}  # fmt: skip
-DEFAULT = ("angles", "sum_angles", "labels")
-"""What is measured unless told otherwise: all that clients may send anyway."""
+class ChosenMeasure(NamedTuple):
+    """A measure, with the options that were given for it."""
+
+    measure: Measure
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Measured:
     """One measure between all pairs of clients."""
 
-    about: About
+    measure: Measure
     matrix: Floats
 
     @property
     def values(self) -> Floats:
         """Those of the pairs; of a measure that is not symmetric, in both directions."""
         n = len(self.matrix)
-        apart = ~np.eye(n, dtype=bool) if self.about.name == "kl" else np.triu(np.ones((n, n), bool), 1)
+        apart = np.triu(np.ones((n, n), bool), 1) if self.measure.symmetric else ~np.eye(n, dtype=bool)
         return self.matrix[apart]
 
     def to_json(self, matrix: bool = True) -> dict[str, Any]:
@@ -136,7 +77,7 @@ class Measured:
             "min": float(self.values.min()),
             "quartiles": quartiles,
             "max": float(self.values.max()),
-            **self.about.to_json(),
+            **self.measure.to_json(),
             **({"matrix": self.matrix.tolist()} if matrix else {}),
         }
 
@@ -285,22 +226,27 @@ def inspect(
     )
 
 
-def read_measures(text: str | None) -> list[str]:
-    """Read names of measures with commas between them.
+def read_measures(text: str | None) -> dict[str, ChosenMeasure]:
+    """Read names of measures, perhaps with options, with commas between them; return them as they are shown.
 
-    >>> read_measures("angles, emd-pixel")
-    ['angles', 'emd_pixel']
+    >>> list(read_measures("theta1, emd-pixel, mmd:bandwidth=2"))
+    ['angles', 'emd_pixel', 'mmd:bandwidth=2']
     """
-    if text is None:
-        return list(DEFAULT)
-    names = [piece.strip().replace("-", "_") for piece in text.split(",")]
-    names = ["angles" if name == "theta1" else name for name in names if name]
-    if not names:
-        raise CoterieError(f"--measures names none: write some of {', '.join(MEASURES)}")
-    for name in names:
-        if name not in MEASURES:
-            raise CoterieError(f"unknown measure '{name}': {suggestion(name, MEASURES)}")
-    return list(dict.fromkeys(names))
+    text = DEFAULT if text is None else text
+    names = {shown: name for name, shown in SHOWN_AS.items()} | {name: name for name in MEASURES}
+    if not text.strip(" ,"):
+        raise CoterieError(f"--measures names none: write some of {', '.join(sorted(names))}")
+    chosen: dict[str, ChosenMeasure] = {}
+    for piece in split_list(text.strip(" ,")):
+        options = parse_choice(piece)
+        name = options.pop("name")
+        name = name if name in names else name.replace("-", "_")
+        if name not in names:
+            raise CoterieError(f"unknown measure '{name}': {suggestion(name, names)}")
+        name = names[name]
+        MEASURES.validate(name, options)
+        chosen[piece if options else SHOWN_AS.get(name, name)] = ChosenMeasure(MEASURES[name], options)
+    return chosen
 
 
 def read_partitions(config: Config, text: str | None) -> list[Config]:
@@ -325,7 +271,7 @@ def read_partitions(config: Config, text: str | None) -> list[Config]:
     return made
 
 
-def _view(config: Config, data: FederatedData, wanted: Sequence[str], progress: Progress) -> View:
+def _view(config: Config, data: FederatedData, wanted: Mapping[str, ChosenMeasure], progress: Progress) -> View:
     """Group and measure the clients of one federation."""
     if data.clients < 2:
         raise CoterieError("there is one client: nothing to compare it with; use --clients 2 or more")
@@ -333,37 +279,18 @@ def _view(config: Config, data: FederatedData, wanted: Sequence[str], progress: 
         if len(groups.clients) < 2:
             raise CoterieError("fewer than two clients described themselves: there is nothing to compare")
         progress.phase(f"measuring {', '.join(wanted)}")
-        counts, signed = _asked(run, groups.clients, wanted)
-    samples = _Samples([data.train.x[data.train_parts[client]] for client in groups.clients], config.run.seed)
+        counts, signatures = _asked(run, groups.clients, {measure.needs for measure, _ in wanted.values()})
+    samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
+    small = reduced(samples) if any(measure.components for measure, _ in wanted.values()) else []
+    given: dict[str, Any] = {need: [signed.vectors for signed in replies] for need, replies in signatures.items()}
+    given["label counts"] = counts
     measured = {}
-    for name in wanted:
-        about = MEASURES[name]
-        if about.needs == "label counts":
-            matrix = label_total_variation(counts)
-        elif about.needs == "samples":
-            matrix = samples.measured(cast(SampleMeasure, name))
-        else:
-            kind: Measure = "theta1" if name == "angles" else cast(Measure, name)
-            matrix = principal_angles([each.vectors for each in signed[about.needs]], measure=kind)
-        measured[name] = Measured(about, matrix)
+    for name, (measure, options) in wanted.items():
+        seed = {"seed": config.run.seed} if "seed" in MEASURES.options(measure.name) else {}
+        clients = (small if measure.components else samples) if measure.needs == "samples" else given[measure.needs]
+        measured[name] = Measured(measure, measure(clients, **{**seed, **options}))
     partition = choice_text(config.partition.name, config.partition.described) or config.data.name
-    return View(partition, groups, counts, measured, [_main(each) for each in signed["vectors per label"]])
-
-
-class _Samples:
-    """Clients' samples, as simulations see them, reduced to their principal components once for all measures."""
-
-    def __init__(self, parts: list[npt.NDArray[Any]], seed: int) -> None:
-        self.parts, self.seed = parts, seed
-        self.small: list[Floats] | None = None
-
-    def measured(self, name: SampleMeasure) -> Floats:
-        """Return a measure between all pairs."""
-        if name in ("cka", "emd_pixel"):  # which look at all features
-            return pairwise(name, self.parts)
-        if self.small is None:
-            self.small = reduced(self.parts)
-        return pairwise(name, self.small, components=None, seed=self.seed)
+    return View(partition, groups, counts, measured, [_main(signed) for signed in signatures["vectors per label"]])
 
 
 def _main(signed: SignatureReply) -> Vectors:
@@ -373,10 +300,9 @@ def _main(signed: SignatureReply) -> Vectors:
 
 
 def _asked(
-    run: Session, clients: Sequence[int], wanted: Sequence[str]
+    run: Session, clients: Sequence[int], needs: Set[str]
 ) -> tuple[npt.NDArray[np.int64], dict[str, list[SignatureReply]]]:
     """Ask clients for what they may send: counts of labels, vectors of labels, and of all samples where needed."""
-    needs = {MEASURES[name].needs for name in wanted}
     verbs = {"vectors per label": Signature(P if "vectors per label" in needs else 1, per_label=True)}
     if "vectors" in needs:
         verbs["vectors"] = Signature(P)

@@ -160,7 +160,7 @@ def _between(measure: str, samples: Sequence[Any]) -> Floats:
     if measure in ("theta1", "sum_angles"):
         angles = principal_angles([signature(x, 3) for x in samples], measure=measure)  # type: ignore[arg-type]
         return np.asarray(np.radians(angles), np.float64)
-    return pairwise(measure, samples)  # type: ignore[arg-type]
+    return pairwise(measure, samples)
 
 
 # ------------------------------------------------------------------------------------------------------- formulas

@@ -8,53 +8,48 @@
 | updates | `update_cosines`, `cosine_features`, `edc`, `madc` | FedGroup |
 | samples by class, and updates | `classwise_angles`, `gradient_angles`, `mixed_proximity`, `Scales` | FLAG |
 | samples, simulated | `bhattacharyya`, `kl_divergence`, `mmd`, `sliced_wasserstein`, `emd_pixel`, `moment_cka` | – |
-| all pairs of such samples | `pairwise` of one of `SAMPLE_MEASURES`, `reduced` | – |
+| all pairs of such samples | `pairwise`, `reduced` | – |
 | how many samples of each class | `label_total_variation` | – |
-| layers' outputs for the same inputs | `linear_cka` | – |
+| layers' outputs for the same inputs | `linear_cka`, `cka_of_grams` | – |
 
 Angles are in degrees. No result has a NaN: what is undefined follows a rule that the function states, and a NaN in the
 input is a ValueError. Given `b` or `others`, each function compares all of the first with all of the second, which is
-how newcomers are placed.
+how newcomers are placed. `MEASURES` holds those that users choose by name, ours and their own.
 """
 
-from coterie.similarity.angles import MEASURES, Measure, principal_angles
+from coterie.similarity.angles import principal_angles
+from coterie.similarity.cka import centred_gram, cka_of_grams, linear_cka, moment_cka
 from coterie.similarity.classwise import Scales, classwise_angles, gradient_angles, mixed_proximity
-from coterie.similarity.distributions import (
-    SAMPLE_MEASURES,
-    SampleMeasure,
-    bhattacharyya,
-    emd_pixel,
-    kl_divergence,
-    label_total_variation,
-    linear_cka,
-    mmd,
-    moment_cka,
-    pairwise,
-    reduced,
-    sliced_wasserstein,
-)
+from coterie.similarity.discrepancy import mmd
+from coterie.similarity.gaussians import bhattacharyya, kl_divergence
 from coterie.similarity.halves import split_half_distance
 from coterie.similarity.inference import inference_similarity
+from coterie.similarity.labels import label_total_variation
+from coterie.similarity.measures import MEASURES, Measure, error_in_signature_measure, measure, pairwise
+from coterie.similarity.samples import reduced
 from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.updates import cosine_features, edc, madc, update_cosines
+from coterie.similarity.wasserstein import emd_pixel, sliced_wasserstein
 
 __all__ = [
     "MEASURES",
-    "SAMPLE_MEASURES",
     "Measure",
-    "SampleMeasure",
     "Scales",
     "bhattacharyya",
+    "centred_gram",
+    "cka_of_grams",
     "classwise_angles",
     "cosine_features",
     "edc",
     "emd_pixel",
+    "error_in_signature_measure",
     "gradient_angles",
     "inference_similarity",
     "kl_divergence",
     "label_total_variation",
     "linear_cka",
     "madc",
+    "measure",
     "mixed_proximity",
     "mmd",
     "moment_cka",

@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.floating[Any]]
 Angles = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
-Measure = Literal["min_entry", "min_abs", "theta1", "trace", "sum_angles"]
-MEASURES: tuple[Measure, ...] = get_args(Measure)
+AngleMeasure = Literal["min_entry", "min_abs", "theta1", "trace", "sum_angles"]
+ANGLE_MEASURES: tuple[AngleMeasure, ...] = get_args(AngleMeasure)
 
 BLOCK = 2048
 """Vectors on each side of a tile: tiles of 2048 x 2048 products take 100 MB with all that is made of them."""
@@ -37,7 +37,7 @@ NEGLIGIBLE = 1e-12
 def principal_angles(
     a: Sequence[npt.ArrayLike],
     b: Sequence[npt.ArrayLike] | None = None,
-    measure: Measure = "theta1",
+    measure: AngleMeasure = "theta1",
     *,
     block: int = BLOCK,
 ) -> Angles:
@@ -67,8 +67,8 @@ def principal_angles(
            [45.,  0., 45.],
            [90., 45.,  0.]])
     """
-    if measure not in MEASURES:
-        raise ValueError(f"measure = {measure!r} is not one of {', '.join(MEASURES)}")
+    if measure not in ANGLE_MEASURES:
+        raise ValueError(f"measure = {measure!r} is not one of {', '.join(ANGLE_MEASURES)}")
     if block < 1:
         raise ValueError(f"block = {block} should be at least 1")
     left = _checked(a, "a")
@@ -117,7 +117,7 @@ def _checked(signatures: Sequence[npt.ArrayLike], name: str) -> list[npt.NDArray
     return arrays
 
 
-def _blocks(signatures: list[npt.NDArray[Any]], measure: Measure, block: int) -> Iterator[_Block]:
+def _blocks(signatures: list[npt.NDArray[Any]], measure: AngleMeasure, block: int) -> Iterator[_Block]:
     """Put clients with equally many vectors together, and make these orthonormal where the measure needs it."""
     widths = np.array([u.shape[1] for u in signatures])
     for width in np.unique(widths):
@@ -148,7 +148,7 @@ def _orthonormal(clients: Index, vectors: Angles) -> Iterator[_Block]:
         yield _Block(clients[some], (turned / np.sqrt(again[:, None])).swapaxes(1, 2) @ basis)
 
 
-def _tile(x: _Block, y: _Block, measure: Measure, pool: ThreadPoolExecutor, small: bool) -> Angles:
+def _tile(x: _Block, y: _Block, measure: AngleMeasure, pool: ThreadPoolExecutor, small: bool) -> Angles:
     """Return the angles between the clients of two blocks; those of a block with itself symmetric, the diagonal 0."""
     if x.width == 0 or y.width == 0:
         width = max(x.width, y.width)
@@ -171,7 +171,7 @@ def _tile(x: _Block, y: _Block, measure: Measure, pool: ThreadPoolExecutor, smal
     return angles
 
 
-def _cosines(u: Floats, v: Floats, measure: Measure, pool: ThreadPoolExecutor) -> Floats:
+def _cosines(u: Floats, v: Floats, measure: AngleMeasure, pool: ThreadPoolExecutor) -> Floats:
     """Return the cosines of the angles that make up the measure, (clients, other clients, number of angles)."""
     (m, p, _), (n, q, _) = u.shape, v.shape
     if measure == "trace":
@@ -218,8 +218,8 @@ def _patches(near: npt.NDArray[np.bool_]) -> Iterator[tuple[Index, Index]]:
         return
     graph = coo_array((np.ones(len(i)), (i, len(near) + j)), shape=(sum(near.shape),) * 2)
     part = connected_components(graph, directed=False)[1]
-    for one in np.unique(part[i]):
-        yield np.flatnonzero(part[: len(near)] == one), np.flatnonzero(part[len(near) :] == one)
+    for number in np.unique(part[i]):
+        yield np.flatnonzero(part[: len(near)] == number), np.flatnonzero(part[len(near) :] == number)
 
 
 def _cores() -> int:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from coterie.similarity.angles import Measure, principal_angles
+from coterie.similarity.measures import MEASURES
 from coterie.similarity.signatures import signature
 
 FEWEST = 4
@@ -20,12 +20,12 @@ def split_half_distance(
     rng: np.random.Generator,
     *,
     splits: int = 6,
-    measure: Measure = "theta1",
+    measure: str = "theta1",
     labels: npt.ArrayLike | None = None,
 ) -> float | None:
     """Cut samples at random into two halves, several times; return the mean distance of their signatures.
 
-    In degrees; None for fewer than four samples. With `labels`, signatures are per label.
+    In the unit of the measure; None for fewer than four samples. With `labels`, signatures are per label.
     """
     samples = np.asarray(x)
     count = len(samples)
@@ -40,7 +40,7 @@ def split_half_distance(
             signature(coordinates[half], p, None if y is None else y[half])
             for half in (order[: count // 2], order[count // 2 :])
         ]
-        distances.append(principal_angles([halves[0]], [halves[1]], measure).item())
+        distances.append(MEASURES[measure]([halves[0]], [halves[1]]).item())
     return float(np.mean(distances))
 
 

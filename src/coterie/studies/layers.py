@@ -19,7 +19,7 @@ from coterie.models import build
 from coterie.run.building import load_data
 from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
-from coterie.similarity import principal_angles, signature
+from coterie.similarity import centred_gram, cka_of_grams, principal_angles, signature
 from coterie.streams import stream
 
 if TYPE_CHECKING:
@@ -174,29 +174,6 @@ class _Seen:
     @classmethod
     def of(cls, outputs: Sequence[Floats]) -> _Seen:
         return cls([centred_gram(each) for each in outputs], [signature(each, P) for each in outputs])
-
-
-def centred_gram(outputs: npt.ArrayLike) -> Floats:
-    """Return the products of all pairs of samples, after the mean output is taken away, (samples, samples)."""
-    x = np.asarray(outputs, np.float64)
-    x = x - x.mean(axis=0)
-    return np.asarray(x @ x.T, np.float64)
-
-
-def cka_of_grams(grams: Sequence[Floats]) -> Floats:
-    """Return the linear CKA of every pair, given centred products of the same samples, (n, n).
-
-    Outputs that are the same for all samples are like others of that kind (1), and unlike any other (0).
-    """
-    rows = np.stack([gram.ravel() for gram in grams])
-    products = rows @ rows.T
-    norms = np.sqrt(np.diag(products))
-    scale = np.outer(norms, norms)
-    constant = norms == 0
-    alike = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
-    alike[np.ix_(constant, constant)] = 1.0
-    np.fill_diagonal(alike, 1.0)
-    return np.asarray(np.clip(alike, 0.0, 1.0), np.float64)
 
 
 def _chosen(module: nn.Module, wanted: str | None) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Signature, SignatureReply
-from coterie.similarity import MEASURES, Measure, signature, split_half_distance, vectors_per_label
+from coterie.similarity import error_in_signature_measure, signature, split_half_distance, vectors_per_label
 from coterie.streams import stream
 
 
@@ -28,13 +28,8 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     if not verb.halves:
         return SignatureReply(vectors, whose)
     rng = stream(handler.request.seed, "halves", handler.id)
-    measure = _measure(verb.measure)
+    if error := error_in_signature_measure(verb.measure):
+        raise ValueError(error)
     return SignatureReply(
-        vectors, whose, split_half_distance(x, verb.p, rng, splits=verb.halves, measure=measure, labels=labels)
+        vectors, whose, split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
     )
-
-
-def _measure(name: str) -> Measure:
-    if name not in MEASURES:
-        raise ValueError(f"unknown measure '{name}'")
-    return name

@@ -1,0 +1,162 @@
+"""Measures between clients, by name: what each needs, its unit, and what it says.
+
+A user's own is registered alike, by ``@coterie.measure("name", needs=...)``, and is then known to ``coterie measures``,
+``coterie inspect --measures`` and, where it compares signatures, to ``pacfl:measure=name``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import CoterieError
+from coterie.registry import Registry, home
+from coterie.similarity.samples import COMPONENTS, reduced
+
+Floats = npt.NDArray[np.float64]
+Needs = Literal["vectors", "vectors per label", "label counts", "samples"]
+SIGNATURES = ("vectors", "vectors per label")
+
+
+class Measure:
+    """A function that says how far apart clients are, and what there is to know of it.
+
+    What the function is given depends on what it needs:
+
+    - ``vectors``, ``vectors per label``: ``(a, b=None)``, two lists of signatures, of all samples or of each label's,
+      (features, vectors) each; without `b`, those of `a` are compared with each other;
+    - ``label counts``: ``(counts)``, samples by client and class, (clients, classes);
+    - ``samples``: ``(samples)``, each client's, (samples, ...) each, which only a simulation can see.
+
+    It returns (len a, len b) or (clients, clients) finite numbers. Keyword-only parameters are options; one called
+    `seed` is given the seed of the run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., npt.ArrayLike],
+        needs: Needs,
+        title: str,
+        unit: str,
+        similarity: bool,
+        symmetric: bool,
+        components: bool,
+    ) -> None:
+        functools.update_wrapper(self, function)  # its module, name, docstring and parameters
+        self.name, self.needs, self.title, self.unit = name, needs, title, unit
+        self.similarity = similarity
+        """True: larger is more alike, 1 is the same. Else 0 is the same, and larger is farther apart."""
+        self.symmetric, self.components = symmetric, components
+        self._function = function
+
+    def __call__(self, clients: Any, others: Any = None, **options: Any) -> Floats:
+        """Compare all clients with each other, or with others."""
+        given = (clients,) if others is None else (clients, others)
+        matrix = np.asarray(self._function(*given, **options), np.float64)
+        shape = (len(clients), len(given[-1]))
+        if matrix.shape != shape:
+            raise CoterieError(f"measure '{self.name}' of {home(self)} returned the shape {matrix.shape}, not {shape}")
+        if not np.isfinite(matrix).all():
+            raise CoterieError(f"measure '{self.name}' of {home(self)} returned NaN or infinity")
+        return matrix
+
+    @property
+    def on_signatures(self) -> bool:
+        """Whether it compares what clients send to be grouped."""
+        return self.needs in SIGNATURES
+
+    @property
+    def says(self) -> str:
+        """What it says of two clients: the first line of its docstring, without capital and full stop."""
+        summary = (inspect.getdoc(self) or "").partition("\n")[0]
+        return summary[:1].lower() + summary[1:].rstrip(".")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what there is to know as plain values."""
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "similarity": self.similarity,
+            "needs": self.needs,
+            "real_federation": self.needs != "samples",
+            "says": self.says,
+        }
+
+
+def _error_in_measure(item: Any) -> str | None:
+    """Say what keeps something from being a measure."""
+    if not isinstance(item, Measure):
+        return "a measure is a function, registered by coterie.measure"
+    kinds = get_args(Needs)
+    return None if item.needs in kinds else f"needs = {item.needs!r} is not one of {', '.join(kinds)}"
+
+
+MEASURES: Registry[Measure] = Registry(
+    "measure", "coterie.similarity.measures", "coterie.measures", error_in=_error_in_measure
+)
+
+
+def measure(
+    name: str,
+    *,
+    needs: Needs,
+    title: str | None = None,
+    unit: str = "",
+    similarity: bool = False,
+    symmetric: bool = True,
+    components: bool = False,
+) -> Callable[[Callable[..., npt.ArrayLike]], Measure]:
+    """Register a function as a measure; see `Measure` for what it is given and returns.
+
+    `title` is by default the name, `similarity` says that larger is more alike, `components` that samples are to be
+    reduced to the first 32 principal components of all clients. The docstring's first line is what the measure says.
+    """
+
+    def enter(function: Callable[..., npt.ArrayLike]) -> Measure:
+        entry = Measure(name, function, needs, title or name, unit, similarity, symmetric, components)
+        return MEASURES.register(name)(entry)
+
+    return enter
+
+
+def pairwise(
+    measure: str, samples: Sequence[npt.ArrayLike], *, components: int | None = COMPONENTS, **options: Any
+) -> Floats:
+    """Return a measure between all pairs of clients' samples, (clients, clients).
+
+    Measures that ask for it get samples reduced to the first 32 principal `components` of all clients together; to use
+    several, call `reduced` once. ``coterie measures NAME`` shows the options of one.
+
+    >>> near, same, far = (np.random.default_rng(i).normal(mean, 1, (200, 1)) for i, mean in enumerate((0, 0, 5)))
+    >>> pairwise("emd", [near, same, far]).round(1)
+    array([[0. , 0.1, 5. ],
+           [0.1, 0. , 5.1],
+           [5. , 5.1, 0. ]])
+    """
+    usable = [name for name in MEASURES if MEASURES[name].needs == "samples"]
+    if measure not in usable:
+        raise ValueError(f"measure = {measure!r} is not one of {', '.join(usable)}")
+    if len(samples) == 0:
+        return np.zeros((0, 0))
+    entry = MEASURES[measure]
+    return entry(reduced(samples, components) if entry.components else samples, **options)
+
+
+def error_in_signature_measure(name: str | None) -> str | None:
+    """Say why signatures can't be compared by a measure, or None."""
+    if name is None:
+        return None
+    try:
+        entry = MEASURES[name]
+    except CoterieError as error:
+        return str(error)
+    if not entry.on_signatures or entry.similarity:
+        usable = [other for other in MEASURES if MEASURES[other].on_signatures and not MEASURES[other].similarity]
+        return f"measure '{name}' is no distance between signatures: use {' or '.join(usable)}"
+    return None

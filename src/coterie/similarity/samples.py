@@ -1,0 +1,89 @@
+"""Clients' samples as rows of numbers, and reduced to the principal components of all clients together.
+
+What compares samples is for simulations, not for a federation. Samples stand in rows; what has more axes is flattened,
+and bytes are brought to [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.similarity.signatures import signature
+
+Floats = npt.NDArray[np.float64]
+
+COMPONENTS = 32
+"""Principal components to which samples of more features are reduced."""
+FITTED = 2048
+"""Principal components, and the bandwidth of MMD, are those of about so many samples, evenly taken from all clients."""
+
+
+def reduced(samples: Sequence[npt.ArrayLike], components: int | None = COMPONENTS) -> list[Floats]:
+    """Return clients' samples by the first principal components of all together, (samples, ≤ components) each.
+
+    Components are those of about 2,048 samples, evenly taken from all, each client in its share. Samples of no more
+    features than `components` stay as they are, and so do all where it is None.
+    """
+    arrays = [np.asarray(x) for x in samples]
+    if components is not None and components < 1:
+        raise ValueError(f"components = {components} should be at least 1")
+    if components is None or not arrays or features_of(arrays[0]) <= components:
+        return checked(samples)
+    check_features(arrays)
+    fitted = as_rows(evenly_taken(arrays), "samples")
+    centre = fitted.mean(axis=0)
+    axes = signature(fitted - centre, components)
+    if axes.shape[1] == 0:  # all are equal
+        axes = np.eye(len(axes), 1)
+    return [(x - centre) @ axes for x in (as_rows(x, f"samples[{i}]") for i, x in enumerate(arrays))]
+
+
+def as_rows(x: npt.ArrayLike, name: str) -> Floats:
+    """Return samples as rows of float64, bytes brought to [0, 1]."""
+    array = np.asarray(x)
+    if array.ndim < 2 or len(array) == 0 or features_of(array) == 0:
+        raise ValueError(f"{name} should have samples in rows, at least one, but has the shape {array.shape}")
+    rows = array.reshape(len(array), -1).astype(np.float64)
+    if array.dtype == np.uint8:
+        rows /= 255.0
+    elif not np.isfinite(rows).all():
+        raise ValueError(f"{name} holds NaN or infinity")
+    return rows
+
+
+def features_of(array: npt.NDArray[Any]) -> int:
+    """Return how many numbers a sample has."""
+    return int(np.prod(array.shape[1:], dtype=np.int64))
+
+
+def check_features(arrays: Sequence[npt.NDArray[Any]]) -> None:
+    """Refuse clients whose samples have different numbers of features."""
+    for i, x in enumerate(arrays):
+        if features_of(x) != features_of(arrays[0]):
+            raise ValueError(f"samples[{i}] has {features_of(x)} features, but samples[0] has {features_of(arrays[0])}")
+
+
+def checked(samples: Sequence[npt.ArrayLike]) -> list[Floats]:
+    """Return each client's samples as rows of float64."""
+    rows = [as_rows(x, f"samples[{i}]") for i, x in enumerate(samples)]
+    check_features(rows)
+    return rows
+
+
+def evenly_taken(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return rows of all clients, evenly taken, of each at least one."""
+    step = max(1, -(-sum(map(len, arrays)) // FITTED))
+    return np.concatenate([x[::step] for x in arrays])
+
+
+def each_pair(measure: Callable[[Any, Any], float], items: Sequence[Any]) -> Floats:
+    """Return a symmetric measure of all pairs, with a diagonal of 0."""
+    result = np.zeros((len(items), len(items)))
+    for i, a in enumerate(items):
+        for j, b in enumerate(items[:i]):
+            result[i, j] = result[j, i] = measure(a, b)
+    return result
