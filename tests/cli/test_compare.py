@@ -210,7 +210,7 @@ def foreign(folder: Path) -> None:
         (cut("metrics.jsonl", 400), [], "is damaged: it has 1 whole rows for 2 evaluated rounds"),
         (cut("result.json", 100), [], "'c/fedavg/seed-0/result.json' is damaged"),
         (cut("result.json", 0), [], "'c/fedavg/seed-0/result.json' is damaged"),
-        (cut("config.toml", 3), [], "is not a TOML file"),
+        (cut("config.toml", 3), [], "config.toml' is damaged"),
         (cut("config.toml", 0), [], "a run with another configuration (data.name was 'digits', is 'digits-rotated'"),
         (foreign, [], "'c/fedavg/seed-0' is not a run, but holds thesis.tex"),
         (lambda c: (c / "comparison.toml").write_text("["), [], "comparison.toml' is not a TOML file"),

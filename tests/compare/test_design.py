@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore
-from coterie.compare.comparison import differing
-from coterie.compare.design import Design, Tuning, slug
+from coterie.compare.design import Design
 from coterie.compare.make_design import comparison_design, parse_variation, sweep_design
 from coterie.errors import CoterieError
+from coterie.results.comparison_plan import Tuning, slug
+from coterie.results.comparisons import differing
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.validation import differences
@@ -232,9 +233,11 @@ def test_tries_are_all_combinations_of_what_a_cell_leaves_open() -> None:
 
 
 def test_what_cells_do_not_share_is_said() -> None:
-    assert differing(comparison_design(BASE, "fedavg,solo", [0])) == []
-    assert differing(sweep_design(BASE, {"partition.rho": [0.2, 0.5]}, [0])) == ["partitions"]
-    assert differing(sweep_design(BASE, {"fraction": [0.2, 0.5], "model.name": ["mlp", "mclr"]}, [0])) == [
+    assert differing([*comparison_design(BASE, "fedavg,solo", [0]).tables().values()]) == []
+    assert differing([*sweep_design(BASE, {"partition.rho": [0.2, 0.5]}, [0]).tables().values()]) == ["partitions"]
+    assert differing(
+        [*sweep_design(BASE, {"fraction": [0.2, 0.5], "model.name": ["mlp", "mclr"]}, [0]).tables().values()]
+    ) == [
         "initial models",
         "cohorts",
     ]

@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import ttest_rel
 
 import coterie
-from coterie.compare.stored import read_compared
 from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
@@ -20,7 +19,7 @@ from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
 from coterie.results.comparison_table import make_table
-from coterie.results.comparisons import StoredComparison
+from coterie.results.comparisons import StoredComparison, read_comparison
 from coterie.results.protocols import COMPARED
 
 SMALL: dict[str, Any] = {
@@ -377,9 +376,9 @@ def test_one_comparison_per_page(made: Path, copy: Path) -> None:
 
 
 def test_solo_on_other_parts_is_no_measure(made: Path) -> None:
-    compared = replace(read_compared(made), alone={})
+    compared = replace(read_comparison(made), alone={})
     assert "if `solo` with the same data and parts is among the methods" in words(comparison_page(compared))
-    assert read_compared(made).alone == {"fedavg": "solo", "pacfl:count=4": "solo"}
+    assert read_comparison(made).alone == {"fedavg": "solo", "pacfl:count=4": "solo"}
 
 
 def test_settings_that_were_chosen(tmp_path: Path) -> None:

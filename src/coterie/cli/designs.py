@@ -13,6 +13,7 @@ from coterie.cli.interrupts import explain_interrupt
 from coterie.compare.design import Design, Protocol
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
+from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.formats import TableFormat
 from coterie.results.run_folder import unused
 from coterie.results.toml import read_toml
@@ -67,9 +68,7 @@ def execute(
 
 def resume_design(folder: Path, quiet: bool) -> None:
     """Go on with a comparison that was interrupted."""
-    from coterie.compare.comparison import FILE
-
-    execute(Design.read(folder / FILE), str(folder), None, "text", False, False, quiet)
+    execute(Design.read(ComparisonFolder(folder).plan_file), str(folder), None, "text", False, False, quiet)
 
 
 def holds_design(file: Path | None) -> bool:

@@ -12,7 +12,9 @@ def resume(folder: RunArgument, quiet: Quiet = False) -> None:
 
     RUN: Run folder, or the folder of a comparison or sweep.
     """
-    if (folder / "comparison.toml").is_file():
+    from coterie.results.comparison_folder import ComparisonFolder
+
+    if ComparisonFolder(folder).exists:
         from coterie.cli.designs import resume_design
 
         resume_design(folder, quiet)

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from coterie.compare.comparison import FILE, Comparison, results_by_label
-from coterie.compare.design import Design, seeds_text
+from coterie.compare.comparison import Comparison, results_by_label
+from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
-from coterie.compare.tuning import Tuned, candidates, choose, chosen_so_far, compared_jobs
+from coterie.compare.tuning import candidates, choose_candidate, chosen_so_far, compared_jobs
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.results.comparison_folder import ComparisonFolder
+from coterie.results.comparison_plan import Tuned, seeds_text
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.config import Config
@@ -34,11 +35,12 @@ def run_design(
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     path = Path(out)
-    _check_place(path)
+    folder = ComparisonFolder(path)
+    folder.check_free()
     runs = ExistingRuns()
-    asked = Design.read(path / FILE).extended(design, path) if (path / FILE).exists() else design
-    if path.exists():
-        runs.results(compared_jobs(asked, path, chosen_so_far(asked, path, runs)))  # refused before anything is written
+    asked = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
+    if path.exists():  # what does not fit is refused before anything is written
+        runs.results(compared_jobs(asked, folder, chosen_so_far(asked, folder, runs)))
     new = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -46,16 +48,15 @@ def run_design(
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     try:
         with locked(path, PATIENCE) as lock, ended(progress or BatchProgress()) as listening:
-            write_whole(path / FILE, asked.to_toml().encode())
-            comparison = _Batch(asked, path, jobs, runs, listening, lock).run()
+            folder.write_plan(asked)
+            comparison = _Batch(asked, folder, jobs, runs, listening, lock).run()
             comparison.save()
             return comparison
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
     except CoterieError:
-        if new and not (path / FILE).exists():
-            (path / "lock").unlink(missing_ok=True)
-            path.rmdir()
+        if new and not folder.exists:
+            folder.remove_empty()
         raise
 
 
@@ -65,13 +66,13 @@ class _Batch:
     def __init__(
         self,
         design: Design,
-        path: Path,
+        folder: ComparisonFolder,
         jobs: int | None,
         runs: ExistingRuns,
         progress: BatchProgress,
         lock: IO[str],
     ) -> None:
-        self.design, self.path, self.runs, self.progress, self.lock = design, path, runs, progress, lock
+        self.design, self.folder, self.runs, self.progress, self.lock = design, folder, runs, progress, lock
         self.imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
         if here and jobs not in (None, 1):
             raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
@@ -80,10 +81,10 @@ class _Batch:
         self.at_once = 1 if here else jobs
 
     def run(self) -> Comparison:
-        design, path, runs = self.design, self.path, self.runs
-        to_choose = candidates(design, path)
+        design, folder, runs = self.design, self.folder, self.runs
+        to_choose = candidates(design, folder)
         first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
-        last = compared_jobs(design, path, {})
+        last = compared_jobs(design, folder, {})
         total = len(first) + len(last) + len(design.seeds) * len(to_choose)
         title = f"{len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}"
         self.progress.begin(title, total, len(runs.results([*first, *last])))
@@ -91,7 +92,7 @@ class _Batch:
         tuned: dict[str, Tuned] = {}
         failed: dict[tuple[str, int], str] = {}
         for label, tried in to_choose.items():
-            best = choose(design, tried, runs)
+            best = choose_candidate(design, tried, runs)
             if best is None:
                 keys = ", ".join(tried[0].values)
                 why = f"no value of {keys} gave a {COMPARED[design.protocol]} on validation samples"
@@ -99,30 +100,18 @@ class _Batch:
             else:
                 self.progress.note(best.text(label, design))
                 tuned[label] = best
-        last = compared_jobs(design, path, tuned)
+        last = compared_jobs(design, folder, tuned)
         failed |= {(job.label, job.seed): why for job, why in self._make(last).items()}
         results = runs.results(job for job in last if (job.label, job.seed) not in failed)
         order = [(label, seed) for label in design.cells for seed in design.seeds]
         failed = {key: failed[key] for key in order if key in failed}
-        return Comparison(design, results_by_label(design, results), failed, tuned, path)
+        return Comparison(design, results_by_label(design, results), failed, tuned, folder.path)
 
     def _make(self, jobs: Sequence[RunJob]) -> dict[RunJob, str]:
         """Make the runs that are not finished, and return why some failed."""
         finished = self.runs.results(jobs)
         waiting = [job for job in jobs if job not in finished]
         return run_jobs(waiting, self.at_once, self.progress, self.lock, self.imports)
-
-
-def _check_place(path: Path) -> None:
-    """Refuse a path that holds something else than a comparison."""
-    if path.exists() and not path.is_dir():
-        raise CoterieError(f"'{path}' is a file: choose another --out")
-    if not path.exists() or (path / FILE).is_file():
-        return
-    if (path / "config.toml").exists():
-        raise CoterieError(f"'{path}' holds a single run, not a comparison: choose another --out")
-    if any(item.name not in ("lock", f"{FILE}.part") for item in path.iterdir()):
-        raise CoterieError(f"'{path}' exists and is not a comparison: choose another --out")
 
 
 def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:

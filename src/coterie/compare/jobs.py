@@ -46,12 +46,6 @@ class RunJob:
         """Of the run."""
         return RunFolder(Path(str(self.config.run.out)))
 
-    @property
-    def error_file(self) -> Path:
-        """Where the traceback of a failure is kept, beside the run folder."""
-        path = self.folder.path
-        return path.with_name(f"{path.name}.error.txt")
-
     def __str__(self) -> str:
         return f"{self.label}, seed {self.seed}"
 
@@ -122,7 +116,7 @@ def run_jobs(
 def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
     failed = {}
     for job in jobs:
-        job.error_file.unlink(missing_ok=True)
+        job.folder.error_file.unlink(missing_ok=True)
         try:
             result = run_one(job.config, progress.of_run(job))
         except Exception as error:
@@ -174,8 +168,8 @@ def _side_by_side(
 
 
 def _write_traceback(job: RunJob, trace: str) -> None:
-    job.error_file.parent.mkdir(parents=True, exist_ok=True)
-    job.error_file.write_text(trace, encoding="utf-8")
+    job.folder.error_file.parent.mkdir(parents=True, exist_ok=True)
+    job.folder.error_file.write_text(trace, encoding="utf-8")
 
 
 class Worker(threading.Thread):
@@ -199,7 +193,7 @@ class Worker(threading.Thread):
         """Work until there is nothing left to do."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             while (job := self.waiting.get()) is not None and not self.stopping:
-                job.error_file.unlink(missing_ok=True)
+                job.folder.error_file.unlink(missing_ok=True)
                 try:
                     end = self._hand_over(job, output)
                 except Exception as error:  # a process that can't be started, or broke while it was written to

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from coterie.clustering.options import implied_rules
-from coterie.compare.design import Changes, Design, Protocol, Tables, Tuning, base_tables, refuse_duplicates
+from coterie.compare.design import Design, Protocol, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
+from coterie.results.comparison_plan import Changes, Tables, Tuning
 from coterie.results.toml import toml_value
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys
 from coterie.run.plugins import import_plugins

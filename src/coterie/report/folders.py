@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.compare.stored import is_comparison, read_compared
 from coterie.errors import CoterieError
 from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.reproduction import reproduction_page
 from coterie.report.pages.run import run_page
 from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Page
+from coterie.results.comparison_folder import ComparisonFolder
+from coterie.results.comparisons import read_comparison
 from coterie.results.reproductions import is_reproduction, read_reproduction, reproduction_files
 from coterie.results.run_folder import CONFIG, RunFolder
 from coterie.results.runs import read_runs
@@ -31,10 +32,15 @@ def _runs(paths: Sequence[Path]) -> Page:
     return run_page(read_runs(paths))
 
 
+def _is_comparison(path: Path) -> bool:
+    folder = ComparisonFolder(path)
+    return folder.exists or folder.data_file.is_file()
+
+
 def _comparison(paths: Sequence[Path]) -> Page:
     if len(paths) > 1:
         raise CoterieError("a page shows one comparison or sweep: make a page for each")
-    compared = read_compared(paths[0])
+    compared = read_comparison(paths[0])
     return sweep_page(compared) if compared.sweep else comparison_page(compared)
 
 
@@ -44,7 +50,7 @@ def _reproductions(paths: Sequence[Path]) -> Page:
 
 KINDS = [
     Kind("a run", lambda path: RunFolder(path).exists, _runs),
-    Kind("a comparison or sweep", is_comparison, _comparison),
+    Kind("a comparison or sweep", _is_comparison, _comparison),
     Kind("a reproduction", is_reproduction, _reproductions),
 ]
 """All that have pages; the first that recognises a folder takes it."""

@@ -15,8 +15,10 @@ from coterie.reproduce.computed import WIDE
 from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import Setting, train
+from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.formats import TABLE_FILES
 from coterie.results.reproductions import Reproduction, write_reproduction
+from coterie.results.run_folder import RunFolder
 
 PLACE = Path("runs/reproduce")
 
@@ -124,7 +126,7 @@ def checked_place(path: Path) -> Path:
     """Make the folder of all reproductions, if it is not there."""
     if path.exists() and not path.is_dir():
         raise CoterieError(f"'{path}' is a file: choose another --out")
-    if (path / "config.toml").exists() or (path / "comparison.toml").exists():
+    if RunFolder(path).exists or ComparisonFolder(path).exists:
         raise CoterieError(f"'{path}' holds a run or a comparison: choose another --out")
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.compare.design import slug
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
 from coterie.reproduce.catalogue import Cell, Reproducible, Tables
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
 from coterie.reproduce.request import ReproductionRequest
 from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.comparison_plan import slug
 from coterie.results.reproductions import NumberPair
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread

@@ -1,4 +1,4 @@
-"""What the folder of a comparison or a sweep holds, for its page."""
+"""Comparisons and sweeps as their folders hold them: also those that are not finished, or damaged in part."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.results.comparison_table import ComparisonTable
-from coterie.results.runs import StoredRun
+from coterie.errors import CoterieError
+from coterie.results.comparison_folder import ComparisonFolder, run_place
+from coterie.results.comparison_plan import ComparisonPlan, Tables, Tuned, choose, mean_score, seeds_text
+from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
+from coterie.results.run_folder import RunFolder
+from coterie.results.runs import StoredRun, read_run
+from coterie.results.toml import toml_value
+
+FINISHED = "finished"
+SAME = ("data", "partition", "newcomers")
+"""Sections that two runs of a seed must share for their clients to be compared one by one, beside held-out samples."""
+APART = {
+    "data": "data",
+    "partition": "partitions",
+    "newcomers": "newcomers",
+    "model": "initial models",
+    "training.fraction": "cohorts",
+}
+"""What runs of a seed share unless these keys differ."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class Attempt:
     @property
     def finished(self) -> bool:
         """Whether its numbers are here."""
-        return self.state == "finished"
+        return self.state == FINISHED
 
 
 @dataclass(frozen=True)
@@ -69,8 +86,214 @@ class StoredComparison:
     @property
     def varied(self) -> list[str]:
         """The keys of a sweep."""
-        return list(dict.fromkeys(key for one in self.settings.values() for key in one))
+        return list(dict.fromkeys(key for of in self.settings.values() for key in of))
 
     def all_runs(self) -> list[tuple[str, StoredRun]]:
         """Return the finished ones, each with its label."""
         return [(label, run) for label, by_seed in self.runs.items() for run in by_seed.values()]
+
+
+def comparison_table(
+    plan: ComparisonPlan,
+    results: Mapping[str, BySeed],
+    failed: Mapping[tuple[str, int], str],
+    tuned: Mapping[str, Tuned],
+    configs: Mapping[str, Tables],
+) -> ComparisonTable:
+    """Count a comparison: results by label and seed, why others failed, what was chosen, and a configuration each."""
+    notes = [f"{label}, seed {seed}, failed: {why}" for (label, seed), why in failed.items()]
+    notes += [f"{choice.text(label, plan)}." for label, choice in tuned.items()]
+    for label, changes in plan.cells.items():
+        own = [key for key in plan.tuning.grid if key in changes]
+        notes += [f"{label}: {', '.join(own)} as set, not chosen."] if own else []
+    apart = differing([*configs.values()])
+    if apart:
+        notes.append(f"Not the same for all: {', '.join(apart)}. Seeds are paired all the same.")
+    ordered = {label: {seed: of[seed] for seed in plan.seeds if seed in of} for label, of in results.items()}
+    title = comparison_title(plan, results)
+    return make_table(ordered, plan.seeds, title=title, what=plan.noun, baseline=plan.baseline, notes=notes)
+
+
+def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str:
+    """Say what all runs have in common."""
+    every = [result for of in results.values() for result in of.values()]
+    parts = [
+        *([[run["algorithm"] for run in every]] if plan.kind == "sweep" else []),
+        [run["data"] for run in every],
+        [f"{len(run['per_client']['L'])} clients" for run in every],
+        [run["partition"] for run in every],
+        [run["model"] for run in every],
+        [f"{run['rounds']} rounds" for run in every],
+    ]
+    shared = [texts[0] for texts in parts if len(set(texts)) == 1 and texts[0]]
+    return ", ".join([*map(str, shared), seeds_text(plan.seeds)])
+
+
+def differing(configs: Sequence[Tables]) -> list[str]:
+    """Say which of data, partitions, newcomers, initial models and cohorts differ between configurations."""
+    apart = []
+    for path, what in APART.items():
+        section, _, key = path.partition(".")
+        values = [config.get(section, {}).get(key) if key else config.get(section) for config in configs]
+        if any(value != values[0] for value in values):
+            apart.append(what)
+    return apart
+
+
+def read_comparison(path: Path) -> StoredComparison:
+    """Read a comparison; the numbers are counted anew from its runs, never taken from comparison.json."""
+    folder = ComparisonFolder.open(path)
+    plan = ComparisonPlan.read(folder.plan_file)
+    try:
+        tuned = _tuned(folder, plan)
+        runs = {label: _finished_runs(folder, plan, label, tuned) for label in plan.cells}
+        results = {
+            label: {
+                seed: {**(run.result or {}), "targets": [reached(target, run.history) for target in plan.targets]}
+                for seed, run in of.items()
+            }
+            for label, of in runs.items()
+        }
+        accuracies = {(label, seed): run["accuracy"] for label, of in results.items() for seed, run in of.items()}
+        reasons, problem = folder.read_failures(accuracies)
+        states = {
+            (label, seed): FINISHED
+            if seed in runs[label]
+            else _state(folder.run(plan, label, seed), reasons.get((label, seed)))
+            for label in plan.cells
+            for seed in plan.seeds
+        }
+        failed = {key: state.removeprefix("failed: ") for key, state in states.items() if state.startswith("failed: ")}
+        configs = _configs(folder, plan)
+        table = comparison_table(plan, results, failed, tuned, configs)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CoterieError(
+            f"a run in '{path}' is damaged ({type(error).__name__}: {error}): remove it, then 'coterie resume {path}'"
+        ) from None
+    return StoredComparison(
+        path=path,
+        table=table,
+        runs=runs,
+        attempts=[Attempt(*key, state, run_place(plan, *key)) for key, state in states.items()],
+        text=folder.plan_file.read_text(encoding="utf-8"),
+        sweep=plan.kind == "sweep",
+        settings=_varied(plan) if plan.kind == "sweep" else {},
+        alone=_alone(configs),
+        chosen={label: choice.text(label, plan) for label, choice in tuned.items()},
+        scores=[
+            (label, ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items()), score)
+            for label, choice in tuned.items()
+            for values, score in choice.scores
+        ],
+        targets=plan.targets,
+        problems=[problem] if problem else [],
+    )
+
+
+def _tuned(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:
+    """Return what was chosen for the cells whose candidates are all finished."""
+    tuned = {}
+    for label, changes in plan.cells.items():
+        scores: list[tuple[Mapping[str, Any], float | None]] = []
+        for values in plan.tuning.tries(changes):
+            results = [folder.candidate(plan, label, values, seed).read_result() for seed in plan.tuning.seeds]
+            accuracies = [result["accuracy"][plan.protocol] for result in results if result is not None]
+            if len(accuracies) < len(results):
+                break
+            scores.append((values, mean_score(accuracies, len(results))))
+        else:
+            if (best := choose(scores)) is not None:
+                tuned[label] = best
+    return tuned
+
+
+def _finished_runs(
+    folder: ComparisonFolder, plan: ComparisonPlan, label: str, tuned: Mapping[str, Tuned]
+) -> dict[int, StoredRun]:
+    """Read the finished runs of a cell; refuse those that are cut short, or of another configuration."""
+    if plan.tuning.tries(plan.cells[label]) and label not in tuned:
+        return {}
+    chosen = tuned[label].chosen if label in tuned else {}
+    runs = {}
+    for seed in plan.seeds:
+        place = folder.run(plan, label, seed)
+        if not (place.exists and place.finished):
+            continue
+        run = read_run(place.path, f"{label}, seed {seed}")
+        again = f"remove '{place.path}' to run it again"
+        if not run.history or run.history[-1]["round"] != run.rounds:
+            raise CoterieError(f"'{place.metrics_file}' is damaged: it does not reach round {run.rounds}: {again}")
+        if changed := _other_settings(plan, {**plan.cells[label], **chosen, "run.seed": seed}, run.config):
+            raise CoterieError(
+                f"'{place.path}' holds a run with another configuration ({'; '.join(changed[:3])}): {again}"
+            )
+        runs[seed] = run
+    return runs
+
+
+def _other_settings(plan: ComparisonPlan, changes: Mapping[str, Any], config: Tables) -> list[str]:
+    """Say which names and numbers that were asked for a run has otherwise; other values are not written alike."""
+    asked = {f"{section}.{key}": value for section, table in plan.base.items() for key, value in table.items()}
+    changed = []
+    for path, value in {**asked, **changes}.items():
+        section, _, key = path.partition(".")
+        stored = config.get(section, {}).get(key)
+        if stored is None or section == "engine" or path == "data.clients":  # which data may decide
+            continue
+        other = isinstance(value, int | float) and value != stored
+        if key == "name":  # perhaps with options behind a colon
+            other = stored not in (value, str(value).partition(":")[0])
+        if other:
+            changed.append(f"{path} was {stored!r}, is {value!r}")
+    return changed
+
+
+def _state(run: RunFolder, reason: str | None) -> str:
+    """Say what became of a run that is not finished; `reason` is why it failed, if that is known."""
+    if run.error_file.is_file():
+        lines = run.error_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"failed: {reason or (lines[-1] if lines else 'no reason is known')}"
+    if run.exists:
+        stored = read_run(run.path)
+        return f"stopped after round {stored.history[-1]['round']} of {stored.rounds}" if stored.history else "begun"
+    return f"failed: {reason}" if reason else "not begun"
+
+
+def _configs(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tables]:
+    """Return a configuration of each cell that has begun."""
+    configs: dict[str, Tables] = {}
+    for label in plan.cells:
+        begun = [run for seed in plan.seeds if (run := folder.run(plan, label, seed)).exists]
+        if begun:
+            configs[label] = begun[0].read_config()
+    return configs
+
+
+def _varied(plan: ComparisonPlan) -> dict[str, dict[str, Any]]:
+    """Return the keys that have more than one value in a sweep, with their values, by label."""
+    varied: dict[str, dict[str, Any]] = {label: {} for label in plan.cells}
+    for path in dict.fromkeys(path for changes in plan.cells.values() for path in changes):
+        section, _, key = path.partition(".")
+        base = plan.base.get(section, {}).get(key)
+        given = {label: changes.get(path, base) for label, changes in plan.cells.items()}
+        first = next(iter(given.values()))
+        if any(value != first for value in given.values()):
+            for label, value in given.items():
+                varied[label][path] = value
+    return varied
+
+
+def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
+    """Return for each cell the first one of SOLO on the same data and parts, if there is one."""
+    solo = [label for label, config in configs.items() if config["algorithm"]["name"] == "solo"]
+
+    def federation(label: str) -> list[Any]:
+        config = configs[label]
+        return [*(config.get(section) for section in SAME), config.get("evaluation", {}).get("validation")]
+
+    twins = {
+        label: next((twin for twin in solo if federation(twin) == federation(label)), None)
+        for label in configs
+        if label not in solo
+    }
+    return {label: twin for label, twin in twins.items() if twin is not None}

@@ -72,6 +72,11 @@ class RunFolder:
         self.checkpoint, self.clients, self.arrays_file = path / CHECKPOINT, path / "clients", path / ARRAYS
         self.sites_file, self.expert_file, self.picture = path / SITES, path / EXPERT, path / PICTURE
 
+    @property
+    def error_file(self) -> Path:
+        """Where the traceback of a failure is kept: beside the folder, which a new attempt needs empty."""
+        return self.path.with_name(f"{self.path.name}.error.txt")
+
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite."""
         path = self.path

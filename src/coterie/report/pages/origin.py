@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.results.charts import Block, Code, Section, Table
+from coterie.results.comparison_folder import PLAN
 from coterie.results.comparisons import StoredComparison
 from coterie.results.run_folder import CONFIG
 from coterie.results.runs import StoredRun
@@ -37,7 +38,7 @@ def origin_of_comparison(compared: StoredComparison) -> Section:
     """Show with what, and how, a comparison or a sweep was made."""
     blocks, mixed = _versions(compared.all_runs(), "runs of")
     command = "sweep" if compared.sweep else "compare"
-    blocks += [_again(command, compared.path / "comparison.toml"), _file("comparison.toml", compared.text)]
+    blocks += [_again(command, compared.path / PLAN), _file(PLAN, compared.text)]
     return Section(
         heading=HEADING,
         text=(
