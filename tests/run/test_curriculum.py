@@ -23,8 +23,9 @@ from coterie.messages import Curriculum
 from coterie.models import initial
 from coterie.run.building import completed, consistency, load_data, make_plan, make_spec, make_trainer, session
 from coterie.run.config import Config
-from coterie.run.curriculum import DataCurriculum, difficulty, pacing_curves, read_expert
+from coterie.run.curriculum import DataCurriculum, pacing_curves
 from coterie.run.dry_run import estimate
+from coterie.run.expert import difficulty, read_expert
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
@@ -381,7 +382,7 @@ def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
     for path, why in {
         "notes.safetensors": "not a .safetensors file of parameters",
         "empty": "a folder without a checkpoint",
-        "groups": "has no one model for all clients",
+        "groups": "has no single model for all clients",
         "nowhere": "there is no expert",
     }.items():
         with pytest.raises(CoterieError, match=why):

@@ -69,8 +69,8 @@ def sweep(
 ) -> Comparison:
     """Run all combinations of some settings' values, and compare them; other settings are those of `run`.
 
-    >>> found = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
-    >>> list(found.results)
+    >>> comparison = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
+    >>> list(comparison.results)
     ['lr=0.01', 'lr=0.1']
     """
     from coterie.compare.batch import run_design

@@ -22,14 +22,14 @@ class ExistingRuns:
 
     def results(self, jobs: Iterable[RunJob]) -> dict[RunJob, Result]:
         """Return the results of jobs that are finished; refuse folders that hold other runs, or damaged ones."""
-        found = {}
+        finished = {}
         for job in jobs:
             path = job.folder.path
             if path not in self._results and (result := _read(job)) is not None:
                 self._results[path] = result
             if path in self._results:
-                found[job] = self._results[path]
-        return found
+                finished[job] = self._results[path]
+        return finished
 
 
 def _read(job: RunJob) -> Result | None:

@@ -69,12 +69,9 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    introduction = "hello: the name, a proof that it is one's own, the number of training samples"
-    return [
-        *lines,
-        f"  {introduction}",
-        *(f"  {line}" for answer in outgoing_answers(terms, local) for line in answer.lines()),
-    ]
+    leaving = ["hello: the name, a proof that it is one's own, the number of training samples"]
+    leaving += [line for answer in outgoing_answers(terms, local) for line in answer.lines()]
+    return [*lines, *(f"  {line}" for line in leaving)]
 
 
 def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:

@@ -47,8 +47,8 @@ def cluster(
 ) -> ClusterResult:
     """Form groups of clients without training; settings as for `run`, the method `pacfl` if none is named.
 
-    >>> found = cluster(dataset="digits-rotated", clients=8)
-    >>> found.grouping.labels
+    >>> groups = cluster(dataset="digits-rotated", clients=8)
+    >>> groups.grouping.labels
     array([0, 1, 2, 3, 0, 1, 2, 3])
     """
     from coterie.run.cluster import DEFAULT, form_groups

@@ -24,8 +24,8 @@ from coterie.federation.federation import ClientSampler, ServerData, UniformSamp
 from coterie.messages import ClientId, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.run.config import Config
-from coterie.run.curriculum import difficulty, make_expert, needs_expert
 from coterie.run.engines import make_engine, workers
+from coterie.run.expert import difficulty, make_expert, needs_expert
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer

@@ -60,8 +60,8 @@ class ClusterResult:
 
     def _by_client(self, values: list[int]) -> list[int | None]:
         """Put what is in the order of the grouping in that of clients; None for one that is in no group."""
-        known = dict(zip(self.clients, values, strict=True))
-        return [known.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
+        by_client = dict(zip(self.clients, values, strict=True))
+        return [by_client.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
 
     def save(self, folder: Path) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""

@@ -55,7 +55,7 @@ def _import_file(path: Path) -> None:
 def home(thing: Any) -> tuple[str | None, bool]:
     """Return the module that another process must import to know a registered thing, and whether it can.
 
-    None is needed for what is ours, or a plugin's that the process is told of.
+    None is needed for what is ours, or for a plugin's, which the process imports anyway.
     """
     module = str(thing.__module__)
     if module.startswith(("coterie.", FILE)):
@@ -77,9 +77,9 @@ def blamed_on_plugin(error: BaseException) -> str | None:
         frames = [item for item in traceback.walk_tb(candidate.__traceback__) if _is_plugins(item[0])]
         if frames:
             frame, line = frames[-1]
-            told = f"{_place(frame, line)}: {type(root).__name__}: {' '.join(str(root).split())}"
+            blame = f"{_place(frame, line)}: {type(root).__name__}: {' '.join(str(root).split())}"
             context = str(error).removesuffix(f": {root}")
-            return told if root is error else f"{told} ({context})"
+            return blame if root is error else f"{blame} ({context})"
     return None
 
 

@@ -23,8 +23,8 @@ from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, new_path
 from coterie.run.building import check_method, completed, load_data, make_spec, make_trainer, model_bytes, session
 from coterie.run.config import Config
-from coterie.run.curriculum import needs_expert, read_expert
 from coterie.run.engines import check_engine
+from coterie.run.expert import needs_expert, read_expert
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result

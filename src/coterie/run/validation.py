@@ -17,7 +17,6 @@ from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
-from coterie.run.curriculum import check_expert
 from coterie.run.values import parse_choice
 
 
@@ -106,6 +105,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     from coterie import data
     from coterie.algorithms import ALGORITHMS
     from coterie.models import MODELS
+    from coterie.run.expert import check_expert
     from coterie.run.plugins import import_plugins
 
     origins = origins or Origins()

@@ -1,0 +1,181 @@
+"""The expert, which knows which samples are hard: the one kept by a run, read from where settings say, or trained."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data import FederatedData
+from coterie.errors import CoterieError
+from coterie.files import write_whole
+from coterie.messages import Array, ModelSpec, Params, Plan
+from coterie.models import initial
+from coterie.results.run_folder import RunFolder
+from coterie.run.config import Config
+from coterie.run.progress import Progress
+from coterie.run.trained_models import find_model
+from coterie.streams import stream
+from coterie.training import Diverged, Job, Trainer, losses
+
+BLOCK = 2000
+"""Samples judged at a time."""
+QUIET = 2.0
+"""Seconds between two lines of progress."""
+
+
+def check_expert(path: str) -> None:
+    """Refuse an expert that is not there, before any data are read."""
+    place = Path(path).expanduser()
+    if place.is_dir():
+        if not RunFolder(place).checkpoint.is_file():
+            raise CoterieError(f"the expert '{path}' is a folder without a checkpoint: name a run that has trained")
+    elif not place.is_file():
+        raise CoterieError(f"there is no expert '{path}': name a run folder, or a .safetensors file of its parameters")
+
+
+def needs_expert(config: Config) -> bool:
+    """Say whether samples are judged by an expert: for their order in training, or to divide them among clients."""
+    wanted = config.curriculum.of_data
+    curriculum = None if wanted is None else wanted.make()
+    return bool(config.partition.f_ord) or (curriculum is not None and curriculum.score == "E")
+
+
+def make_expert(
+    config: Config,
+    data: FederatedData,
+    spec: ModelSpec,
+    plan: Plan,
+    trainer: Trainer,
+    progress: Progress,
+    folder: Path | None = None,
+) -> Params:
+    """Return the expert of a run: the one kept in `folder`, else from where the settings say, else trained.
+
+    It is trained on the samples of all clients together, which only a simulation can do. It is kept for when the run
+    goes on, also if it was read, since what it was read from may change.
+    """
+    kept, settings = None if folder is None else RunFolder(folder).expert_file, _settings_of(config)
+    if kept is not None and kept.is_file() and _stored_settings(kept) == settings:
+        return read_expert(str(kept), spec)
+    if config.curriculum.expert is not None:
+        expert = read_expert(config.curriculum.expert, spec)
+    else:
+        expert = _trained(config.curriculum.expert_epochs, config.run.seed, data, spec, plan, trainer, progress)
+    if kept is not None:
+        from safetensors.numpy import save
+
+        arrays = {name: np.ascontiguousarray(value) for name, value in expert.items()}
+        write_whole(kept, bytes(save(arrays, metadata={"coterie": settings})))
+    return expert
+
+
+def _trained(
+    epochs: int, seed: int, data: FederatedData, spec: ModelSpec, plan: Plan, trainer: Trainer, progress: Progress
+) -> Params:
+    """Train on all clients' samples together, an epoch at a time, as a federation of one client would."""
+    pooled = np.concatenate(data.train_parts)
+    x, y = data.normalise(data.train.x[pooled]), data.train.y[pooled]
+    epoch_plan = replace(plan, epochs=1, steps=None, curriculum=None)
+    expert: Params = initial(spec, seed)
+    progress.phase(
+        f"training an expert on the samples of all {data.clients} clients, {len(y):,} in all, for {epochs} epochs "
+        "(only a simulation can)"
+    )
+    shown = time.monotonic()
+    for epoch in range(1, epochs + 1):
+        try:
+            outcome = trainer.train(Job(spec, epoch_plan, expert, x, y, stream(seed, "expert", epoch)))
+        except Diverged as event:
+            raise CoterieError(
+                f"the expert's {event} of epoch {epoch}: lower --lr, or name one that is trained with --expert"
+            ) from None
+        expert = outcome.params
+        if time.monotonic() - shown > QUIET or epoch == epochs:
+            progress.phase(f"the expert's epoch {epoch} of {epochs}: loss {outcome.loss:.3f}")
+            shown = time.monotonic()
+    return expert
+
+
+def difficulty(data: FederatedData, spec: ModelSpec, expert: Params, trainer: Trainer) -> npt.NDArray[np.float64]:
+    """Return the expert's loss on each training sample of the clients, (samples,); NaN for those that nobody has."""
+    losses_by_sample = np.full(len(data.train), np.nan)
+    held = np.sort(np.concatenate(data.train_parts))
+    for begin in range(0, len(held), BLOCK):
+        part = held[begin : begin + BLOCK]
+        logits = trainer.logits(spec, expert, data.normalise(data.train.x[part]))
+        losses_by_sample[part] = losses(logits, data.train.y[part])
+    return losses_by_sample
+
+
+def read_expert(path: str, spec: ModelSpec) -> Params:
+    """Read an expert from a run folder, where it is the model of all clients, or from a file of named parameters."""
+    check_expert(path)
+    place = Path(path).expanduser()
+    expert = _of_run(place) if place.is_dir() else _of_file(place)
+    wanted = initial(spec, 0)
+    if error := _error_in_parameters(expert, wanted):
+        raise CoterieError(f"the expert '{path}' is another network than '{spec.name}' of this run: {error}")
+    return {name: np.asarray(expert[name], value.dtype) for name, value in wanted.items()}
+
+
+def _of_run(folder: Path) -> Params:
+    try:
+        return find_model(folder).params
+    except CoterieError as error:
+        raise CoterieError(
+            f"the expert '{folder}' has no single model for all clients ({error}): name a run of fedavg, or a file"
+        ) from None
+
+
+def _of_file(file: Path) -> Params:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict[str, Array](load(file.read_bytes()))
+    except OSError as error:
+        raise CoterieError(f"the expert '{file}' can't be read: {error.strerror}") from None
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
+
+
+def _error_in_parameters(given: Params, wanted: Params) -> str | None:
+    """Say in what two networks differ, by the names and shapes of their parameters."""
+    missing, more = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
+    if missing or more:
+        lacks = f"it lacks {_listed(missing)}" if missing else ""
+        has = f"it has {_listed(more)}, unknown here" if more else ""
+        return " and ".join(part for part in (lacks, has) if part)
+    for name, value in wanted.items():
+        if given[name].shape != value.shape:
+            return f"its '{name}' is {given[name].shape}, here it is {value.shape}"
+    return None
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3])
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _settings_of(config: Config) -> str:
+    """Return the settings that an expert depends on, to recognise one that was trained by others."""
+    chosen = config.model_dump()
+    kept = {section: chosen[section] for section in ("data", "partition", "model", "training")}
+    own = {key: chosen["curriculum"][key] for key in ("expert", "expert_epochs")}
+    return json.dumps({**kept, **own, "seed": config.run.seed, "trainer": config.engine.trainer}, sort_keys=True)
+
+
+def _stored_settings(file: Path) -> str | None:
+    """Return the settings that a kept expert was trained by; None for a file that does not say so."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="numpy") as content:
+            return (content.metadata() or {}).get("coterie")
+    except (OSError, SafetensorError):
+        return None
