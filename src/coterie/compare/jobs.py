@@ -57,7 +57,7 @@ class BatchProgress:
         """So many runs are wanted, some of which were finished before."""
 
     def note(self, text: str) -> None:
-        """Something is to be text about all runs."""
+        """Something is to be said about all runs."""
 
     def of_run(self, job: RunJob) -> Progress:
         """Return what listens to a run that starts now; its calls come from one thread at a time."""

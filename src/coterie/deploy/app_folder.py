@@ -55,7 +55,7 @@ std = [0.37]
 
 [server]
 name = "{name}"
-min_clients = 2              # the federation begins, or goes on, when so many sites are here
+min_clients = 2              # the federation begins, or goes on, when this many sites are here
 # data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
 
 [algorithm]
@@ -67,10 +67,10 @@ fraction = 1.0               # share of the sites in a round
 epochs = 5
 
 [engine]
-deadline = 300.0             # seconds: who has not answered by then is missed
-min_replies = 1              # a round to which fewer answer changes nothing
-oversample = 0.0             # 0.3: ask 30 % more sites than needed, and take the first that answer
-max_strikes = 3              # after so many invalid replies a site is asked no more
+deadline = 300.0             # seconds after which replies are no longer waited for
+min_replies = 1              # a training round with fewer replies changes nothing
+oversample = 0.0             # share of extra sites to ask, 0.3 for 30 % more; the first to answer are taken
+max_strikes = 3              # invalid replies after which a site is no longer asked
 
 [run]
 seed = 0

@@ -1,8 +1,8 @@
 """What a run would cost, before it is run.
 
-The whole run is rehearsed with a trainer that does no work: the method, the messages and the cohorts are the
-real ones, so steps and bytes are counted, not guessed (where a method's course depends on what is learnt they
-are an estimate). A few real steps on real samples tell how long a step takes here.
+The whole run is rehearsed with a trainer that does no work. Method, messages and cohorts are the real ones, so steps
+and bytes are counted, not guessed (they are estimates where a method's course depends on what is learnt). A few real
+steps on real samples show how long a step takes here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from coterie.client import MemoryStore
 from coterie.federation.loop import afterwards, rounds
-from coterie.messages import ModelSpec, Plan
+from coterie.messages import Array, ModelSpec, Plan
 from coterie.models import initial, parameters
 from coterie.run.building import completed, load_data, make_plan, make_trainer, session
 from coterie.run.config import Config
@@ -91,7 +91,7 @@ def estimate(config: Config) -> Estimate:
     )
 
 
-def _timed(trainer: Trainer, spec: ModelSpec, plan: Plan, x, y) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+def _timed(trainer: Trainer, spec: ModelSpec, plan: Plan, x: Array, y: Array) -> tuple[float, float]:
     """Return seconds per training step and per evaluated sample, one worker."""
     start = initial(spec, 0)
 

@@ -79,9 +79,9 @@ def make_engine(
         if not isinstance(store, DiskStore):
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
         folder = stack.enter_context(_shared_folder(store))
-        chosen = _Chosen(config.engine.trainer, spec, (*config.run.plugins, *_home_of_network(spec)))
+        factory = _TrainerFactory(config.engine.trainer, spec, (*config.run.plugins, *_home_of_network(spec)))
         with FlowerSimulation(
-            Recipe(share(data, folder), str(store.folder.absolute()), chosen, blamed_on_plugin),
+            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin),
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,
@@ -117,7 +117,7 @@ def _home_of_network(spec: ModelSpec) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _TrainerFactory:
     """Makes the trainer in another process, where a user's networks must be known too."""
 
     wanted: str
