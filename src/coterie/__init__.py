@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Algorithm",
     "Comparison",
     "CoterieError",
     "Result",
@@ -47,6 +48,7 @@ __all__ = [
 # Imported when first used, so that `import coterie` and the command line start at once. The functions above are
 # thin, and bound here after the packages of the same names were loaded: `coterie.run` is the function.
 _HOMES = {
+    "Algorithm": "coterie.federation",
     "Comparison": "coterie.compare.comparison",
     "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",

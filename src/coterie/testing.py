@@ -55,7 +55,7 @@ def small_run(method: str, **settings: Any) -> Result:
 
 def small_settings(method: str) -> dict[str, Any]:
     """Return the settings of a small run, with those that a method needs to show what it does (`battery`)."""
-    return {**SMALL, **getattr(ALGORITHMS[method], "battery", {})}
+    return {**SMALL, **ALGORITHMS[method].traits.battery}
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def play(method: CFL, fed: Federation, cohorts: Sequence[Sequence[int]]) -> None
     """Run rounds 1, 2, … with these cohorts."""
     method.begin(fed)
     for t, cohort in enumerate(cohorts, start=1):
-        fed.round = t
+        fed.start_round(t)
         method.round(fed, cohort)
 
 
@@ -223,7 +223,7 @@ def test_updates_of_earlier_rounds_never_move_a_model_nor_count_in_norms() -> No
         method.begin(fed)
         at = flat(method.models[0])[0]
         for t, mean in {1: 25.0, 2: 0.2, 3: -0.2}.items():
-            fed.round = t
+            fed.start_round(t)
             method.round(fed, [*pulls[t]])
             at += mean
             assert flat(method.models[0])[0] == pytest.approx(at, abs=1e-5)
@@ -235,7 +235,7 @@ def test_after_a_split_each_group_moves_by_the_plain_mean_of_its_own_participant
         Steered(fed, lambda client, t: OPPOSED[client])
         method.begin(fed)
         before = flat(method.models[0])
-        fed.round = 1
+        fed.start_round(1)
         method.round(fed, [0, 1, 2, 3])
         first, second = (flat(model) - before for model in method.models)
         assert first[:3] == pytest.approx([2, 0.05, 0], abs=1e-5)
@@ -259,7 +259,7 @@ def test_who_was_away_follows_its_last_known_update_and_who_has_none_stands_at_t
         assert method.standing == {6: 0, 7: 0}
         assert method.model_for(7) is method.model_for(0)  # of equally large groups, the first
 
-        fed.round = 3
+        fed.start_round(3)
         method.member[0] = 1  # now the second is larger
         assert method.model_for(7) is method.models[1]
         method.round(fed, [7])
@@ -294,7 +294,7 @@ def test_newcomers_walk_down_the_tree(pull: tuple[float, ...], group: int, walks
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
         engine = Steered(fed, lambda client, t: pull)
-        fed.round = 3
+        fed.start_round(3)
         del method.standing[9]  # who is then a newcomer
         method.admit(fed, [9])
         assert method.groups()[9] == group
@@ -308,9 +308,9 @@ def test_what_was_learnt_on_the_walk_serves_at_the_next_split() -> None:
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
         Steered(fed, lambda client, t: (1, -5) if client == 9 else (0, 2) if client < 2 else (0, -2))
-        fed.round = 3
+        fed.start_round(3)
         method.place(fed, [9])
-        fed.round = 4
+        fed.start_round(4)
         method.round(fed, range(4))
         assert [split.groups for split in method.splits] == [(0, 1), (1, 2), (0, 3)]
         assert [method.groups()[client] for client in (0, 1, 2, 3, 9)] == [0, 0, 3, 3, 3]
@@ -323,15 +323,15 @@ def test_who_falls_silent_on_the_way_stays_there_and_goes_on_later() -> None:
         del method.standing[9]
         answers = [(-1, -5), None, None]
         Steered(fed, lambda client, t: answers.pop(0) if answers else (-1, -5))
-        fed.round = 3
+        fed.start_round(3)
         method.admit(fed, [9])
         assert method.standing[9] == 1
         assert 9 not in method.groups()
         assert method.model_for(9) is method.models[1]
-        fed.round = 4
+        fed.start_round(4)
         method.round(fed, [9])
         assert method.standing[9] == 1  # silent again: it neither walks nor trains
-        fed.round = 5
+        fed.start_round(5)
         method.round(fed, [9])
         assert method.groups()[9] == 2
 
@@ -500,11 +500,11 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
         waiting = next(iter(method.standing))
         assert np.array_equal(flat(restored.model_for(waiting)), flat(method.model_for(waiting)))
         for t in (5, 6, 7):
-            fed.round = t
+            fed.start_round(t)
             method.round(fed, fed.cohort(t))
-            fed._kept.clear()  # each client is asked by both
+            fed.start_round(fed.round)  # each client is asked by both
             restored.round(fed, fed.cohort(t))
-            fed._kept.clear()
+            fed.start_round(fed.round)
         assert restored.groups() == method.groups()
         assert restored.standing == method.standing
         assert restored.norms == method.norms
@@ -519,7 +519,7 @@ def test_a_checkpoint_writes_only_the_updates_that_changed(tmp_path: Path) -> No
         method.begin(fed)
         files: set[str] = set()
         for t, cohort in ((1, [0, 1, 2]), (2, [2, 3])):
-            fed.round = t
+            fed.start_round(t)
             method.round(fed, cohort)
             save_checkpoint(path, method.save())
             before, files = files, {file.name for file in tmp_path.glob("checkpoint-*")}

@@ -50,15 +50,16 @@ class Run(Session):
         """All clients' Δ_i in float64, asked for in another way than the method does."""
         plan = replace(self.fed.plan, steps=self.method.pretrain_steps)
         verb = Train(plan, start=("start",), keep=False, purpose="pre-train")
-        now, self.fed.round = self.fed.round, t
+        now = self.fed.round
+        self.fed.start_round(t)
         request = self.fed.request(verb, models={"start": self.fed.initial()})
         replies = self.fed.ask(dict.fromkeys(range(self.data.clients), request))
-        self.fed.round = now
+        self.fed.start_round(now)
         return {c: flat(reply.answer(TrainReply).params) - flat(self.fed.initial()) for c, reply in replies.items()}
 
     def play(self, *rounds: int) -> None:
         for t in rounds:
-            self.fed.round = t
+            self.fed.start_round(t)
             self.algorithm.round(self.fed, self.fed.cohort(t))
             admit(self.fed, self.algorithm)
 
@@ -396,7 +397,7 @@ def test_newcomers_join_the_group_of_nearest_direction(direction: str) -> None:
         before = [flat(model) for model in run.method.models]
         run.play(2)
         changes = [flat(model) - old for model, old in zip(run.method.models, before, strict=True)]
-        run.fed.round = 3
+        run.fed.start_round(3)
         run.method.round(run.fed, [])
         for ours, cold, latest in zip(run.method.directions, first, changes, strict=True):
             assert np.allclose(ours, cold if direction == "cold-start" else latest, atol=1e-7)

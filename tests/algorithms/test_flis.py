@@ -16,10 +16,11 @@ from coterie.algorithms.flis_hc import FLISHC
 from coterie.client import MemoryStore
 from coterie.clustering import Silhouette, adjusted_rand_index
 from coterie.errors import CoterieError
+from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.loop import rounds
 from coterie.federation.newcomers import admit
 from coterie.federation.served_model import CandidateModels
-from coterie.messages import weighted_mean, wire
+from coterie.messages import weighted_mean
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
@@ -134,7 +135,7 @@ def test_a_client_trains_the_model_that_is_best_for_it(select_on: str) -> None:
     with opened("flis-dc", fraction=1.0, algorithm_options=options, lr=1e-12) as run:
         method, data = play(run, 1), run.data
         method.models = [run.fed.initial(k) for k in range(1, 5)]  # any models: a step of 1e-12 leaves them as they are
-        run.fed.round = 2
+        run.fed.start_round(2)
         method.round(run.fed, run.fed.cohort(2))
         for client in range(data.clients):
             _, held = run.fed.engine._clients[client]._data[0].training_part(0.1, 0, client)
@@ -213,7 +214,7 @@ def test_newcomers_take_the_best_of_all_current_models() -> None:
     settings = {"clients": 8, "newcomers": 0.25, "newcomer_draw": "last", "join_at": 2, "epochs": 10}
     with opened("flis-dc", **settings, algorithm_options={"beta": 1.5}) as run:
         method = play(run, 1)
-        run.fed.round = 2
+        run.fed.start_round(2)
         models = list(method.models)
         joined = admit(run.fed, method)
         assert sorted(joined) == [6, 7]
@@ -230,7 +231,7 @@ def test_newcomers_take_the_best_of_all_current_models() -> None:
 def test_newcomers_that_come_before_there_are_clusters_receive_the_start() -> None:
     with opened("flis-dc", newcomers=0.34, join_at=1) as run:
         run.algorithm.begin(run.fed)
-        run.fed.round = 1
+        run.fed.start_round(1)
         joined = admit(run.fed, run.algorithm)
         assert len(joined) == 2
         assert not set(joined) & set(run.algorithm.groups())
@@ -291,7 +292,8 @@ def test_hc_is_hierarchical_and_uses_its_threshold() -> None:
 def test_hc_clients_describe_themselves_from_the_common_start_whenever_they_do() -> None:
     with opened("flis-hc", fraction=1.0, epochs=5) as run, opened("flis-hc") as other:
         trained, fresh = play(run, 3), other.algorithm
-        other.fed.round, other.fed.plan = 3, run.fed.plan
+        other.fed.start_round(3)
+        other.fed.settings = run.fed.settings
         assert np.array_equal(trained.describe(run.fed, [2])[2], fresh.describe(other.fed, [2])[2])
 
 
@@ -502,10 +504,11 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(method: str, options: dic
 
 
 @BOTH
-def test_what_is_saved_is_all_there_is(method: str) -> None:
+def test_what_is_saved_is_all_there_is(method: str, tmp_path: Path) -> None:
     with opened(method, epochs=5, algorithm_options={"beta": 0.5}) as run, opened(method) as other:
         old, new = play(run, 2), other.algorithm
-        new.load(wire.unpack(wire.pack({k: getattr(v, "value", v) for k, v in old.save().items()})))
+        save_checkpoint(tmp_path / "state", old.save())
+        new.load(load_checkpoint(tmp_path / "state"))
         assert new.groups() == old.groups()
         assert new.grouping.summary() == old.grouping.summary()
         assert all(same(a, b) for a, b in zip(new.models, old.models, strict=True))

@@ -113,7 +113,7 @@ def test_the_request_names_what_it_looks_at(options: dict[str, str]) -> None:
     with federation(groups=2, algorithm_options=options) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        fed.round = 1
+        fed.start_round(1)
         method.round(fed, [0, 1])
         losses, train = engine.asked[1, 0].verbs
         assert isinstance(losses, Losses)
@@ -143,7 +143,7 @@ def test_identical_models_are_all_the_first_ones() -> None:
     with federation(groups=3) as (method, fed, _):
         method.begin(fed)
         method.models = [fed.initial()] * 3
-        fed.round = 1
+        fed.start_round(1)
         cohort = fed.cohort(1)
         method.round(fed, cohort)
         assert method.groups() == dict.fromkeys(cohort, 0)
@@ -151,7 +151,7 @@ def test_identical_models_are_all_the_first_ones() -> None:
         ours = method.models[0]
     with federation(algorithm="fedavg") as (fedavg, fed, _):
         fedavg.begin(fed)
-        fed.round = 1
+        fed.start_round(1)
         fedavg.round(fed, cohort)
         assert all(np.array_equal(flat(ours), flat(fedavg.model_for(c))) for c in cohort)
 
@@ -244,7 +244,7 @@ def test_newcomers_download_all_models_and_choose() -> None:
     with federation(**MCLR) as (method, fed, data):
         engine = Heard(fed)
         method.begin(fed)
-        fed.round = 1
+        fed.start_round(1)
         method.round(fed, [0, 1, 2, 3])
         before = list(method.models)
         method.admit(fed, [6, 7])
@@ -291,11 +291,11 @@ def test_nonsense_takes_no_part() -> None:
 
         Heard(fed, spoilt)
         method.begin(fed)
-        fed.round = 1
+        fed.start_round(1)
         method.round(fed, [0, 1, 2])
         assert set(method.groups()) == {0, 1}
         assert all(np.isfinite(flat(model)).all() for model in method.models)
-        fed.round = 2
+        fed.start_round(2)
         before = list(method.models)
         method.round(fed, [2])  # only nonsense: nothing changes
         assert all(a is b for a, b in zip(method.models, before, strict=True))
@@ -333,6 +333,6 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
         for fed.round in (3, 4):
             for each in (method, restored):
                 each.round(fed, fed.cohort(fed.round))
-                fed._kept.clear()  # so that clients may be asked by both
+                fed.start_round(fed.round)  # so that clients may be asked by both
         assert restored.groups() == method.groups()
         assert all(np.array_equal(flat(a), flat(b)) for a, b in zip(restored.models, method.models, strict=True))

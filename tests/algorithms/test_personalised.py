@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def opened(method: str, **settings: Any) -> Iterator[tuple[Session, Any, MemoryS
 
 
 def one_round(run: Session, t: int) -> None:
-    run.fed.round = t
+    run.fed.start_round(t)
     run.algorithm.round(run.fed, run.fed.cohort(t))
 
 
@@ -261,7 +262,7 @@ def test_the_penalty_is_of_norm_and_spread() -> None:
 def test_the_usual_strength_follows_the_size_of_the_model() -> None:
     """d = 62,006 gives e = 6."""
     with opened("mtl") as (run, _, _store):
-        run.fed.spec = ModelSpec("lenet5", (3, 32, 32), 10)
+        run.fed.settings = replace(run.fed.settings, spec=ModelSpec("lenet5", (3, 32, 32), 10))
         assert run.algorithm.penalty(run.fed) == pytest.approx(1e-6)
 
 

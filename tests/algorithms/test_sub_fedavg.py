@@ -302,7 +302,7 @@ def test_what_is_asked() -> None:
                 np.testing.assert_array_equal(request.models["model"]["fc1.weight"], run.fed.initial()["fc1.weight"])
     with federation({**UN, "algorithm_options": {"validation": "test", "last_rate": 0.05}}) as (method, run, _, heard):
         method.begin(run.fed)
-        run.fed.round = 1
+        run.fed.start_round(1)
         method.round(run.fed, [0])
         train, prune = heard.asked[1, 0].verbs
         assert (train.plan.holdout, prune.on, prune.last_rate) == (0.0, "test", 0.05)
@@ -710,7 +710,7 @@ def test_forged_channels_are_refused() -> None:
         with federation(small) as (_, run, _, heard):
             heard.change = lambda reply, forge=forge: spoilt(forge)(reply) if reply.client == 1 else reply
             run.algorithm.begin(run.fed)
-            run.fed.round = 1
+            run.fed.start_round(1)
             run.algorithm.round(run.fed, [0, 1])
             assert [(event["kind"], event["count"]) for event in run.fed.events.save()] == [("invalid", 1)]
 

@@ -3,7 +3,7 @@
 METHOD = '''
 @coterie.algorithm("median")
 @dataclass(kw_only=True)
-class Median:
+class Median(coterie.Algorithm):
     """One model for all: the coordinate-wise median of what the cohort trained."""
 
     damping: Annotated[float, "how far to go towards the median"] = 1.0
@@ -20,14 +20,8 @@ class Median:
                 for name, old in self.model.items()
             }
 
-    def admit(self, fed, newcomers):
-        pass
-
     def model_for(self, client):
         return self.model
-
-    def groups(self):
-        return None
 
     def save(self):
         return {"model": self.model}

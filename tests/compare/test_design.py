@@ -46,7 +46,7 @@ def test_all_methods_of_a_seed_share_partition_start_and_cohorts() -> None:
                 continue
             trainer = make_trainer(config, make_spec(config, data), Progress())
             with one_thread(), session(config, data, MemoryStore(), trainer) as run:
-                run.fed.round = 1
+                run.fed.start_round(1)
                 seen[seed].append(
                     (
                         [part.tobytes() for part in data.train_parts],

@@ -20,7 +20,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.checkpoint import WriteOnce, load_checkpoint
 from coterie.models import MODELS
 from coterie.results.run_folder import RunFolder
 from coterie.testing import outcome, small_settings
@@ -52,6 +52,8 @@ def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
     """All arrays of a state, by where they are in it."""
     if isinstance(value, np.ndarray):
         return {name: value}
+    if isinstance(value, WriteOnce):
+        return arrays(value.value, name)
     if isinstance(value, dict):
         return {k: v for key, item in value.items() for k, v in arrays(item, f"{name}/{key}").items()}
     if isinstance(value, tuple | list):

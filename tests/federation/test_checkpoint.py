@@ -1,4 +1,4 @@
-"""Parts of a checkpoint that are written once."""
+"""Checkpoints: their format, and parts that are written once."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import WriteOnce, load_checkpoint, save_checkpoint
+from coterie.messages import wire
 
 
 def files(folder: Path) -> set[str]:
@@ -14,7 +15,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_a_lasting_part_is_written_once_and_read_back(tmp_path: Path) -> None:
-    path, part = tmp_path / "checkpoint.safetensors", WriteOnce({"3": np.arange(5.0)})
+    path, part = tmp_path / "checkpoint.safetensors", WriteOnce({3: np.arange(5.0)})
     save_checkpoint(path, {"round": 1, "algorithm": {"sent": part}})
     (beside,) = files(tmp_path) - {path.name}
     written = (tmp_path / beside).stat().st_mtime_ns
@@ -22,7 +23,7 @@ def test_a_lasting_part_is_written_once_and_read_back(tmp_path: Path) -> None:
     assert (tmp_path / beside).stat().st_mtime_ns == written
     state = load_checkpoint(path)
     assert state["round"] == 2
-    assert state["algorithm"]["sent"]["3"].tolist() == [0, 1, 2, 3, 4]
+    assert state["algorithm"]["sent"].value[3].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_part_that_changed_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_a_part_that_changed_takes_the_place_of_the_old_one(tmp_path: Path) -> N
     for values in ([1.0], [1.0, 2.0]):
         save_checkpoint(path, {"sent": WriteOnce({"a": np.array(values)})})
     assert len(files(tmp_path)) == 2
-    assert load_checkpoint(path)["sent"]["a"].tolist() == [1, 2]
+    assert load_checkpoint(path)["sent"].value["a"].tolist() == [1, 2]
 
 
 def test_the_old_part_stays_until_the_new_checkpoint_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,7 @@ def test_the_old_part_stays_until_the_new_checkpoint_is_there(tmp_path: Path, mo
     monkeypatch.setattr(checkpoint, "write_whole", killed)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, {"sent": WriteOnce({"a": np.ones(1)})})
-    assert load_checkpoint(path)["sent"]["a"].tolist() == [0]
+    assert load_checkpoint(path)["sent"].value["a"].tolist() == [0]
 
 
 def test_a_missing_or_damaged_part_is_named(tmp_path: Path) -> None:
@@ -63,4 +64,13 @@ def test_a_missing_or_damaged_part_is_named(tmp_path: Path) -> None:
         load_checkpoint(path)
     (tmp_path / beside).unlink()
     with pytest.raises(CoterieError, match=r"incomplete.*missing"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("state", [{"round": 3, "algorithm": {}}, {"format": 99, "state": {}}])
+def test_another_format_is_refused_in_one_sentence(tmp_path: Path, state: dict[str, object]) -> None:
+    """The first is how checkpoints were before they had a number."""
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(wire.pack(state, checksum=True))
+    with pytest.raises(CoterieError, match=f"has format {state.get('format', 1)}, this version of Coterie reads"):
         load_checkpoint(path)

@@ -15,9 +15,10 @@ import pytest
 from coterie import testing
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
+from coterie.federation import Traits
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.federation import UniformSampler
 from coterie.federation.loop import rounds
+from coterie.federation.sampling import UniformSampler
 from coterie.messages import Params, Request, Train
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
@@ -88,7 +89,7 @@ def world(selection: Any = None, method: str = "fedavg", **settings: Any) -> Ite
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
         if selection is not None:
-            run.fed.selection = selection
+            run.fed.sampler = selection
         yield World(run, data, store)
 
 
@@ -125,7 +126,7 @@ def test_the_pool_holds_the_easiest_or_the_hardest_for_the_model_of_the_moment(o
         truths: list[dict[int, float]] = []
         w.before = lambda: truths.append({c: w.loss(c, w.run.algorithm.model_for(c)) for c in range(12)})  # type: ignore[arg-type]
         w.go()
-        selection = w.run.fed.selection
+        selection = w.run.fed.sampler
         for r in range(1, 7):
             truth, size = truths[r - 1], math.floor(paced("linear", 12, 0.8, 0.2, r - 1, 6) + 1e-9)
             best = sorted(truth, key=lambda c: truth[c], reverse=order == "anti")[:size]
@@ -138,7 +139,7 @@ def test_the_pool_holds_the_easiest_or_the_hardest_for_the_model_of_the_moment(o
 def test_the_cohort_is_drawn_from_the_pool() -> None:
     with world(Noting(a=1.0)) as w:
         w.go()
-        pools = w.run.fed.selection.pools  # type: ignore[attr-defined]
+        pools = w.run.fed.sampler.pools  # type: ignore[attr-defined]
         assert [len(pool) for pool in pools] == [2, 4, 5, 7, 8, 10]
         for (t, cohort), pool in zip(w.cohorts, pools, strict=True):
             assert len(cohort) == min(3, len(pool))
@@ -169,21 +170,21 @@ def test_from_the_round_on_in_which_all_are_in_the_pool_cohorts_are_the_usual_on
 def test_a_random_order_grows_by_who_stands_next_and_asks_nobody() -> None:
     with world(Noting(order="random", a=1.0)) as w:
         w.go()
-        pools = w.run.fed.selection.pools  # type: ignore[attr-defined]
+        pools = w.run.fed.sampler.pools  # type: ignore[attr-defined]
         assert all(set(now) < set(later) for now, later in pairwise(pools))
         assert not w.run.fed.ledger.by_kind.get("losses")
     firsts = set()
     for seed in range(6):
         with world(Noting(order="random"), seed=seed) as w:
-            w.run.fed.round = 1
-            firsts.add(tuple(w.run.fed.selection.pool(w.run.fed, w.run.algorithm)))  # type: ignore[attr-defined]
+            w.run.fed.start_round(1)
+            firsts.add(tuple(w.run.fed.sampler.pool(w.run.fed, w.run.algorithm)))  # type: ignore[attr-defined]
     assert len(firsts) > 3
 
 
 def test_old_losses_are_used_until_it_is_time_to_ask_again() -> None:
     with world(Noting(a=1.0, refresh_every=3)) as w:
         known: list[dict[int, float]] = []
-        w.before = lambda: known.append(dict(w.run.fed.selection.losses))  # type: ignore[attr-defined]
+        w.before = lambda: known.append(dict(w.run.fed.sampler.losses))  # type: ignore[attr-defined]
         w.go()
         assert [len(w.who("losses", r)) for r in range(1, 7)] == [12, 0, 0, 12, 0, 0]
         assert known[1] == known[2] == known[3] != known[4] == known[5]
@@ -202,7 +203,7 @@ def test_traffic_is_that_of_a_model_down_and_a_few_numbers_up() -> None:
 def test_all_batches_go_through_the_pool_one_after_the_other() -> None:
     with world(Noting(all_batches=True)) as w:
         w.go()
-        for t, pool in enumerate(w.run.fed.selection.pools, start=1):  # type: ignore[attr-defined]
+        for t, pool in enumerate(w.run.fed.sampler.pools, start=1):  # type: ignore[attr-defined]
             cohorts = [cohort for now, cohort in w.cohorts if now == t]
             assert sorted(client for cohort in cohorts for client in cohort) == pool
             assert [len(cohort) for cohort in cohorts[:-1]] == [3] * (len(cohorts) - 1)
@@ -239,7 +240,7 @@ def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
 
         for t, _ in rounds(w.run.fed, w.run.algorithm, w.run.evaluator, every=0):
             if t:
-                assert w.run.fed.selection.losses == pytest.approx(truth, rel=1e-4)  # type: ignore[attr-defined]
+                assert w.run.fed.sampler.losses == pytest.approx(truth, rel=1e-4)  # type: ignore[attr-defined]
             measure()
 
 
@@ -249,9 +250,9 @@ def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
         small_run(method, client_curriculum="")
 
 
-def test_a_method_that_selects_clients_itself_is_left_alone() -> None:
+def test_a_method_that_selects_clients_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with world(ClientCurriculum(all_batches=True)) as w, world() as other:
-        w.run.algorithm.selects_clients = True  # type: ignore[attr-defined]
+        monkeypatch.setattr(type(w.run.algorithm), "traits", Traits(selects_clients=True))
         assert w.go().cohorts == other.go().cohorts
         assert not w.run.fed.ledger.by_kind.get("losses")
 
@@ -268,7 +269,7 @@ def test_fedsoft_draws_its_own_clients() -> None:
 
 def test_who_did_not_answer_stands_last_and_is_asked_again() -> None:
     with world(Noting(a=1.0, refresh_every=10), drop=0.3, rounds=5) as w:
-        selection: Any = w.run.fed.selection
+        selection: Any = w.run.fed.sampler
         missing = set(range(12))
         for t, _ in rounds(w.run.fed, w.run.algorithm, w.run.evaluator, every=0):
             if t == 0:
@@ -287,7 +288,7 @@ def test_newcomers_are_asked_when_they_have_come_and_enter_the_pool(refresh: int
         w.go()
         assert [set(w.who("losses", t)) & {9, 10, 11} for t in (1, 2)] == [set(), set()]
         assert w.who("losses", 3) == (list(range(12)) if refresh == 1 else [9, 10, 11])
-        sizes = [len(pool) for pool in w.run.fed.selection.pools]  # type: ignore[attr-defined]
+        sizes = [len(pool) for pool in w.run.fed.sampler.pools]  # type: ignore[attr-defined]
         whole = [9, 9, 12, 12, 12, 12]
         assert sizes == [math.floor(paced("linear", N, 1.0, 0.2, t, 6) + 1e-9) for t, N in enumerate(whole)]
 
@@ -300,9 +301,9 @@ def test_after_a_drift_the_losses_are_out_of_date() -> None:
 
 def test_no_clients_at_all_and_one_alone() -> None:
     with world(ClientCurriculum()) as w:
-        w.run.fed.admitted = set()
-        w.run.fed.round = 1
-        assert list(w.run.fed.selection.cohorts(w.run.fed, w.run.algorithm)) == [[]]
+        w.run.fed.members.admitted.clear()
+        w.run.fed.start_round(1)
+        assert list(w.run.fed.sampler.cohorts(w.run.fed, w.run.algorithm)) == [[]]
     assert UniformSampler().save() == {}
 
 

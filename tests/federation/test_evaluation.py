@@ -97,7 +97,7 @@ def test_only_what_changed_is_asked_for() -> None:
     with session(completed(settings_to_config(None, {**SMALL, "algorithm": "solo"}), data), data, MemoryStore(),
                  TorchTrainer()) as run:  # fmt: skip
         run.evaluator.evaluate()
-        run.fed.stale_clients = {3}
+        run.fed._stale = {3}
         assert evaluate_requests(run) == 1
 
 

@@ -49,14 +49,6 @@ def test_saved_and_loaded_they_go_on_and_leave_what_was_saved_alone() -> None:
     assert saved == noted(first).save()
 
 
-def test_checkpoints_of_older_versions_lack_clients_and_details() -> None:
-    events = Events()
-    events.load([{"kind": "late", "count": 1, "first_round": 1, "last_round": 1, "example": "client 0, round 1"}])
-    events.note(Failure(3, 2, "late", "b"))
-    [entry] = events.save()
-    assert (entry["count"], entry["clients"], entry["details"]) == (2, {"3": 1}, {"b": 1})
-
-
 def test_what_anybody_says_is_made_plain_and_short() -> None:
     events = Events()
     events.note(Failure(1, 2, "invalid", "'a\n\x1b[31m\ud800" + "x" * 60_000))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coterie.client import MemoryStore
-from coterie.federation import EngineWrapper
+from coterie.federation import EngineWrapper, Federation
 from coterie.federation.loop import rounds
 from coterie.messages import (
     ClassCounts,
@@ -59,7 +59,7 @@ def test_cohorts_depend_on_seed_and_round_only(run: Session) -> None:
     assert all(len(cohort) == 3 == len(set(cohort)) for cohort in drawn)
     counts = np.bincount(np.concatenate(drawn), minlength=6)
     assert counts.min() > 70  # 100 expected of each client
-    fed.seed = 1
+    fed.settings = replace(fed.settings, seed=1)
     assert drawn != [fed.cohort(t) for t in range(1, 200)]
 
 
@@ -67,27 +67,27 @@ def test_cohorts_depend_on_seed_and_round_only(run: Session) -> None:
 def test_cohort_size_is_floor_of_fraction_at_least_one(run: Session, fraction: float, size: int) -> None:
     """⌊0.29 · 100⌋ is 29, although 0.29 * 100 is 28.999…"""
 
-    class Hundred:
+    class Hundred(EngineWrapper):
         def present(self, round: int) -> dict[int, int]:
             return dict.fromkeys(range(100), 5)
 
-    fed = replace(run.fed, engine=Hundred(), fraction=fraction)  # type: ignore[arg-type]
+    fed = Federation(Hundred(run.fed.engine), run.fed.trainer, replace(run.fed.settings, fraction=fraction))
     assert len(fed.cohort(1)) == size
 
 
 def test_clients_without_samples_are_never_sampled(run: Session) -> None:
-    class Some:
+    class Some(EngineWrapper):
         def present(self, round: int) -> dict[int, int]:
             return {0: 5, 1: 0, 2: 5, 3: 0}
 
-    fed = replace(run.fed, engine=Some(), fraction=1.0)  # type: ignore[arg-type]
+    fed = Federation(Some(run.fed.engine), run.fed.trainer, replace(run.fed.settings, fraction=1.0))
     assert fed.clients == [0, 1, 2, 3]
     assert fed.cohort(1) == [0, 2]
 
 
 def test_the_ledger_counts_what_is_sent_by_kind_client_and_round(run: Session) -> None:
     fed = run.fed
-    fed.round = 3
+    fed.start_round(3)
     request = fed.request(Train(fed.plan), model=fed.initial())
     replies = fed.ask({1: request, 4: request})
     other = fed.request(ClassCounts())
@@ -138,7 +138,7 @@ def test_nonsense_is_noted_and_ignored(run: Session, kind: str) -> None:
     assert set(fed.ask({0: request, 1: request})) == {0, 1}
     spoil = NONSENSE[kind]
     fed.engine = Answers(fed.engine, lambda reply: spoil(reply) if reply.client == 1 else reply)
-    fed.round = 1
+    fed.start_round(1)
     request = fed.request(Train(fed.plan), model=fed.initial())
     assert set(fed.ask({0: request, 1: request})) == {0}
     assert [event["kind"] for event in fed.events.save()] == ["invalid"]

@@ -48,7 +48,7 @@ def test_more_are_asked_and_as_many_as_wanted_are_taken() -> None:
     assert outcome(result) == outcome(small_run("fedavg", oversample=0.5, rounds=4))
     with small_federation("fedavg", oversample=0.5) as (run, _):
         assert len(run.fed.cohort(1)) == 5
-        run.fed.round = 1
+        run.fed.start_round(1)
         run.algorithm.begin(run.fed)
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert run.fed.training.replies == 3
@@ -66,7 +66,7 @@ def test_where_time_counts_a_round_ends_when_enough_have_answered() -> None:
     with small_federation("fedavg", oversample=0.5) as (run, _):
         run.fed.engine = engine = Counting(run.fed.engine, closes_early=True)
         run.algorithm.begin(run.fed)
-        run.fed.round = 1
+        run.fed.start_round(1)
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert engine.answered[-1] == 3
         assert run.fed.training.replies == 3
@@ -76,7 +76,7 @@ def test_without_oversampling_all_replies_are_used() -> None:
     with small_federation("fedavg") as (run, _):
         run.fed.engine = Counting(run.fed.engine, closes_early=True)
         run.algorithm.begin(run.fed)
-        run.fed.round = 1
+        run.fed.start_round(1)
         run.algorithm.round(run.fed, run.fed.cohort(1))
         assert run.fed.training.replies == 3
 
@@ -91,12 +91,13 @@ def test_who_sends_nonsense_too_often_is_asked_no_more(method: str) -> None:
 
 def test_strikes_are_remembered_when_a_run_goes_on() -> None:
     with small_federation("fedavg", max_strikes=2) as (run, _):
-        run.fed.strikes = {1: 1, 4: 2}
+        for client in (1, 4, 4):
+            run.fed.members.strike(client)
         assert run.fed.clients == [0, 1, 2, 3, 5]
         saved = run.fed.save()
     with small_federation("fedavg", max_strikes=2) as (run, _):
         run.fed.load(saved)
-        assert run.fed.strikes == {1: 1, 4: 2}
+        assert run.fed.members.strikes == {1: 1, 4: 2}
         assert 4 not in run.fed.trainable
 
 

@@ -54,8 +54,8 @@ def transfers(method: str) -> float:
     if method == "ifca":
         two = ALGORITHMS["ifca"]()
         two.models = [{}, {}]  # type: ignore[attr-defined]
-        return two.transfers  # type: ignore[attr-defined,no-any-return]
-    return 2.0 if method in ("lg", "per-fedavg") else ALGORITHMS[method].transfers  # type: ignore[attr-defined,no-any-return]
+        return two.transfers or 0
+    return 2.0 if method in ("lg", "per-fedavg") else ALGORITHMS[method].traits.transfers or 0
 
 
 def shared(method: str, spec: ModelSpec) -> int:

@@ -17,8 +17,8 @@ from coterie.client import MemoryStore
 from coterie.data.difficulty import spread
 from coterie.errors import CoterieError
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.federation import UniformSampler
 from coterie.federation.loop import rounds
+from coterie.federation.sampling import UniformSampler
 from coterie.messages import Curriculum
 from coterie.models import initial
 from coterie.run.building import completed, consistency, load_data, make_plan, make_spec, make_trainer, session
@@ -181,7 +181,7 @@ def after(method: str, curriculum: Curriculum | None) -> tuple[list[Any], Mappin
     config, store = completed(config, data), MemoryStore()
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
-        run.fed.plan = replace(run.fed.plan, curriculum=curriculum)
+        run.fed.settings = replace(run.fed.settings, plan=replace(run.fed.plan, curriculum=curriculum))
         history = [row for _, row in rounds(run.fed, run.algorithm, run.evaluator, every=1)]
         models = {
             c: {name: value.tobytes() for name, value in store.load(c, before=99).get("model", {}).items()}
@@ -235,7 +235,7 @@ def expert_of(config: Config, folder: Path | None = None) -> Any:
     config = completed(config, data)
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with session(config, data, MemoryStore(), trainer, folder=folder) as run:
-        return data, config, trainer, run.fed.expert
+        return data, config, trainer, run.fed.settings.expert
 
 
 def test_the_expert_is_trained_by_the_plan_on_all_samples_together() -> None:
@@ -402,8 +402,8 @@ def rearranged(**settings: Any) -> tuple[Any, list[np.ndarray], np.ndarray]:
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with session(config, data, MemoryStore(), trainer) as run:
         clients: Any = run.fed.engine._clients  # type: ignore[attr-defined]
-        assert run.fed.expert is not None
-        losses = difficulty(data, make_spec(config, data), run.fed.expert, trainer)
+        assert run.fed.settings.expert is not None
+        losses = difficulty(data, make_spec(config, data), run.fed.settings.expert, trainer)
         return data, [client._data[0].train for client in clients], losses
 
 

@@ -10,9 +10,8 @@ from coterie.client import MemoryStore
 from coterie.data import FederatedData
 from coterie.data.federated import Normalisation, Samples
 from coterie.engine import EmbeddedEngine
-from coterie.federation import Federation
+from coterie.federation import Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
-from coterie.federation.federation import ServerData
 from coterie.federation.loop import rounds
 from coterie.messages import ModelSpec, Plan, Schedule
 from coterie.models import build, initial
@@ -43,7 +42,8 @@ def test_one_client_one_batch_is_sgd(name: str, batch_size: int) -> None:
     cohorts = []
     with EmbeddedEngine(data, MemoryStore(), trainer, workers=2) as engine:
         server = ServerData(data.normalise(data.server.x), data.server.y)
-        fed = Federation(engine, trainer, spec, SEED, plan, ROUNDS, fraction=0.2, server_data=server)
+        settings = FederationSettings(spec=spec, seed=SEED, plan=plan, rounds=ROUNDS, fraction=0.2, server_data=server)
+        fed = Federation(engine, trainer, settings)
         for t, _ in rounds(fed, algorithm, Evaluator(fed, algorithm), every=0):
             if t:
                 cohorts.append(fed.cohort(t))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Gt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import RuleSupport, bipartition, should_split, update_norms
+from coterie.clustering import bipartition, should_split, update_norms
+from coterie.federation import Federation, saved
 from coterie.federation.checkpoint import WriteOnce
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, update
 from coterie.similarity import update_cosines
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Split:
 class CFL(GroupedMethod):
     """One model for all at first; a group whose clients pull in different directions is split in two."""
 
-    rules: ClassVar[RuleSupport | None] = None
+    traits = replace(GroupedMethod.traits, rules=None)
 
     eps1: Annotated[float, Gt(0), "split a group when ‖mean Δ_i‖ is below this: as a whole it hardly moves"] = 0.4
     eps2: Annotated[float, Gt(0), "and max ‖Δ_i‖ is above this: some of its clients do"] = 1.6
@@ -48,15 +46,15 @@ class CFL(GroupedMethod):
     ] = False
     min_round: Annotated[int, Ge(0), "no split up to this round"] = 20
 
-    splits: list[Split] = field(init=False, default_factory=list)
+    splits: list[Split] = saved(default_factory=list)
     """In order; the first is that of all clients."""
-    standing: dict[ClientId, int] = field(init=False, default_factory=dict)
+    standing: dict[ClientId, int] = saved(default_factory=dict)
     """The split at which a client stands whose side is not known yet."""
-    last: dict[ClientId, WriteOnce] = field(init=False, default_factory=dict)
+    last: dict[ClientId, WriteOnce] = saved(default_factory=dict)
     """The last known ``update`` of each client: for its side at a split, never for a mean."""
-    unit: float = field(init=False, default=0.0)
+    unit: float = saved(default=0.0)
     """Of eps1 and eps2; 0 until it is known."""
-    norms: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)
+    norms: dict[int, tuple[float, float]] = saved(default_factory=dict)
     """‖mean Δ_i‖ and max ‖Δ_i‖ of each group when it last trained, in that unit."""
 
     def begin(self, fed: Federation) -> None:
@@ -143,26 +141,6 @@ class CFL(GroupedMethod):
     def reason(self) -> str:
         """Why there are these groups, and what eps1 and eps2 were compared with."""
         rounds = ", ".join(str(split.round) for split in self.splits)
-        told = f"Groups were split in rounds {rounds}" if rounds else "No group was split"
+        history = f"Groups were split in rounds {rounds}" if rounds else "No group was split"
         norms = "; ".join(f"{a:.3g} and {b:.3g} in group {z}" for z, (a, b) in self.norms.items()) or "not known"
-        return f"{told}. At last ‖mean Δ‖ and max ‖Δ‖ were {norms} (eps1 = {self.eps1:g}, eps2 = {self.eps2:g})."
-
-    def save(self) -> dict[str, Any]:
-        """The splits, the last updates and where clients stand, too."""
-        return {
-            **super().save(),
-            "splits": {str(s): vars(split) for s, split in enumerate(self.splits)},
-            "standing": {str(client): s for client, s in self.standing.items()},
-            "last": {str(client): update for client, update in self.last.items()},
-            "unit": self.unit,
-            "norms": {str(group): norms for group, norms in self.norms.items()},
-        }
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.splits = [Split(**{**split, "then": WriteOnce(split["then"])}) for split in state["splits"].values()]
-        self.standing = {int(client): s for client, s in state["standing"].items()}
-        self.last = {int(client): WriteOnce(value) for client, value in state["last"].items()}
-        self.unit = state["unit"]
-        self.norms = {int(group): norms for group, norms in state["norms"].items()}
+        return f"{history}. At last ‖mean Δ‖ and max ‖Δ‖ were {norms} (eps1 = {self.eps1:g}, eps2 = {self.eps2:g})."

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
+from coterie.federation import Algorithm, Federation, Traits, saved
 from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, weighted_mean
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("fedavg")
 @dataclass(kw_only=True)
-class FedAvg:
+class FedAvg(Algorithm):
     """One model for all: the mean of what the cohort trained, weighted by samples."""
 
-    transfers = 2.0
-    model: Params = field(init=False)
+    traits = Traits(transfers=2.0)
+    model: Params = saved()
 
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰."""
@@ -27,11 +24,9 @@ class FedAvg:
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
-        request = fed.request(Train(self.plan(fed)), kind="train", models=self.sent())
-        replies = fed.ask(dict.fromkeys(cohort, request))
-        trained = [reply.answer(TrainReply) for reply in replies.values()]
-        if trained:
-            self.model = self.aggregate(fed, trained)
+        replies = fed.ask(dict.fromkeys(cohort, fed.request(Train(self.plan(fed)), models=self.sent())))
+        if replies:
+            self.model = self.aggregate(fed, [reply.answer(TrainReply) for reply in replies.values()])
 
     def sent(self) -> dict[str, Params]:
         """What the cohort receives."""
@@ -48,17 +43,3 @@ class FedAvg:
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""
         return self.model
-
-    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Newcomers receive θ as everyone does."""
-
-    def groups(self) -> None:
-        """There are none."""
-
-    def save(self) -> dict[str, Any]:
-        """θ is all there is."""
-        return {"model": self.model}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take θ back."""
-        self.model = state["model"]

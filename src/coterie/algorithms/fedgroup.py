@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import Count, Grouping, k_means
+from coterie.federation import Federation, ServedModel, saved
 from coterie.messages import (
     Anchor,
     Array,
@@ -29,9 +30,6 @@ from coterie.messages import (
 from coterie.similarity import cosine_features, madc, update_cosines
 from coterie.streams import stream
 
-if TYPE_CHECKING:
-    from coterie.federation import Federation, ServedModel
-
 DECIMALS = 6
 """Of cosines between updates; what is behind them is rounding of float32."""
 
@@ -41,7 +39,7 @@ DECIMALS = 6
 class FedGroup(GroupedMethod):
     """One model per group of clients whose first updates point in similar directions; some of them form the groups."""
 
-    one_shot: ClassVar[bool] = True
+    traits = replace(GroupedMethod.traits, one_shot=True)
 
     measure: Annotated[
         Literal["edc", "madc"],
@@ -68,11 +66,11 @@ class FedGroup(GroupedMethod):
         bool, "between groups take means (FedGroup's code), not the paper's sums, which grow without bound"
     ] = True
 
-    grouping: Grouping | None = field(init=False, default=None)
+    grouping: Grouping | None = saved(default=None)
     """Of the group cold start, and then of who joined, in the order of `member`."""
-    directions: list[Array] = field(init=False, default_factory=list)
+    directions: list[Array] = saved(default_factory=list)
     """Δ^(g) of each group, (parameters,)."""
-    cold: set[ClientId] = field(init=False, default_factory=set)
+    cold: set[ClientId] = saved(default_factory=set)
     """Who could train, but is in no group yet."""
 
     def begin(self, fed: Federation) -> None:
@@ -113,15 +111,17 @@ class FedGroup(GroupedMethod):
         n, features = len(deltas), cosine_features(deltas, m).round(DECIMALS)
         k = max(1, min(m, n - 1, len(np.unique(features, axis=0))))
         if self.centres == "random":
-            found, how = _without_tree(np.arange(n)), ", each of a client drawn at random"
+            grouping, how = _without_tree(np.arange(n)), ", each of a client drawn at random"
         elif self.measure == "edc":
             rng = stream(fed.seed, "k-means", fed.round)
-            found, how = _without_tree(k_means(features[:, :k], k, rng, iterations=20).labels), " by EDC and k-means"
+            labels = k_means(features[:, :k], k, rng, iterations=20).labels
+            grouping, how = _without_tree(labels), " by EDC and k-means"
         else:
-            found, how = Count("complete", "MADC", groups=k).group(madc(deltas)), " by MADC and complete linkage"
-        told = f"{found.n_groups} group{'s' * (found.n_groups > 1)} of {n} first update{'s' * (n > 1)}{how}"
-        few = f"; {m} would take more updates that differ" if found.n_groups < m else ""
-        return replace(found, reason=f"{told}{few}.")
+            grouping, how = Count("complete", "MADC", groups=k).group(madc(deltas)), " by MADC and complete linkage"
+        groups = grouping.n_groups
+        reason = f"{groups} group{'s' * (groups > 1)} of {n} first update{'s' * (n > 1)}{how}"
+        few = f"; {m} would take more updates that differ" if groups < m else ""
+        return replace(grouping, reason=f"{reason}{few}.")
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Client cold start; before it that of the groups, until somebody answers."""
@@ -178,21 +178,6 @@ class FedGroup(GroupedMethod):
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return the model of a client's group; none as long as it is in none, unless it can't train."""
         return None if self.models and client in self.cold else super().model_for(client)
-
-    def save(self) -> dict[str, Any]:
-        """The cold start, too."""
-        return {
-            **super().save(),
-            "directions": self.directions,
-            "cold": sorted(self.cold),
-            "grouping": None if self.grouping is None else self.grouping.save(),
-        }
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.directions, self.cold = list(state["directions"]), set(state["cold"])
-        self.grouping = None if state["grouping"] is None else Grouping(**state["grouping"])
 
 
 @algorithm("fedgrouprox")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
+from coterie.federation import Federation
 from coterie.messages import Array, TrainReply, frozen
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 def normaliser(steps: int, momentum: float) -> float:

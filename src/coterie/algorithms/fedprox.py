@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
+from coterie.federation import Federation
 from coterie.messages import Anchor, Plan
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("fedprox")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
+from coterie.federation import Federation, saved
 from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train, TrainReply, weighted_mean
 from coterie.streams import stream
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("fedsoft")
@@ -30,7 +28,7 @@ class FedSoft(GroupedMethod):
         bool, "each centre draws clients by their shares; else the round's cohort trains, and counts by its shares"
     ] = True
 
-    u: dict[ClientId, list[float]] = field(init=False, default_factory=dict)
+    u: dict[ClientId, list[float]] = saved(default_factory=dict)
     """Of the samples of each client that has answered, the share that each centre suits best."""
 
     def begin(self, fed: Federation) -> None:
@@ -45,8 +43,8 @@ class FedSoft(GroupedMethod):
         """
         due = (fed.round - 1) % self.tau == 0
         self.place(fed, [client for client in fed.trainable if due or client not in self.u])
-        known = [client for client in (fed.trainable if self.selection else cohort) if client in self.u]
-        chosen = [self.chosen(fed, s, known) for s in range(len(self.models))]
+        eligible = [client for client in (fed.trainable if self.selection else cohort) if client in self.u]
+        chosen = [self.chosen(fed, s, eligible) for s in range(len(self.models))]
         trained = self.train(fed, sorted({client for weights in chosen for client in weights}))
         for s, weights in enumerate(chosen):
             own = [client for client in weights if client in trained]
@@ -94,18 +92,9 @@ class FedSoft(GroupedMethod):
         return {client: list(u) for client, u in self.u.items()}
 
     @property
-    def transfers(self) -> float:  # type: ignore[override]
+    def transfers(self) -> float:
         """S centres down, one model up."""
         return len(self.models) + 1.0
 
     def _centres(self) -> dict[str, Params]:
         return {f"centre{s}": model for s, model in enumerate(self.models)}
-
-    def save(self) -> dict[str, Any]:
-        """The centres, and the shares that clients have in them."""
-        return {**super().save(), "u": {str(client): u for client, u in self.u.items()}}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.u = {int(client): list(u) for client, u in state["u"].items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import k_means
 from coterie.errors import CoterieError
+from coterie.federation import Federation
 from coterie.messages import ClientId, Params, Train, TrainReply, distance, update, weighted_mean
 from coterie.streams import stream
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("fesem")
@@ -71,11 +69,11 @@ class FeSEM(GroupedMethod):
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
             models = {client: reply.answer(TrainReply).params for client, reply in replies.items()}
-            if not self.models and not self._found(fed, clients, [*models.values()]):
+            if not self.models and not self._find_centres(fed, clients, [*models.values()]):
                 return
         self.member |= {client: self.nearest(model) for client, model in models.items()}
 
-    def _found(self, fed: Federation, clients: Sequence[ClientId], models: Sequence[Params]) -> bool:
+    def _find_centres(self, fed: Federation, clients: Sequence[ClientId], models: Sequence[Params]) -> bool:
         """Find the centres by k-means; if too few clients have answered, wait for the next cohort."""
         K = min(default_group_count(fed), len(clients))
         if len(models) >= max(K, 1):

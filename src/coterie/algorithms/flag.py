@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
@@ -14,6 +14,7 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.algorithms.trial import FederatedTrial
 from coterie.clustering import GroupingOptions, Rule, RuleSupport
+from coterie.federation import Federation, saved
 from coterie.messages import (
     Array,
     ClassCounts,
@@ -28,9 +29,6 @@ from coterie.messages import (
 )
 from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_proximity
 
-if TYPE_CHECKING:
-    from coterie.federation import Federation
-
 UNIT = "of the largest angle"
 Description = Mapping[str, Array]
 """``vectors`` with their ``labels``, ``counts`` per class, and the ``update`` Δ."""
@@ -41,7 +39,7 @@ Description = Mapping[str, Array]
 class FLAG(OneShotClustering[Description]):
     """One model per group of clients whose data and first gradients both point the same way."""
 
-    rules: ClassVar[RuleSupport | None] = RuleSupport(("distances", "trial"), UNIT)
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances", "trial"), UNIT))
 
     beta: Annotated[float, Ge(0), Le(1), "share of the data angles in the mixture; 1: data only, 0: gradients only"] = (
         0.5
@@ -65,10 +63,10 @@ class FLAG(OneShotClustering[Description]):
         Literal["light", "same"], "trial: a perceptron with 64 hidden units, or the network of the run"
     ] = "light"
 
-    scales: Scales | None = field(init=False, default=None)
+    scales: Scales | None = saved(default=None)
     """Of the first clients; those who come later are measured by them."""
 
-    def problem(self, options: GroupingOptions) -> str | None:
+    def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
         if options.threshold is not None and not 0 <= options.threshold <= 1:
             return f"a threshold of flag is a share of the largest angle, 0 to 1, got {options.threshold:g}: write 0.6"
@@ -80,10 +78,10 @@ class FLAG(OneShotClustering[Description]):
         request = fed.request(Signature(per_label=True, share=self.share), ClassCounts(), warmup, kind="describe")
         described: dict[ClientId, Description] = {}
         for client, reply in fed.ask(dict.fromkeys(clients, request)).items():
-            signed = reply.answer(SignatureReply)
+            signature = reply.answer(SignatureReply)
             described[client] = {
-                "vectors": signed.vectors,
-                "labels": signed.labels,
+                "vectors": signature.vectors,
+                "labels": signature.labels,
                 "counts": reply.answer(ClassCountsReply).counts,
                 "update": update(reply.answer(TrainReply).params, self.start),
             }
@@ -124,15 +122,6 @@ class FLAG(OneShotClustering[Description]):
         if self.trial_model == "same":
             return fed.spec
         return ModelSpec("mlp", fed.spec.shape, fed.spec.classes, {"hidden": 64})
-
-    def save(self) -> dict[str, Any]:
-        """The scales too."""
-        return {**super().save(), "scales": None if self.scales is None else asdict(self.scales)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.scales = None if state["scales"] is None else Scales(**state["scales"])
 
 
 def _by_class(described: Sequence[Description]) -> tuple[list[dict[int, Array]], Array]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.grouped import choices
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
 from coterie.clustering import Grouping, RuleSupport
-from coterie.federation.served_model import CandidateModels, as_request
-from coterie.messages import ClientId, Losses, Params, Plan, Train, TrainReply, weighted_mean
+from coterie.federation import CandidateModels, Federation, saved
+from coterie.messages import ClientId, Losses, Params, Plan, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("flis-dc")
@@ -23,8 +19,9 @@ if TYPE_CHECKING:
 class FLISDC(Inference):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
-    rules: ClassVar[RuleSupport | None] = RuleSupport(
-        ("distances",), UNIT, refuses=("degrees", "count"), instead="its option beta"
+    traits = replace(
+        Inference.traits,
+        rules=RuleSupport(("distances",), UNIT, refuses=("degrees", "count"), instead="its option beta"),
     )
     linkage: ClassVar[str] = "average"
 
@@ -34,11 +31,11 @@ class FLISDC(Inference):
         "training; or by accuracy on its test samples, which is the authors' code (a leak)",
     ] = "train"
 
-    clusters: list[Cluster] = field(init=False, default_factory=list)
+    clusters: list[Cluster] = saved(default_factory=list)
     """G_i: the members of the cluster around each client that answered last; they overlap."""
-    cohort: int = field(init=False, default=1)
-    """Its size."""
-    grouping: Grouping | None = field(init=False, default=None)
+    cohort: int = saved(default=1)
+    """How many clients are in a cohort."""
+    grouping: Grouping | None = saved(default=None)
     """By which β was found in the last round."""
 
     def begin(self, fed: Federation) -> None:
@@ -48,9 +45,8 @@ class FLISDC(Inference):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
-        first, best, models = as_request(self.offer())
-        request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
-        trained = {c: reply.answer(TrainReply) for c, reply in fed.ask(dict.fromkeys(cohort, request)).items()}
+        replies = self.train_offer(fed, self.offer(), cohort)
+        trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
         if not trained:
             return
         A = inference_similarity(self.predictions(fed, [t.params for t in trained.values()]))
@@ -71,12 +67,6 @@ class FLISDC(Inference):
         """LocalSGD, without the samples that a client chooses by where it holds some out."""
         return replace(fed.plan, holdout=Losses.share) if self.select_on == "holdout" else fed.plan
 
-    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
-        """Newcomers download all models and take the best."""
-        offer = self.offer()
-        if isinstance(offer, CandidateModels):
-            self.member |= choices(fed, offer, clients)
-
     def offer(self, last: int | None = None) -> Params | CandidateModels:
         """All models of the last round, and how clients choose; θ⁰ as long as there are none."""
         by: Literal["loss", "accuracy"] = "accuracy" if self.select_on == "test" else "loss"
@@ -96,17 +86,6 @@ class FLISDC(Inference):
         return {client: models for client, models in parts.items() if models}
 
     @property
-    def transfers(self) -> float:  # type: ignore[override]
+    def transfers(self) -> float:
         """As many models down as there are clients in a cohort, one up."""
         return self.cohort + 1.0
-
-    def save(self) -> dict[str, Any]:
-        """The clusters, their models, and how they were found."""
-        how = self.grouping and self.grouping.save()
-        return {**super().save(), "clusters": self.clusters, "cohort": self.cohort, "grouping": how}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.clusters, self.cohort = [tuple(members) for members in state["clusters"]], state["cohort"]
-        self.grouping = state["grouping"] and Grouping(**state["grouping"])

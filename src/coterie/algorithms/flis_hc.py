@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, GroupingOptions, Rule, Threshold
+from coterie.federation import Federation, saved
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 ALIKE = 0.96
 """Agreement from which the released script joins clients whatever β is."""
@@ -25,6 +23,8 @@ ALIKE = 0.96
 class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
 
+    traits = replace(OneShotClustering.traits, rules=Inference.traits.rules)
+
     hc_mode: Annotated[
         Literal["hierarchical", "row-threshold"],
         "row-threshold is the released script, which is not hierarchical: each client receives the mean of the last "
@@ -32,7 +32,7 @@ class FLISHC(Inference, OneShotClustering[Array]):
         "beta is lost there: leave it out",
     ] = "hierarchical"
 
-    last: dict[ClientId, Params] = field(init=False, default_factory=dict)
+    last: dict[ClientId, Params] = saved(default_factory=dict)
     """What clients sent last; kept for row-threshold only."""
 
     def begin(self, fed: Federation) -> None:
@@ -40,11 +40,11 @@ class FLISHC(Inference, OneShotClustering[Array]):
         self.samples(fed)  # refuse what can't work before any client does
         super().begin(fed)
 
-    def problem(self, options: GroupingOptions) -> str | None:
+    def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """The released script knows no rules."""
         if self.hc_mode == "row-threshold" and options.named is not None:
             return "hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]"
-        return super().problem(options)
+        return super().error_in_grouping(options)
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Let each client train θ⁰ once; of its model only what it says of the server's samples is kept."""
@@ -104,12 +104,3 @@ class FLISHC(Inference, OneShotClustering[Array]):
     def groups(self) -> dict[ClientId, int]:
         """Return the group of each client; of the released script's, who has the same neighbours."""
         return super().groups() if self.hc_mode == "hierarchical" else together(self.neighbours())
-
-    def save(self) -> dict[str, Any]:
-        """The groups, and what the script keeps."""
-        return {**super().save(), "last": {str(client): model for client, model in self.last.items()}}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take all of it back."""
-        super().load(state)
-        self.last = {int(client): model for client, model in state["last"].items()}

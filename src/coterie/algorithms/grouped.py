@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
 
-from coterie.clustering import GroupingOptions, RuleSupport
-from coterie.federation.served_model import CandidateModels, as_request
-from coterie.messages import ClientId, Params, Plan, Train, TrainReply, weighted_mean
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation, ServedModel
+from coterie.clustering import RuleSupport
+from coterie.federation import Algorithm, CandidateModels, Federation, ServedModel, Traits, as_request, saved
+from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply, weighted_mean
 
 
 @dataclass(kw_only=True)
-class GroupedMethod:
+class GroupedMethod(Algorithm):
     """One model per group; a method says who is in which."""
 
-    transfers: ClassVar[float] = 2.0
-    rules: ClassVar[RuleSupport | None] = RuleSupport()
-    """By which rules the user may ask for groups; None: by none."""
-    one_shot: ClassVar[bool] = False
-    """Whether groups are formed before training, as a `grouping` says."""
-    allows_new_groups: ClassVar[bool] = False
-    """Whether newcomers may found groups."""
+    traits = Traits(rules=RuleSupport(), transfers=2.0)
 
-    start: Params = field(init=False)
-    models: list[Params] = field(init=False, default_factory=list)
+    start: Params = saved()
+    models: list[Params] = saved(default_factory=list)
     """One per group."""
-    member: dict[ClientId, int] = field(init=False, default_factory=dict)
+    member: dict[ClientId, int] = saved(default_factory=dict)
     """The group of each client that is in one."""
 
-    def problem(self, options: GroupingOptions) -> str | None:
-        """Say what of the user's wish for groups does not go with the method's options, or None."""
-        return None
-
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
-        """Find groups for clients that have none."""
+        """Find groups for clients that have none; where they receive several models, they choose."""
+        offer = self.model_for(clients[0]) if clients else None
+        if isinstance(offer, CandidateModels):
+            verbs, _, models = as_request(offer)
+            replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
+            self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""
@@ -51,6 +42,12 @@ class GroupedMethod:
         requests = {group: fed.request(verb, model=self.models[group]) for group in sorted({*groups.values()})}
         replies = fed.ask({client: requests[group] for client, group in groups.items()})
         return {client: reply.answer(TrainReply) for client, reply in replies.items()}
+
+    def train_offer(self, fed: Federation, offer: ServedModel, cohort: Sequence[ClientId]) -> dict[ClientId, Reply]:
+        """Let each client of the cohort train what it receives; of several models, the one that suits it best."""
+        verbs, start, models = as_request(offer)
+        request = fed.request(*verbs, Train(self.plan(fed), start=start), models=models)
+        return fed.ask(dict.fromkeys(cohort, request))
 
     def average(self, trained: Mapping[ClientId, TrainReply], plain: bool = False) -> None:
         """Replace the model of each group by the mean of its members that answered, weighted by samples or plain."""
@@ -74,27 +71,11 @@ class GroupedMethod:
         """Return the group of each client that is in one."""
         return dict(self.member)
 
-    def save(self) -> dict[str, Any]:
-        """The groups and their models."""
-        return {"start": self.start, "models": self.models, "member": {str(c): z for c, z in self.member.items()}}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take them back."""
-        self.start, self.models = state["start"], list(state["models"])
-        self.member = {int(client): group for client, group in state["member"].items()}
-
-
-def choices(fed: Federation, offer: CandidateModels, clients: Sequence[ClientId]) -> dict[ClientId, int]:
-    """Let clients say which of several models they would take."""
-    first, _, models = as_request(offer)
-    replies = fed.ask(dict.fromkeys(clients, fed.request(*first, models=models)))
-    return {client: offer.taken(reply) for client, reply in replies.items()}
-
 
 def default_group_count(fed: Federation) -> int:
-    """Return the number of groups that was asked for; by default ⌊√n⌋ for n clients in a cohort, at least 2.
+    """Return the number of groups that the user asked for; by default ⌊√n⌋ for cohorts of n clients, at least 2.
 
-    Each model then trains on about as many clients a round as there are models; at the papers' 10 and 20 clients a
-    round this is 3 and 4, where they took 2 to 5.
+    Then each model has, in every round, about as many clients as there are models; at the papers' 10 and 20 clients
+    a round this is 3 and 4, where they took 2 to 5.
     """
     return fed.grouping.groups or max(2, math.isqrt(len(fed.cohort(1))))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.grouped import GroupedMethod, choices, default_group_count
-from coterie.federation.served_model import CandidateModels, as_request
-from coterie.messages import ClientId, Train, TrainReply
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
+from coterie.algorithms.grouped import GroupedMethod, default_group_count
+from coterie.federation import CandidateModels, Federation
+from coterie.messages import ClientId, TrainReply
 
 
 @algorithm("ifca")
@@ -28,19 +25,14 @@ class IFCA(GroupedMethod):
         "by which a client chooses; test-accuracy is PACFL's code, which looks at the test samples (a leak)",
     ] = "train-loss"
     weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
-    init_retry: Annotated[
-        int, Ge(0), "draw new initial models, up to so often, while too few clients choose one of them (IFCA's guard)"
-    ] = 0
+    init_retry: Annotated[int, Ge(0), "draw new models, so often, while too few clients choose one (IFCA's guard)"] = 0
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""
         self.start, K = fed.initial(), default_group_count(fed)
         for attempt in range(self.init_retry + 1):
-            self.models = [fed.initial(attempt * K + k) for k in range(K)]
-            self.member = {}  # of models that were given up
-            if attempt == self.init_retry:
-                break
-            self.place(fed, fed.trainable)
+            self.models, self.member = [fed.initial(attempt * K + k) for k in range(K)], {}
+            self.place(fed, fed.trainable if attempt < self.init_retry else [])
             share = np.bincount(list(self.member.values()), minlength=K) / max(len(self.member), 1)
             if share.min() >= (0.35 if K == 2 else 0.4 / K):
                 break
@@ -48,15 +40,9 @@ class IFCA(GroupedMethod):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
         offer = self.offer()
-        first, best, models = as_request(offer)
-        request = fed.request(*first, Train(self.plan(fed), start=best), models=models)
-        replies = fed.ask(dict.fromkeys(cohort, request))
+        replies = self.train_offer(fed, offer, cohort)
         self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
         self.average({client: reply.answer(TrainReply) for client, reply in replies.items()}, self.weights == "equal")
-
-    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
-        """Newcomers download the K models and choose."""
-        self.member |= choices(fed, self.offer(), clients)
 
     def offer(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""
@@ -69,6 +55,6 @@ class IFCA(GroupedMethod):
         return self.offer(self.member.get(client))
 
     @property
-    def transfers(self) -> float:  # type: ignore[override]
+    def transfers(self) -> float:
         """K models down, one up."""
         return len(self.models) + 1.0

@@ -1,10 +1,10 @@
-"""What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models say of them."""
+"""What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models predict for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ from annotated_types import Ge
 from coterie.algorithms.grouped import GroupedMethod
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, row_groups
 from coterie.errors import CoterieError
+from coterie.federation import Federation
 from coterie.messages import Array, ClientId, Params
 from coterie.streams import stream
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 UNIT = "disagreement"
 SAMPLES = 2500
@@ -30,8 +28,8 @@ Cluster: TypeAlias = tuple[ClientId, ...]
 class Inference(GroupedMethod):
     """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
 
-    rules: ClassVar[RuleSupport | None] = RuleSupport(
-        ("distances",), UNIT, refuses=("degrees",), instead="its option beta"
+    traits = replace(
+        GroupedMethod.traits, rules=RuleSupport(("distances",), UNIT, refuses=("degrees",), instead="its option beta")
     )
     linkage: ClassVar[str] = "weighted"
 
@@ -49,7 +47,7 @@ class Inference(GroupedMethod):
     ] = "reserved"
     _samples: npt.NDArray[np.float32] | None = field(init=False, default=None, repr=False)
 
-    def problem(self, options: GroupingOptions) -> str | None:
+    def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Both β and a rule say who belongs together."""
         if self.beta is None or options.named is None:
             return None
@@ -57,6 +55,11 @@ class Inference(GroupedMethod):
             f"beta = {self.beta:g} in [algorithm] says who belongs together, and so does rule '{options.named}' in "
             "[grouping]: leave one of them out"
         )
+
+    @property
+    def needs_server_data(self) -> Literal["reserved", "test"] | None:
+        """Those that models are compared on, unless they are random."""
+        return None if self.server_data == "noise" else self.server_data
 
     def rule(self, fed: Federation) -> Rule:
         """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""

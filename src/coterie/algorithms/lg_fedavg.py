@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation.served_model import SharedLayers, as_request
+from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, as_request, saved
 from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen, weighted_mean
 from coterie.models import initial
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
-    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("lg-fedavg")
 @dataclass(kw_only=True)
-class LGFedAvg:
+class LGFedAvg(Algorithm):
     """Each client keeps its own first layers; only the last ones are shared and averaged."""
 
     shared: Annotated[
@@ -31,17 +27,17 @@ class LGFedAvg:
     pretrain: Annotated[int, Ge(0), "rounds of FedAvg at first, with whose model clients then begin (original)"] = 0
     broadcast_all: Annotated[bool, "send the global layers to all clients in every round (original)"] = False
 
-    start: Params = field(init=False)
-    """With which a client begins: θ⁰, or FedAvg's model."""
-    layers: Params = field(init=False)
+    start: Params = saved()
+    """What a client begins with: θ⁰, or FedAvg's model."""
+    layers: Params = saved()
     """The global ones."""
-    begun: set[ClientId] = field(init=False, default_factory=set)
+    begun: set[ClientId] = saved(default_factory=set)
     """Who has layers of its own."""
 
-    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
-        """Refuse a network without local layers, and that clients are sent to twice in a round."""
+    def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
+        """Refuse a network without local layers, and requests to a client twice in a round."""
         last_layers(initial(spec, 0), self.shared)
-        if self.broadcast_all and getattr(selection, "all_batches", False):
+        if self.broadcast_all and sampler.all_batches:
             raise CoterieError(
                 "lg-fedavg: broadcast_all sends to all clients in every round, but with all_batches many take part "
                 "later in it: leave out one of them"
@@ -79,30 +75,16 @@ class LGFedAvg:
         return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
 
     def model_for(self, client: ClientId) -> SharedLayers | Params:
-        """Return the global layers, to be laid over one's own; to who has none yet after FedAvg, its whole model."""
+        """Return the global layers, to be laid over one's own; for who has none yet after FedAvg, its whole model."""
         if self.pretrain and client not in self.begun:
             return frozen({**self.start, **self.layers})
         return SharedLayers(self.layers)
-
-    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Newcomers begin as others did, with the global layers of the moment."""
-
-    def groups(self) -> None:
-        """There are none."""
 
     @property
     def transfers(self) -> float:
         """Both ways, as a share of the whole model."""
         size = {name: value.size for name, value in self.start.items()}
         return 2.0 * sum(size[name] for name in self.layers) / sum(size.values())
-
-    def save(self) -> dict[str, Any]:
-        """The layers, and who has its own."""
-        return {"start": self.start, "layers": self.layers, "begun": sorted(self.begun)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take them back."""
-        self.start, self.layers, self.begun = state["start"], state["layers"], set(state["begun"])
 
 
 def last_layers(model: Params, count: int | None) -> Params:
@@ -113,7 +95,7 @@ def last_layers(model: Params, count: int | None) -> Params:
     owners = [name.rpartition(".")[0] for name in model]
     layers = list(dict.fromkeys(owner for owner, value in zip(owners, model.values(), strict=True) if value.ndim > 1))
     if len(layers) < 2:
-        raise CoterieError("lg-fedavg divides a network into local and global layers, and this one has one: use fedavg")
+        raise CoterieError("lg-fedavg divides a network into local and global layers, but this one has one: use fedavg")
     if count is not None and count >= len(layers):
         raise CoterieError(
             f"lg-fedavg: shared = {count} leaves no local layer, as the network has {len(layers)}: write less, or use "

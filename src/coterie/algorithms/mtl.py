@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
+from coterie.federation import Algorithm, ClientSampler, Federation, Traits
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply, weighted_mean
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
-    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("mtl")
 @dataclass(kw_only=True)
-class MTL:
+class MTL(Algorithm):
     """Every client has its own model, drawn towards the mean of the cohort's; nothing is averaged."""
+
+    traits = Traits(transfers=2.0)
 
     strength: Annotated[
         float | None, Ge(0), "of the penalty; by default 10^-e, e the number of digits of the model's size plus one"
     ] = None
 
-    transfers = 2.0
-
-    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
+    def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """The server has no model by which clients could be put in order."""
-        refuse_order_by_loss(selection)
+        refuse_order_by_loss(sampler)
 
     def begin(self, fed: Federation) -> None:
         """Each client begins with θ⁰."""
@@ -66,16 +63,3 @@ class MTL:
 
     def model_for(self, client: ClientId) -> None:
         """The server has no model."""
-
-    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Newcomers begin as everyone did."""
-
-    def groups(self) -> None:
-        """There are none."""
-
-    def save(self) -> dict[str, Any]:
-        """The server has no state."""
-        return {}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """The server has no state."""

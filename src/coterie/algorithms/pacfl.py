@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -12,12 +12,10 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
+from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 SPLITS = 6
 """How often a client cuts its samples in two to measure its noise."""
@@ -28,33 +26,29 @@ SPLITS = 6
 class PACFL(OneShotClustering[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
-    rules: ClassVar[RuleSupport | None] = RuleSupport(("distances", "noise"))
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances", "noise")))
 
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[
         Literal["whole", "per-label"] | None,
         "of all samples, or of each label's; by default per-label for rules degrees, count and demo, else whole",
     ] = None
-    budget: Annotated[
-        int | None,
-        Ge(1),
-        "vectors in all, divided by the labels' shares, instead of p per label; implies signature per-label",
-    ] = None
+    budget: Annotated[int | None, Ge(1), "vectors in all, by labels' shares, not p per label; implies per-label"] = None
     inputs: Annotated[
-        Literal["raw", "normalised"],
-        "signatures of samples as they are, or as networks see them (MIX-4's script)",
+        Literal["raw", "normalised"], "signatures of samples as they are, or as networks see them (MIX-4's script)"
     ] = "raw"
     measure: Annotated[
         str | None,
         Check(error_in_signature_measure),
-        "between two signatures, see 'coterie measures'; by default theta1 where they are whole, else min_entry",
+        "between signatures, see 'coterie measures'; by default theta1 for whole ones, else min_entry",
     ] = None
+    verb: Signature = saved()
+    """What clients are asked for: as the options say, else as goes with the rule."""
 
-    def problem(self, options: GroupingOptions) -> str | None:
+    def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """A budget is of vectors per label."""
-        if self.budget is not None and self.signature == "whole":
-            return "budget divides vectors among labels, but signature is 'whole': leave one of them out"
-        return None
+        both = self.budget is not None and self.signature == "whole"
+        return "budget divides vectors among labels, but signature is 'whole': leave one of them out" if both else None
 
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""
@@ -62,33 +56,31 @@ class PACFL(OneShotClustering[SignatureReply]):
         unit = "degrees" if self.measure is None else MEASURES[self.measure].unit
         return fed.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
 
-    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
-        """Ask each client for its signature U_p, and for its own noise where the rule needs that."""
+    def begin(self, fed: Federation) -> None:
+        """Choose the signature U_p, with each client's own noise where the rule needs that; then group by it."""
         rule = self.rule(fed)
-        usual: Literal["whole", "per-label"] = "per-label" if rule.per_label or self.budget else "whole"
-        self.signature = self.signature or usual
-        self.measure = self.measure or ("theta1" if self.signature == "whole" else "min_entry")
-        halves = SPLITS if "noise" in rule.needs else 0
-        per_label = self.signature == "per-label"
-        verb = Signature(
-            self.p,
-            per_label,
-            budget=self.budget,
-            halves=halves,
-            measure=self.measure,
-            normalised=self.inputs == "normalised",
-        )
-        replies = fed.ask(dict.fromkeys(clients, fed.request(verb)))
+        whole = self.signature == "whole" or not (self.signature or rule.per_label or self.budget)
+        measure, splits = self.measure or ("theta1" if whole else "min_entry"), SPLITS * ("noise" in rule.needs)
+        self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
+        super().begin(fed)
+
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
+        """Ask each client for its signature."""
+        replies = fed.ask(dict.fromkeys(clients, fed.request(self.verb)))
         return {client: reply.answer(SignatureReply) for client, reply in replies.items()}
 
     def distances(self, a: Sequence[SignatureReply], b: Sequence[SignatureReply] | None = None) -> Floats:
         """Principal angles in degrees (Eqs. 2 and 3), or another measure."""
-        others = None if b is None else [signed.vectors for signed in b]
-        return MEASURES[self.measure or "theta1"]([signed.vectors for signed in a], others)
+        others = None if b is None else [reply.vectors for reply in b]
+        return MEASURES[self.verb.measure]([reply.vectors for reply in a], others)
 
     def noise(self, fed: Federation, described: Mapping[ClientId, SignatureReply], proximity: Floats) -> Floats | None:
         """Each client's split-half noise, for the rule that is calibrated by it."""
-        if "noise" not in self.rule(fed).needs:
+        if not self.verb.halves:
             return None
-        halves = [np.nan if signed.halves is None else signed.halves for signed in described.values()]
+        halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
         return noise(halves, [fed.samples.get(client, 1) for client in described], proximity)
+
+    def details(self) -> dict[str, Any]:
+        """Say what the signatures were, and how they were compared."""
+        return {"signature": "per-label" if self.verb.per_label else "whole", "measure": self.verb.measure}

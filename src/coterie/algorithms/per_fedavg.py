@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Gt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
+from coterie.federation import Federation
 from coterie.messages import Plan, Schedule
 
-if TYPE_CHECKING:
-    from coterie.federation import Federation
+ALL = 2**20
+"""Samples in a batch that takes all that a client has."""
 
 
 @algorithm("per-fedavg")
@@ -27,10 +28,6 @@ class PerFedAvg(FedAvg):
         """For batches b₁, b₂ in turn: θ' ← θ − α∇f(θ; b₁), θ ← θ − β∇f(θ'; b₂); plain SGD."""
         return replace(fed.plan, lr=Schedule(self.beta), meta_step=self.alpha, momentum=0.0)
 
-    def one_step(self, fed: Federation) -> Plan:
+    def adaptation(self, fed: Federation) -> Plan:
         """θ − α∇f(θ; D_i) on all training samples: how the paper personalises before testing."""
         return replace(fed.plan, lr=Schedule(self.alpha), momentum=0.0, epochs=1, batch_size=ALL)
-
-
-ALL = 2**20
-"""Samples in a batch that takes all that a client has."""

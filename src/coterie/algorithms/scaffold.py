@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
+from coterie.federation import Federation, Traits, saved
 from coterie.messages import Array, Params, Plan, TrainReply
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
 
 
 @algorithm("scaffold")
@@ -22,13 +20,14 @@ if TYPE_CHECKING:
 class Scaffold(FedAvg):
     """FedAvg with control variates: each step is corrected by how the client's gradient differs from all clients'."""
 
+    traits = Traits(transfers=3.0)  # as the tables count; the control travels both ways, so it is 4
+
     momentum: Annotated[float | None, Ge(0), Lt(1), "of local SGD; none: that of [training]"] = 0.0
     server_divisor: Annotated[
         Literal["all", "sampled"], "c moves by Σ Δc_i over all clients, or over the sampled ones as some codes do"
     ] = "all"
 
-    transfers = 3.0  # as the tables count; the control travels both ways, so it is 4
-    control: Params = field(init=False)
+    control: Params = saved()
 
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰, c ← 0; clients' controls are 0 until they train."""
@@ -54,12 +53,3 @@ class Scaffold(FedAvg):
             for name, c in self.control.items()
         }
         return super().aggregate(fed, trained)
-
-    def save(self) -> dict[str, Any]:
-        """θ and c."""
-        return {**super().save(), "control": self.control}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take θ and c back."""
-        super().load(state)
-        self.control = state["control"]

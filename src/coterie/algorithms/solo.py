@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
+from coterie.federation import Algorithm, ClientSampler, Federation, Traits
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import ClientId, ModelSpec, Train
-
-if TYPE_CHECKING:
-    from coterie.federation import Federation
-    from coterie.federation.federation import ClientSampler
 
 
 @algorithm("solo")
 @dataclass(kw_only=True)
-class Solo:
+class Solo(Algorithm):
     """Every client trains alone from the common start; nothing is shared."""
+
+    traits = Traits(transfers=0.0)
 
     epochs: Annotated[
         int | None, Ge(1), "epochs in all; by default what federated clients train on average, rounds·fraction·epochs"
     ] = None
 
-    transfers = 0.0
-
-    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
+    def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """The server has no model by which clients could be put in order."""
-        refuse_order_by_loss(selection)
+        refuse_order_by_loss(sampler)
 
     def begin(self, fed: Federation) -> None:
         """Each client makes the common start by itself."""
@@ -45,16 +42,3 @@ class Solo:
 
     def model_for(self, client: ClientId) -> None:
         """The server has no model."""
-
-    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Newcomers train alone as everyone does."""
-
-    def groups(self) -> None:
-        """There are none."""
-
-    def save(self) -> dict[str, Any]:
-        """The server has no state."""
-        return {}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """The server has no state."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation.served_model import SharedLayers, as_request
+from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Traits, as_request, saved
 from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, PruneReply, Train, frozen
 from coterie.models import build
 from coterie.models.flops import Size, size
@@ -22,17 +21,13 @@ from coterie.models.flops import Size, size
 if TYPE_CHECKING:
     from torch import nn
 
-    from coterie.federation import Federation
-    from coterie.federation.federation import ClientSampler
-
 
 @algorithm("sub-fedavg-un")
 @dataclass(kw_only=True)
-class SubFedAvgUn:
+class SubFedAvgUn(Algorithm):
     """Each client prunes its smallest weights over the rounds; each weight is averaged over those who have it."""
 
-    battery: ClassVar[dict[str, Any]] = {"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}}
-    """Settings with which tests see something of it: that it prunes in every round."""
+    traits = Traits(battery={"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}})  # always prunes
 
     rate: Annotated[float, Gt(0), Lt(1), "share of a layer's remaining weights that goes at a time"] = 0.1
     target: Annotated[float, Ge(0), Lt(1), "share of all weights up to which a client prunes"] = 0.5
@@ -49,18 +44,18 @@ class SubFedAvgUn:
         float | None, Gt(0), Lt(1), "largest rate of the last steps, which end at the target; the paper's code: 0.05"
     ] = None
 
-    model: Params = field(init=False)
+    model: Params = saved()
     """θ_g, which is dense."""
-    prune: Prune = field(init=False)
-    sizes: dict[ClientId, Size] = field(init=False, default_factory=dict)
-    """Of each client's sub-network, as it last told."""
-    whole: Size = field(init=False)
-    verdicts: Counter[str] = field(init=False, default_factory=Counter)
+    prune: Prune = saved()
+    whole: Size = saved()
+    """Of the network."""
+    sizes: dict[ClientId, Size] = saved(default_factory=dict)
+    """Of each client's sub-network, when it last answered."""
+    trained: dict[ClientId, int] = saved(default_factory=dict)
+    """The round in which that was."""
+    verdicts: dict[str, int] = saved(default_factory=dict)
     """How often clients decided in which way."""
-    notes: list[str] = field(init=False, default_factory=list)
-    """What the user should know."""
-    recent: set[ClientId] = field(init=False, default_factory=set)
-    """Who has trained since the last evaluation."""
+    notes: list[str] = saved(default_factory=list)
 
     def begin(self, fed: Federation) -> None:
         """θ_g ← θ⁰; all masks are whole."""
@@ -83,7 +78,7 @@ class SubFedAvgUn:
             on=self.validation,
         )
 
-    def check(self, spec: ModelSpec, selection: ClientSampler) -> None:
+    def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Refuse a network of which nothing can be pruned in this way."""
         self.asked(spec)
 
@@ -99,11 +94,10 @@ class SubFedAvgUn:
         self.model = owner_mean(self.model, [*answers.values()])
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
-            self.sizes[client] = size(fed.spec, mask)
-            self.recent.add(client)
-            self.verdicts[f"weights {answer.weights}"] += 1
-            if answer.channels is not None:
-                self.verdicts[f"channels {answer.channels}"] += 1
+            self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round
+            verdicts = {"weights": answer.weights, "channels": answer.channels}
+            for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
+                self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
     def offer(self) -> Params | SharedLayers:
         """θ_g, to which each client applies its mask itself."""
@@ -113,45 +107,38 @@ class SubFedAvgUn:
         """Everyone receives the same."""
         return self.offer()
 
-    def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Newcomers receive θ_g as everyone does, and have pruned nothing."""
-
-    def groups(self) -> None:
-        """There are none."""
-
     @property
     def pruned(self) -> float:
         """Mean share of weights that clients have pruned, of those who ever answered."""
-        return float(np.mean([1 - s.weights / self.whole.weights for s in self.sizes.values()])) if self.sizes else 0.0
+        return float(np.mean([self.pruned_by(client) for client in self.sizes])) if self.sizes else 0.0
+
+    def pruned_by(self, client: ClientId) -> float:
+        """Return the share of weights that a client has pruned."""
+        return 1 - self.sizes[client].weights / self.whole.weights
 
     @property
     def transfers(self) -> float:
         """A whole model down; up, what is left of it and a bit for each pruned weight."""
         return 1 + (1 - self.pruned) + self.pruned / 32
 
-    def observed(self, scores: Mapping[ClientId, tuple[int, int]]) -> dict[str, Any]:
-        """How far clients have pruned at an evaluation; of those who have trained since the last, with what accuracy.
-
-        `scores` are right answers and samples under L.
-        """
-        told = {
-            str(client): [1 - self.sizes[client].weights / self.whole.weights, scores[client][0] / scores[client][1]]
-            for client in sorted(self.recent)
-            if scores.get(client, (0, 0))[1]
+    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
+        """How far clients have pruned, and how well their sub-networks do; each of those who trained since then."""
+        accuracy = {c: scores[c][0] / scores[c][1] for c in self.sizes if scores.get(c, (0, 0))[1]}
+        recent = [client for client in sorted(accuracy) if self.trained[client] > since]
+        return {
+            "pruned": self.pruned,
+            "pruned_L": float(np.mean([*accuracy.values()])) if accuracy else None,
+            "pruning": {str(client): [self.pruned_by(client), accuracy[client]] for client in recent},
         }
-        self.recent.clear()
-        tested = [scores[client][0] / scores[client][1] for client in self.sizes if scores.get(client, (0, 0))[1]]
-        return {"pruned": self.pruned, "pruned_L": float(np.mean(tested)) if tested else None, "pruning": told}
 
     def details(self) -> dict[str, Any]:
         """Say how much was pruned, and what that saves."""
         sizes = [*self.sizes.values()] or [self.whole]
-        parameters, multiply_adds = (
-            float(np.mean([getattr(s, what) for s in sizes])) for what in ("parameters", "multiply_adds")
-        )
+        parameters = float(np.mean([s.parameters for s in sizes]))
+        multiply_adds = float(np.mean([s.multiply_adds for s in sizes]))
         return {
             "pruned": self.pruned,
-            "pruned_by_client": {str(c): 1 - s.weights / self.whole.weights for c, s in sorted(self.sizes.items())},
+            "pruned_by_client": {str(client): self.pruned_by(client) for client in sorted(self.sizes)},
             "parameters": {"whole": self.whole.parameters, "left": parameters},
             "multiply_adds": {
                 "whole": self.whole.multiply_adds,
@@ -162,40 +149,22 @@ class SubFedAvgUn:
             "notes": list(self.notes),
         }
 
-    def save(self) -> dict[str, Any]:
-        """θ_g, and what was heard of clients; their masks are theirs."""
-        return {
-            "model": self.model,
-            "prune": self.prune,
-            "sizes": {str(client): [s.weights, s.parameters, s.multiply_adds] for client, s in self.sizes.items()},
-            "whole": [self.whole.weights, self.whole.parameters, self.whole.multiply_adds],
-            "verdicts": dict(self.verdicts),
-            "notes": self.notes,
-            "recent": sorted(self.recent),
-        }
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take it back."""
-        self.model, self.prune, self.whole = state["model"], state["prune"], Size(*state["whole"])
-        self.sizes = {int(client): Size(*numbers) for client, numbers in state["sizes"].items()}
-        self.verdicts, self.notes = Counter(state["verdicts"]), list(state["notes"])
-        self.recent = set(state["recent"])
-
 
 @algorithm("sub-fedavg-hy")
 @dataclass(kw_only=True)
 class SubFedAvgHy(SubFedAvgUn):
     """Each client prunes channels of convolutions by the scales of BatchNorm, and linear layers by their weights."""
 
-    battery: ClassVar[dict[str, Any]] = {
-        "model": "lenet5-bn",
-        "model_options": {},
-        "epochs": 2,
-        "batch_size": 30,
-        "algorithm_options": {"distance": 0.0, "channel_distance": 0.0, "accuracy": 0.0},
-    }
-    default_model: ClassVar[str] = "lenet5-bn"
-    """For images, where none is named."""
+    traits = Traits(
+        default_model="lenet5-bn",
+        battery={
+            "model": "lenet5-bn",
+            "model_options": {},
+            "epochs": 2,
+            "batch_size": 30,
+            "algorithm_options": {"distance": 0.0, "channel_distance": 0.0, "accuracy": 0.0},
+        },
+    )
 
     target: Annotated[float, Ge(0), Lt(1), "share of the linear layers' weights up to which a client prunes"] = 0.5
     distance: Annotated[
@@ -285,10 +254,10 @@ def prunable_channels(spec: ModelSpec, floor: float) -> Iterator[Channels]:
         between = [*takewhile(lambda item: next(item[1].parameters(), None) is None, behind)]
         reader, layer = next(iter(behind[len(between) :]), ("", None))
         if any(isinstance(passed, nn.Flatten) for _, passed in between):
-            known = isinstance(layer, nn.Linear) and layer.in_features % channels == 0
+            reads = isinstance(layer, nn.Linear) and layer.in_features % channels == 0
         else:
-            known = isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels == channels
-        if known:
+            reads = isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels == channels
+        if reads:
             yield Channels(conv, norm, reader, max(1, math.ceil(floor * channels - 1e-9)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Grouping:
     """Why these groups, in a sentence or two."""
     weights: Floats
     """How much each client counts in a newcomer's distance to its group; 0 for those who came later, (n,)."""
-    proximity: Floats | None = field(default=None, repr=False)
+    proximity: Floats | None = field(default=None, repr=False, metadata={"saved": "never"})  # large; can be made again
     """What was clustered, in `unit`, (n, n)."""
 
     @property
@@ -77,10 +77,6 @@ class Grouping:
             "reason": self.reason,
             "confidence": self.confidence,
         }
-
-    def save(self) -> dict[str, Any]:
-        """Return all fields but the proximities, which are large and can be made again."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "proximity"}
 
 
 def founding_weights(tree: Floats, labels: Ints, linkage: str) -> Floats:

@@ -143,7 +143,7 @@ def check_terms(terms: Terms) -> None:
     """Refuse a federation that can't run, before anybody waits: its network, its method, or what the server lacks."""
     initial(terms.spec, terms.config.run.seed)
     method = check_method(terms.config, terms.spec)
-    name, wanted = terms.config.algorithm.name, getattr(method, "server_data", None)
+    name, wanted = terms.config.algorithm.name, method.needs_server_data
     if wanted == "test":
         raise CoterieError(
             f"'{name}' with server_data = \"test\" compares models on test samples, which the server has in "

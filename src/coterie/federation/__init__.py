@@ -4,16 +4,25 @@ from coterie.federation.algorithm import Algorithm
 from coterie.federation.engine import Engine, EngineWrapper
 from coterie.federation.federation import Federation
 from coterie.federation.ledger import Ledger
+from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request
+from coterie.federation.settings import FederationSettings, ServerData
+from coterie.federation.state import saved
+from coterie.federation.traits import Traits
 
 __all__ = [
     "Algorithm",
     "CandidateModels",
+    "ClientSampler",
     "Engine",
     "EngineWrapper",
     "Federation",
+    "FederationSettings",
     "Ledger",
     "ServedModel",
+    "ServerData",
     "SharedLayers",
+    "Traits",
     "as_request",
+    "saved",
 ]

@@ -1,44 +1,104 @@
-"""What a federated method is to the round loop."""
+"""What a federated method is: what it must write, and what it may."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from coterie.federation.served_model import ServedModel
-from coterie.messages import ClientId
+from coterie.federation.state import load_fields, save_fields
+from coterie.federation.traits import Traits
+from coterie.messages import ClientId, ModelSpec, Plan
 
 if TYPE_CHECKING:
+    from coterie.clustering import Grouping, GroupingOptions
     from coterie.federation.federation import Federation
+    from coterie.federation.sampling import ClientSampler
 
 
-class Algorithm(Protocol):
-    """A method, on the server's side. It sees clients only through the federation."""
+class Algorithm(ABC):
+    """A method, on the server's side. It sees clients only through the federation.
 
+    It must write `begin`, `round` and `model_for`; everything else has a default.
+    """
+
+    traits: ClassVar[Traits] = Traits()
+    """What is true of it whatever its options are."""
+    grouping: Grouping | None = None
+    """How its groups were found, where a rule found them."""
+    notes: Sequence[str] = ()
+    """Sentences that the user sees when the run begins."""
+
+    @abstractmethod
     def begin(self, fed: Federation) -> None:
-        """Do the one-shot work before round 1: initial models, descriptions of clients, grouping."""
-        ...
+        """Do the work before round 1: initial models, descriptions of clients, grouping."""
 
+    @abstractmethod
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Ask the cohort, then aggregate what came back."""
-        ...
 
+    @abstractmethod
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None where the server has no model for it."""
-        ...
 
     def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
         """Find a place for clients that came after the beginning, so that `model_for` knows them."""
-        ...
 
     def groups(self) -> Mapping[ClientId, int] | None:
         """Return the group of each client that is in one; None for a method that forms no groups."""
-        ...
+        return None
+
+    def memberships(self) -> Mapping[ClientId, Sequence[float]] | None:
+        """Return clients' shares in all groups, or the groups each is in, where it may be in several."""
+        return None
+
+    def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
+        """Raise a `CoterieError` where the network, or how clients are drawn, does not suit."""
+
+    def error_in_grouping(self, options: GroupingOptions) -> str | None:
+        """Say what in the user's wish for groups contradicts the method's own options, or None."""
+        return None
+
+    def adaptation(self, fed: Federation) -> Plan | None:
+        """Return the plan by which clients adapt the model before it is scored as ``one_step``, if there is one."""
+        return None
+
+    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
+        """Return further fields of a row of ``metrics.jsonl``.
+
+        `scores` are right answers and samples of clients under L; `since` is the round of the row before, 0 at first.
+        """
+        return {}
+
+    def details(self) -> dict[str, Any] | None:
+        """Return what ``result.json`` shows as ``details``."""
+        return None
+
+    @property
+    def reason(self) -> str | None:
+        """How groups were found, in a sentence or two, where there is no `grouping`."""
+        return None
+
+    @property
+    def transfers(self) -> float | None:
+        """Models sent per client and round, where that depends on options or on what has happened."""
+        return self.traits.transfers
+
+    @property
+    def selects_clients(self) -> bool:
+        """Whether it draws clients itself, where that depends on options."""
+        return self.traits.selects_clients
+
+    @property
+    def needs_server_data(self) -> Literal["reserved", "test"] | None:
+        """Which samples the server must have: some of its own, or the test set that only simulations have."""
+        return None
 
     def save(self) -> dict[str, Any]:
-        """Return the server's state: arrays, numbers, texts, lists, and dictionaries of these with text keys."""
-        ...
+        """Return the server's state: the fields that are declared with `saved`."""
+        return save_fields(self, complete=type(self).save is Algorithm.save)
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take the place of `begin` when a run goes on from what `save` returned."""
-        ...
+        """Take the place of `begin` when a run resumes from what `save` returned."""
+        load_fields(self, state)

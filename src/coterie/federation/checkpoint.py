@@ -1,7 +1,8 @@
 """The server's state on disk: written whole after a round, or not at all.
 
-Parts of a state that last over many rounds, such as what clients sent once to describe themselves, are marked
-`WriteOnce`. Each is written once, into a file beside the checkpoint that is named by its content.
+A state holds arrays, numbers, texts, parts of messages, and lists, tuples, sets and dictionaries of these, with texts
+or whole numbers as keys. It comes back as it was. Parts that stay over many rounds, such as what clients sent once to
+describe themselves, are marked `WriteOnce`: each is written once, into a file of its own that is named by its content.
 """
 
 from __future__ import annotations
@@ -18,109 +19,140 @@ from coterie.federation.request_checks import with_article
 from coterie.files import write_whole
 from coterie.messages import wire
 
+FORMAT = 2
+"""The version of the layout. Those before had no number."""
+
 
 class WriteOnce:
     """A part of a state that does not change; make a new one when it does."""
 
-    def __init__(self, value: Mapping[str, Any]) -> None:
+    def __init__(self, value: Mapping[Any, Any]) -> None:
         self.value = value
 
     @cached_property
     def content(self) -> bytes:
         """The part as it is written."""
-        return wire.pack(self.value, checksum=True)
+        return wire.pack(_encoded(self.value, {}), checksum=True)
 
     @cached_property
     def name(self) -> str:
         """A name that no other content has."""
-        return wire.digest(self.value)
+        return wire.digest(_encoded(self.value, {}))
+
+
+class NotStorable(ValueError):
+    """Something in a state that a checkpoint can't hold; the message says where and what."""
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state: arrays, numbers, texts, lists and dictionaries, `WriteOnce` parts; and a checksum of it."""
-    lasting: dict[str, WriteOnce] = {}
-    content = wire.pack(_referring(state, lasting), checksum=True)
-    for name, part in lasting.items():
+    """Write a state, with a checksum."""
+    parts: dict[str, WriteOnce] = {}
+    content = wire.pack({"format": FORMAT, "state": _encoded(state, parts)}, checksum=True)
+    for name, part in parts.items():
         if not _beside(path, name).exists():
             write_whole(_beside(path, name), part.content)
         part.__dict__.pop("content", None)  # what is written needs no memory
     write_whole(path, content)
-    kept = {_beside(path, name).name for name in lasting}
+    kept = {_beside(path, name).name for name in parts}
     for file in path.parent.glob(_beside(path, "*").name):
         if file.name not in kept:
             file.unlink()
 
 
-def check_state(state: Any, whose: str) -> None:
-    """Refuse a state that would not come back from a checkpoint as it was, and say which part of it.
-
-    >>> check_state({"group": {"0": 1}, "model": {"bias": np.zeros(2)}}, "save()")
-    >>> check_state({"group": {0: 1}}, "save()")
-    Traceback (most recent call last):
-    coterie.errors.CoterieError: save() returned at ['group'] the key 0, an int, which would come back as a text: ...
-    """
-    if not isinstance(state, Mapping):
-        raise CoterieError(f"{whose} returned {with_article(state)}: it should return a dictionary with text keys")
-    wrong = _unlike_itself(state, "")
-    if wrong:
-        raise CoterieError(f"{whose} returned {wrong}")
-
-
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a state back, with plain values in place of `WriteOnce` ones; refuse one that is not what was written."""
+    """Read a state back; refuse one that is not what was written, or has another format."""
     try:
-        return dict(_resolved(wire.unpack(path.read_bytes()), path))
+        stored = wire.unpack(path.read_bytes())
+        version = stored.get("format", 1)
+        if version != FORMAT:
+            raise CoterieError(
+                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: go on with the "
+                "version that began the run, or start it anew with --overwrite"
+            )
+        return dict(_decoded(stored["state"], path))
     except FileNotFoundError as error:
         raise CoterieError(
             f"the checkpoint {path} is incomplete: '{error.filename}' is missing: start the run anew with --overwrite"
         ) from None
-    except (wire.WireError, TypeError, ValueError) as error:
+    except (wire.WireError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CoterieError(f"the checkpoint {path} is damaged ({error}): start the run anew with --overwrite") from None
+
+
+def check_state(state: Any, whose: str) -> None:
+    """Refuse a state that a checkpoint can't hold, and say which part of it.
+
+    >>> check_state({"group": {0: 1}, "model": {"bias": np.zeros(2)}}, "save()")
+    >>> check_state({"group": {(0, 1): 1}}, "save()")
+    Traceback (most recent call last):
+    coterie.errors.CoterieError: save() returned at ['group'] the key (0, 1), a tuple: keys are texts or whole numbers
+    """
+    if not isinstance(state, Mapping):
+        raise CoterieError(f"{whose} returned {with_article(state)}: it should return a dictionary")
+    try:
+        _encoded(state, {})
+    except NotStorable as error:
+        raise CoterieError(f"{whose} returned {error}") from None
 
 
 def _beside(path: Path, name: str) -> Path:
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def _referring(value: Any, found: dict[str, WriteOnce]) -> Any:
-    """Replace lasting parts by their names."""
+def _encoded(value: Any, parts: dict[str, WriteOnce], place: str = "") -> Any:
+    """Return a value in what the wire format has; `parts` collects what is written once, by name."""
     if isinstance(value, WriteOnce):
-        found[value.name] = value
-        return {"$lasting": value.name}
-    return {key: _referring(item, found) for key, item in value.items()} if isinstance(value, dict) else value
+        if "name" not in vars(value):  # not seen before
+            _encoded(value.value, {}, place)
+        parts[value.name] = value
+        return {"$once": value.name}
+    if isinstance(value, Mapping):
+        _check_keys(value, place)
+        fields = {str(key): _encoded(item, parts, f"{place}[{key!r}]") for key, item in value.items()}
+        return fields if all(isinstance(key, str) for key in value) else {"$ints": fields}
+    if isinstance(value, list | tuple | set | frozenset):
+        ordered = sorted(value) if isinstance(value, set | frozenset) else value
+        items = tuple(_encoded(item, parts, f"{place}[{index}]") for index, item in enumerate(ordered))
+        return items if isinstance(value, tuple) else {f"${type(value).__name__}": items}
+    if not _is_plain(value):
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else with_article(value)
+        raise NotStorable(f"{_where(place)} {kind}: a state has arrays, numbers, texts, and collections of these")
+    return value
 
 
-def _resolved(value: Any, path: Path) -> Any:
+def _decoded(value: Any, path: Path) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_decoded(item, path) for item in value)
     if not isinstance(value, dict):
         return value
-    if set(value) == {"$lasting"}:
-        return wire.unpack(_beside(path, str(value["$lasting"])).read_bytes())
-    return {key: _resolved(item, path) for key, item in value.items()}
+    match [*value.items()]:
+        case [("$once", str(name))]:
+            part = WriteOnce(_decoded(wire.unpack(_beside(path, name).read_bytes()), path))
+            part.__dict__["name"] = name
+            return part
+        case [("$ints", dict(items))]:
+            return {int(key): _decoded(item, path) for key, item in items.items()}
+        case [("$list" | "$set" | "$frozenset" as kind, items)]:
+            return {"$list": list, "$set": set, "$frozenset": frozenset}[kind](_decoded(items, path))
+    return {key: _decoded(item, path) for key, item in value.items()}
 
 
-def _unlike_itself(value: Any, place: str) -> str | None:
-    """Say which part of a value could not be read back as it was; lists come back as tuples, which is told."""
-    where = f"at {place}" if place else "at the top"
-    if isinstance(value, WriteOnce):
-        return _unlike_itself(value.value, place)
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                return (
-                    f"{where} the key {key!r}, {with_article(key)}, which would come back as a text: write "
-                    "{str(key): value ...} in save, and turn the keys back in load"
-                )
-            if wrong := _unlike_itself(item, f"{place}[{key!r}]"):
-                return wrong
-        return None
-    if isinstance(value, list | tuple):
-        parts = (_unlike_itself(item, f"{place}[{index}]") for index, item in enumerate(value))
-        return next((wrong for wrong in parts if wrong), None)
-    if value is None or isinstance(value, np.generic) or type(value) in (bool, int, float, str):
-        return None
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return None
-    if type(value) in wire.CLASSES.values():
-        return None
-    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else with_article(value)
-    return f"{where} {kind}: a state has arrays, numbers, texts, lists, and dictionaries of these with text keys"
+def _check_keys(value: Mapping[Any, Any], place: str) -> None:
+    """Refuse keys that would not come back as they were."""
+    for key in value:
+        if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
+            raise NotStorable(f"{_where(place)} the key {key!r}, {with_article(key)}: keys are texts or whole numbers")
+        if isinstance(key, str) and key.startswith("$"):
+            raise NotStorable(f"{_where(place)} the key {key!r}: keys do not begin with '$'")
+    if len({isinstance(key, str) for key in value}) > 1:
+        raise NotStorable(f"{_where(place)} keys of which some are texts and some are numbers: use one kind")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf"
+    plain = value is None or isinstance(value, np.generic) or type(value) in (bool, int, float, str)
+    return plain or type(value) in wire.CLASSES.values()
+
+
+def _where(place: str) -> str:
+    return f"at {place}" if place else "at the top"

@@ -8,7 +8,8 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.federation import ClientSampler, Federation
+from coterie.federation.federation import Federation
+from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import ServedModel, as_request, parts, single
 from coterie.messages import ClientId, Curriculum, Evaluate, EvaluateReply, Request
 from coterie.messages.plan import Order, Pacing
@@ -20,7 +21,7 @@ LOSSES = "losses"
 
 
 @dataclass
-class ClientCurriculum:
+class ClientCurriculum(ClientSampler):
     """Draws the clients of a round from the first K(r) in order of ℒ_i, the mean loss of what client i would receive.
 
     K(r) is paced with the rounds as time and the clients as what it counts.
@@ -33,14 +34,14 @@ class ClientCurriculum:
     refresh_every: int = 1
     """In how many rounds the losses are asked for once; between, they are reused."""
     all_batches: bool = False
-    """Go through the whole pool in every round, one cohort after the other, instead of drawing one cohort."""
+    """Whether a round goes through the whole pool, one cohort after the other, instead of drawing one cohort."""
 
     losses: dict[ClientId, float] = field(init=False, default_factory=dict)
-    """The latest that is known of each client."""
+    """The latest of each client that has answered."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohorts of a round, one after the other; of a method that selects clients itself, the usual one."""
-        if getattr(algorithm, "selects_clients", False):
+        if algorithm.selects_clients:
             yield fed.cohort(fed.round)
             return
         batches = fed.batches(fed.round, self.pool(fed, algorithm))
@@ -58,9 +59,9 @@ class ClientCurriculum:
             return sorted(shuffled[:size])
         self.refresh(fed, algorithm)
         sign = 1 if self.order == "curriculum" else -1
-        known = sorted((c for c in shuffled if c in self.losses), key=lambda client: sign * self.losses[client])
-        unknown = [client for client in shuffled if client not in self.losses]
-        return sorted([*known, *unknown][:size])
+        by_loss = sorted((c for c in shuffled if c in self.losses), key=lambda client: sign * self.losses[client])
+        without_loss = [client for client in shuffled if client not in self.losses]
+        return sorted([*by_loss, *without_loss][:size])
 
     def size(self, round: int, rounds: int, clients: int) -> int:
         """Return K(r), at least one client.
@@ -73,23 +74,23 @@ class ClientCurriculum:
 
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
         """Ask for ℒ_i: all who can train when it is due, else those of whom nothing is known yet."""
-        due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.drifts
+        due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.settings.drifts
         requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
         for client, reply in fed.ask(requests).items():
             self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, EvaluateReply))
 
     def save(self) -> dict[str, Any]:
-        """Return the losses as plain data."""
-        return {"losses": {str(client): loss for client, loss in self.losses.items()}}
+        """Return the losses."""
+        return {"losses": dict(self.losses)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over what `save` returned."""
-        self.losses = {int(client): loss for client, loss in state["losses"].items()}
+        self.losses = dict(state["losses"])
 
 
-def refuse_order_by_loss(selection: ClientSampler) -> None:
+def refuse_order_by_loss(sampler: ClientSampler) -> None:
     """Refuse a client curriculum for a method that has no model at the server."""
-    if isinstance(selection, ClientCurriculum) and selection.order != "random":
+    if isinstance(sampler, ClientCurriculum) and sampler.order != "random":
         raise CoterieError(
             "the method has no model at the server by which clients could be called easy or hard: leave out "
             "--client-curriculum"

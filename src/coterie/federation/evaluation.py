@@ -11,7 +11,14 @@ import numpy as np
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
-from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request, flaw, parts
+from coterie.federation.served_model import (
+    CandidateModels,
+    ServedModel,
+    SharedLayers,
+    as_request,
+    error_in_offer,
+    parts,
+)
 from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Plan, Request, Train, Verb
 from coterie.registry import home
 from coterie.training import digest
@@ -69,7 +76,7 @@ class Evaluator:
                     score = (answer.correct, answer.samples)
                     if verb.model == ("own",):
                         self.own[client] = score
-                        fed.stale_clients.discard(client)
+                        fed.mark_evaluated(client)
                     else:
                         self.received[client] = score
                         self._seen[client] = names[client]
@@ -81,9 +88,9 @@ class Evaluator:
         template = self.fed.initial()
         different = {id(offer): (client, offer) for client, offer in offers.items() if offer is not None}
         for client, offer in different.values():
-            if wrong := flaw(offer, template):
+            if error := error_in_offer(offer, template):
                 method = type(self.algorithm)
-                raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {wrong}")
+                raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {error}")
 
     def _request(self, own: bool, offer: ServedModel | None) -> Request:
         verbs: list[Verb] = [Evaluate(("own",))] if own else []
@@ -116,20 +123,12 @@ class Evaluator:
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
 
     def save(self) -> dict[str, Any]:
-        """Return the scores as plain data."""
-        return {
-            "own": {str(client): list(score) for client, score in self.own.items()},
-            "received": {str(client): list(score) for client, score in self.received.items()},
-            "seen": {str(client): name for client, name in self._seen.items()},
-            "touched": sorted(self.fed.stale_clients),
-        }
+        """Return the scores."""
+        return {"own": dict(self.own), "received": dict(self.received), "seen": dict(self._seen)}
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Take over the scores that `save` returned."""
-        self.own = {int(client): (score[0], score[1]) for client, score in saved["own"].items()}
-        self.received = {int(client): (score[0], score[1]) for client, score in saved["received"].items()}
-        self._seen = {int(client): name for client, name in saved["seen"].items()}
-        self.fed.stale_clients = set(saved["touched"])
+        self.own, self.received, self._seen = dict(saved["own"]), dict(saved["received"]), dict(saved["seen"])
 
     def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
         """G, where there is one model for all: on the common test set, else on all clients' parts together."""
@@ -152,8 +151,8 @@ class Evaluator:
 
 def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | None]:
     """Return accuracies by client, None for those without a score or without test samples."""
-    known = {client: correct / samples for client, (correct, samples) in scores.items() if samples}
-    return [known.get(client) for client in range(clients)]
+    tested = {client: correct / samples for client, (correct, samples) in scores.items() if samples}
+    return [tested.get(client) for client in range(clients)]
 
 
 def _mean(scores: Mapping[ClientId, Score]) -> float | None:

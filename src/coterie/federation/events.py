@@ -55,8 +55,7 @@ class Events:
 
     def load(self, saved: Iterable[Mapping[str, Any]]) -> None:
         """Take over the entries that `save` returned."""
-        lacking: dict[str, Any] = {"clients": {}, "details": {}}  # in checkpoints of older versions
-        self.kinds = {entry["kind"]: deepcopy({**lacking, **entry}) for entry in saved}
+        self.kinds = {entry["kind"]: deepcopy(dict(entry)) for entry in saved}
 
 
 def plain(text: str) -> str:

@@ -31,15 +31,11 @@ class Ledger:
         return sum(entry[way] for kind, entry in self.by_kind.items() if kind != EVALUATION)
 
     def save(self) -> dict[str, Any]:
-        """Return the entries as plain data."""
-        return {
-            "by_kind": self.by_kind,
-            "by_client": {str(client): entry for client, entry in self.by_client.items()},
-            "by_round": {str(round): entry for round, entry in self.by_round.items()},
-        }
+        """Return the entries."""
+        return {"by_kind": self.by_kind, "by_client": self.by_client, "by_round": self.by_round}
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Take over the entries that `save` returned."""
         self.by_kind = {kind: dict(entry) for kind, entry in saved["by_kind"].items()}
-        self.by_client = {int(client): dict(entry) for client, entry in saved["by_client"].items()}
-        self.by_round = {int(round): dict(entry) for round, entry in saved["by_round"].items()}
+        self.by_client = {client: dict(entry) for client, entry in saved["by_client"].items()}
+        self.by_round = {round: dict(entry) for round, entry in saved["by_round"].items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.evaluation import Evaluation, Evaluator
-from coterie.federation.federation import Federation, Training
+from coterie.federation.federation import Federation
 from coterie.federation.newcomers import admit
 
 
@@ -15,22 +15,24 @@ def rounds(
 ) -> Iterator[tuple[int, Evaluation | None]]:
     """Run a method, and yield after each round, with the accuracies where they are due.
 
-    Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that goes on names the
-    last round that was `done`; the method, the federation and the evaluator then hold their state already.
+    Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that resumes names the last
+    round that was `done`; the method, the federation and the evaluator then hold their state already.
     """
-    fed.round = done or 0
+    fed.start_round(done or 0)
     if done is None:
         algorithm.begin(fed)
+        fed.note_incidents()
         yield 0, None
     for t in range(fed.round + 1, fed.rounds + 1):
-        fed.round = t
-        fed.training = Training()
-        if t in fed.drifts:
+        fed.start_round(t)
+        if t in fed.settings.drifts:
             evaluator.forget()
-        for cohort in fed.selection.cohorts(fed, algorithm):
+        for cohort in fed.sampler.cohorts(fed, algorithm):
             algorithm.round(fed, cohort)
         admit(fed, algorithm)
-        yield t, evaluator.evaluate() if due(t, fed.rounds, every) else None
+        evaluation = evaluator.evaluate() if due(t, fed.rounds, every) else None
+        fed.note_incidents()
+        yield t, evaluation
 
 
 def due(round: int, rounds: int, every: int) -> bool:
@@ -45,7 +47,8 @@ def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
     """Admit who comes when training is over, and measure their accuracy; that of the others stays as it was."""
-    fed.round = fed.rounds + 1
+    fed.start_round(fed.rounds + 1)
     newcomers = admit(fed, algorithm)
     if newcomers:
         evaluator.evaluate(newcomers)
+    fed.note_incidents()

@@ -24,16 +24,15 @@ def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
         fed.events.note(Failure(client, fed.round, "empty", "no training samples: it is never sampled"))
     if able:
         algorithm.admit(fed, able)
-    fed.admitted |= set(newcomers)
-    fed.joined |= dict.fromkeys(newcomers, fed.round)
-    if able and fed.newcomer_epochs:
+    fed.admit(newcomers)
+    if able and fed.settings.newcomer_epochs:
         _fine_tune(fed, algorithm, able)
     return newcomers
 
 
 def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
-    """Return the newcomers that are in groups of newcomers only, where the method lets them found such."""
-    if not getattr(algorithm, "allows_new_groups", False):
+    """Return the newcomers that are in groups of newcomers only, where the method lets them form such."""
+    if not algorithm.traits.allows_new_groups:
         return []
     groups = algorithm.groups() or {}
     old = {group for client, group in groups.items() if client not in fed.joined}
@@ -42,7 +41,7 @@ def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
     """Train on one's own samples what one receives; it becomes one's own."""
-    plan = replace(fed.plan, epochs=fed.newcomer_epochs)
+    plan = replace(fed.plan, epochs=fed.settings.newcomer_epochs)
     requests = {}
     for client in clients:
         offer = algorithm.model_for(client)

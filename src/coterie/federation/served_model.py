@@ -66,7 +66,7 @@ def single(offer: ServedModel | None) -> Params | None:
     return None if isinstance(offer, SharedLayers) else offer
 
 
-def flaw(offer: Any, template: Params) -> str | None:
+def error_in_offer(offer: Any, template: Params) -> str | None:
     """Say why something is no offer of models like the template, or None."""
     wanted = "a model (arrays by name, as fed.initial() has them), CandidateModels, SharedLayers or None"
     if isinstance(offer, tuple | list):

@@ -18,9 +18,9 @@ from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread
 from coterie.data.validation import on_validation
 from coterie.errors import CoterieError
-from coterie.federation import Algorithm, Engine, Federation
+from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
-from coterie.federation.federation import ClientSampler, ServerData, UniformSampler
+from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import ClientId, ModelSpec, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.run.config import Config
@@ -78,7 +78,7 @@ def make_plan(config: Config) -> Plan:
     )
 
 
-def make_selection(config: Config) -> ClientSampler:
+def make_sampler(config: Config) -> ClientSampler:
     """Return who may be in a cohort: all, or by a curriculum those whose samples are easy enough."""
     clients = config.curriculum.of_clients
     return UniformSampler() if clients is None else clients.make()
@@ -87,8 +87,7 @@ def make_selection(config: Config) -> ClientSampler:
 def check_method(config: Config, spec: ModelSpec) -> Algorithm:
     """Make the method, and let it refuse a network or cohorts that it can't work with."""
     method: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    if hasattr(method, "check"):
-        method.check(spec, make_selection(config))
+    method.check(spec, make_sampler(config))
     return method
 
 
@@ -137,9 +136,7 @@ def session(
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
     with made as running:
-        fed = Federation(
-            engine=running,
-            trainer=trainer,
+        settings = FederationSettings(
             spec=spec,
             seed=seed,
             plan=plan,
@@ -155,9 +152,9 @@ def session(
             oversample=config.engine.oversample,
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
-            selection=make_selection(config),
             drifts=frozenset(phase.start for phase in data.drift),
         )
+        fed = Federation(running, trainer, settings, make_sampler(config), progress.clients)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         yield Session(fed, algorithm, Evaluator(fed, algorithm))
 
@@ -215,7 +212,7 @@ def with_network(config: Config, shape: tuple[int, ...]) -> Config:
     """Name the network where the user does not: for images the method's own, if it has one, else by the inputs."""
     if config.model.name is not None:
         return config
-    own = getattr(ALGORITHMS[config.algorithm.name], "default_model", None)
+    own = ALGORITHMS[config.algorithm.name].traits.default_model
     name = own if own and len(shape) == 3 else default_model(shape)
     chosen = config.model_dump()
     chosen["model"] |= {"name": name, **MODELS.validate(name, {})}

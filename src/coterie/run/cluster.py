@@ -88,8 +88,8 @@ def form_groups(config: Config, progress: Progress | None = None) -> ClusterResu
 
 def check_method(config: Config) -> None:
     """Refuse a method that forms no groups before training."""
-    if not getattr(ALGORITHMS[config.algorithm.name], "one_shot", False):
-        able = [name for name in ALGORITHMS if getattr(ALGORITHMS[name], "one_shot", False)]
+    if not ALGORITHMS[config.algorithm.name].traits.one_shot:
+        able = [name for name in ALGORITHMS if ALGORITHMS[name].traits.one_shot]
         raise CoterieError(
             f"method '{config.algorithm.name}' forms no groups before training: use --algorithm {' or '.join(able)}"
         )
@@ -106,14 +106,13 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         for note in data.notes:
             progress.phase(note)
         progress.phase(f"describing {len(run.fed.trainable)} clients")
-        run.fed.on_reply = progress.clients
         run.algorithm.begin(run.fed)
         waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
         if waiting:  # methods that place clients when they first take part do it now
             run.algorithm.admit(run.fed, waiting)
         progress.end()
-        grouping, found = getattr(run.algorithm, "grouping", None), run.algorithm.groups() or {}
-        if not isinstance(grouping, Grouping):
+        grouping, found = run.algorithm.grouping, run.algorithm.groups() or {}
+        if grouping is None:
             raise CoterieError("no client described itself: there is nothing to group")
         clients, ledger = list(found), run.fed.ledger
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")

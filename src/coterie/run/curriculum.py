@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coterie.errors import suggestion
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.federation import ClientSampler, UniformSampler
+from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.messages.plan import Order, Pacing, Score
 from coterie.training import pool_size

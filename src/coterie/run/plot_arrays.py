@@ -35,14 +35,14 @@ class PlotArrays:
 
     def keep(self, algorithm: Algorithm) -> None:
         """Write the file if it is not there, or if there is something new to see. Do it before a checkpoint."""
-        grouping = getattr(algorithm, "grouping", None)
-        proximity = grouping.proximity if isinstance(grouping, Grouping) else None
+        grouping = algorithm.grouping
+        proximity = None if grouping is None else grouping.proximity
         if self.folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
             return
         arrays = pools(self.config, self.data.clients)
         if self.data.clients:  # whose data are here
             arrays["label_counts"] = label_counts(self.data)
-        if proximity is not None:
+        if grouping is not None and proximity is not None:
             arrays |= grouped(grouping, list(algorithm.groups() or {}))
         self.folder.write_arrays(arrays)
         self._drawn = proximity
@@ -55,12 +55,13 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     return np.array(counts, np.int64)
 
 
-def grouped(grouping: Any, clients: list[int]) -> Arrays:
+def grouped(grouping: Grouping, clients: list[int]) -> Arrays:
     """Return by what clients, who are given in the order of the grouping, were grouped."""
-    n = len(grouping.proximity)
+    proximity = np.asarray(grouping.proximity, np.float32)
+    n = len(proximity)
     return {
         "grouped": np.array(clients[:n], np.int64),
-        "proximity": np.asarray(grouping.proximity, np.float32),
+        "proximity": proximity,
         "tree": np.asarray(grouping.tree, np.float64).reshape(-1, 4),
         "labels": np.asarray(grouping.labels[:n], np.int64),
     }

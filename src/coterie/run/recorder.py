@@ -67,14 +67,15 @@ class RunRecorder:
 
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
         """Write a round down, and tell how it went."""
-        row = None if evaluation is None else _row(round, evaluation, self.run, self.seconds)
+        since = self.history[-1]["round"] if self.history else 0
+        row = None if evaluation is None else _row(round, evaluation, self.run, since, self.seconds)
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
                 self.folder.append_metrics(row)
         self.keep(round)
         self.progress.round(round, row)
-        for note in getattr(self.run.algorithm, "notes", ()) if round == 0 else ():
+        for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
         self.newcomers(f"round {round}")
 
@@ -94,7 +95,7 @@ class RunRecorder:
         return new
 
 
-def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> dict[str, Any]:
+def _row(round: int, evaluation: Evaluation, run: Session, since: int, seconds: float) -> dict[str, Any]:
     fed, groups = run.fed, run.algorithm.groups()
     return {
         "round": round,
@@ -109,7 +110,7 @@ def _row(round: int, evaluation: Evaluation, run: Session, seconds: float) -> di
         "up_bytes": fed.ledger.total("up"),
         "down_bytes": fed.ledger.total("down"),
         "seconds": seconds,
-        **(run.algorithm.observed(run.evaluator.own) if hasattr(run.algorithm, "observed") else {}),
+        **run.algorithm.observed(run.evaluator.own, since),
     }
 
 

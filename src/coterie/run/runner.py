@@ -144,7 +144,8 @@ def _run(
             journal.after_round(t, evaluation)
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
-            plus, fed.round = state["plus"], fed.rounds + 1
+            plus = state["plus"]
+            fed.start_round(fed.rounds + 1)
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
@@ -167,12 +168,11 @@ def _announce(config: Config, data: FederatedData, fed: Federation, progress: Pr
         progress.phase(note)
     title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
     progress.begin(title, fed.rounds, done or 0)
-    fed.on_reply = progress.clients
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:
     """Return the data with an empty part for each client that brought its own."""
-    parts = [np.zeros(0, np.int64)] * (max(fed.admitted, default=-1) + 1)
+    parts = [np.zeros(0, np.int64)] * (max(fed.members.admitted, default=-1) + 1)
     return data if len(parts) <= data.clients else replace(data, train_parts=parts, test_parts=parts)
 
 

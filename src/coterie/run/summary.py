@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coterie.clustering import Grouping, adjusted_rand_index
+from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.federation import Algorithm, Federation
 from coterie.federation.evaluation import Evaluator, accuracies
@@ -55,7 +55,7 @@ def summarise(
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
-        details=algorithm.details() if hasattr(algorithm, "details") else None,
+        details=algorithm.details(),
         memberships=_memberships(algorithm, data.clients),
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
@@ -74,10 +74,10 @@ def summarise(
 
 def _one_step(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, late: Sequence[int]) -> dict[str, Any]:
     """Score the model after one step of each client, where the method personalises so (Per-FedAvg)."""
-    if not hasattr(algorithm, "one_step"):
+    plan = algorithm.adaptation(fed)
+    if plan is None:
         return {}
-    early = [client for client in fed.clients if client not in late]
-    return {"one_step": evaluator.fine_tuned(algorithm.one_step(fed), early)}
+    return {"one_step": evaluator.fine_tuned(plan, [client for client in fed.clients if client not in late])}
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
@@ -125,26 +125,21 @@ def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None)
 
 def _memberships(algorithm: Algorithm, clients: int) -> list[Any] | None:
     """Return each client's shares in groups, or the groups that it is in, where a method has more than one for it."""
-    found = getattr(algorithm, "memberships", None)
-    if found is None:
-        return None
-    known = found()
-    return [known.get(client) for client in range(clients)]
+    memberships = algorithm.memberships()
+    return None if memberships is None else [memberships.get(client) for client in range(clients)]
 
 
 def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
     """Say how the groups were found, where a rule found them."""
-    found = getattr(algorithm, "grouping", None)
-    if isinstance(found, Grouping):
-        return found.summary()
-    reason = getattr(algorithm, "reason", None)
+    if algorithm.grouping is not None:
+        return algorithm.grouping.summary()
     empty = dict.fromkeys(("rule", "threshold", "unit", "reason", "confidence"))
-    return None if reason is None else {**empty, "reason": reason}
+    return None if algorithm.reason is None else {**empty, "reason": algorithm.reason}
 
 
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
     """Return the exact bytes, and what the papers' formula makes of the run."""
-    ledger, transfers = fed.ledger, getattr(algorithm, "transfers", None)
+    ledger, transfers = fed.ledger, algorithm.transfers
     megabits = None
     if transfers is not None:
         megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))

@@ -115,11 +115,11 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
     with _place_in_errors(origins, "grouping"):
         _check_grouping(
-            config.algorithm.name, config.grouping.options(), getattr(ALGORITHMS[config.algorithm.name], "rules", None)
+            config.algorithm.name, config.grouping.options(), ALGORITHMS[config.algorithm.name].traits.rules
         )
         method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
-        if problem := (method.problem(config.grouping.options()) if hasattr(method, "problem") else None):
-            raise CoterieError(problem)
+        if error := method.error_in_grouping(config.grouping.options()):
+            raise CoterieError(error)
     with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(

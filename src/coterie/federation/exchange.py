@@ -1,0 +1,81 @@
+"""One exchange with clients: requests are sent, replies collected, and it is settled which of them count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coterie.federation.ledger import Ledger
+from coterie.federation.validation import error_in_reply
+from coterie.messages import ClientId, Failure, Reply, Request, Train, wire
+from coterie.models import initial
+from coterie.streams import stream
+
+
+@dataclass
+class Exchange:
+    """Requests of a round to some clients, and what became of them."""
+
+    requests: Mapping[ClientId, Request]
+    round: int
+    seed: int
+    ledger: Ledger
+    enough: int | None = None
+    """How many replies are needed, where more clients are asked than that."""
+    replies: dict[ClientId, Reply] = field(default_factory=dict)
+    """The valid ones."""
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def trains(self) -> bool:
+        """Whether this is a round of training."""
+        return any(
+            request.kind == "train"
+            and any(isinstance(verb, Train) and verb.keep and verb.plan.steps != 0 for verb in request.verbs)
+            for request in self.requests.values()
+        )
+
+    def send(self) -> None:
+        """Count the bytes of the requests; one for many clients is measured once."""
+        sizes: dict[int, int] = {}
+        for client, request in self.requests.items():
+            if id(request) not in sizes:
+                sizes[id(request)] = wire.size(request)
+            self.ledger.count(request.kind, client, self.round, down=sizes[id(request)])
+
+    def collect(
+        self, answers: Iterable[Reply | Failure], closes_early: bool, on_reply: Callable[[int, int], None]
+    ) -> None:
+        """Take answers as they come, count their bytes and check them; where time is short, until there are enough."""
+        for done, answer in enumerate(answers, start=1):
+            on_reply(done, len(self.requests))
+            if isinstance(answer, Failure):
+                self.failures.append(answer)
+                continue
+            request = self.requests[answer.client]
+            self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
+            error = error_in_reply(request, answer, initial(request.spec, self.seed))
+            if error:
+                self.failures.append(Failure(answer.client, self.round, "invalid", error))
+            else:
+                self.replies[answer.client] = answer
+            if closes_early and len(self.replies) == self.enough:
+                break
+
+    def settle(self) -> dict[ClientId, Reply]:
+        """Return the replies that count, in order of clients; what failed is then in `failures`, in the same order."""
+        if self.enough is not None:
+            self._keep_first(self.enough)
+        self.failures.sort(key=lambda failure: failure.client)
+        return {client: self.replies[client] for client in sorted(self.replies)}
+
+    def _keep_first(self, count: int) -> None:
+        """Keep so many replies; where time is not measured, those that the seed says came first."""
+        if len(self.replies) > count:
+            clients = sorted(self.replies)
+            order = stream(self.seed, "first replies", self.round).permutation(len(clients))
+            self.replies = {clients[i]: self.replies[clients[i]] for i in order[:count]}
+        heard = {*self.replies, *(failure.client for failure in self.failures)}
+        for client in self.requests:
+            if client not in heard:
+                self.failures.append(Failure(client, self.round, "surplus", "enough others had answered"))

@@ -1,0 +1,54 @@
+"""Who takes part in a federation: who is admitted, who joined late, and who was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.messages import ClientId
+
+
+@dataclass
+class Membership:
+    """Follows who takes part; others that are here are newcomers."""
+
+    max_strikes: int | None = None
+    """After so many invalid replies a client is left out; None: never."""
+    admitted: set[ClientId] = field(default_factory=set)
+    """Who takes part."""
+    joined: dict[ClientId, int] = field(default_factory=dict)
+    """The round in which each came who was not there from the beginning."""
+    strikes: dict[ClientId, int] = field(default_factory=dict)
+    """How many invalid replies each client has sent."""
+
+    def members(self, present: Iterable[ClientId]) -> list[ClientId]:
+        """Return who of those present takes part, in order."""
+        return sorted(client for client in present if client in self.admitted and not self.left_out(client))
+
+    def newcomers(self, present: Iterable[ClientId]) -> list[ClientId]:
+        """Return who of those present does not take part yet, in order."""
+        return sorted(client for client in present if client not in self.admitted and not self.left_out(client))
+
+    def admit(self, clients: Iterable[ClientId], round: int) -> None:
+        """Let clients take part that came in a round."""
+        self.admitted |= (new := set(clients))
+        self.joined |= dict.fromkeys(sorted(new), round)
+
+    def strike(self, client: ClientId) -> bool:
+        """Count an invalid reply; say whether the client is left out from now on."""
+        self.strikes[client] = self.strikes.get(client, 0) + 1
+        return self.strikes[client] == self.max_strikes
+
+    def left_out(self, client: ClientId) -> bool:
+        """Say whether a client has sent invalid replies too often."""
+        return self.max_strikes is not None and self.strikes.get(client, 0) >= self.max_strikes
+
+    def save(self) -> dict[str, Any]:
+        """Return who takes part."""
+        return {"admitted": set(self.admitted), "joined": dict(self.joined), "strikes": dict(self.strikes)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `save` returned."""
+        self.admitted, self.joined = set(state["admitted"]), dict(state["joined"])
+        self.strikes = dict(state["strikes"])

@@ -1,0 +1,122 @@
+"""Which fields of a method are its state, and how they are saved and loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from coterie.errors import CoterieError
+from coterie.federation.checkpoint import WriteOnce
+from coterie.messages import wire
+
+SAVED = "saved"
+"""The entry in a field's metadata: ``"always"``, ``"once"`` or ``"never"``."""
+_PARTS = "_written_once"
+"""The attribute that remembers the parts of a method's state that were written."""
+
+
+def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclasses.MISSING, once: bool = False) -> Any:
+    """Declare a dataclass field as state: set by the method, not an option, saved after every round.
+
+    It may hold arrays, numbers, texts, models, dataclasses that its type hint names, and lists, tuples, sets and
+    dictionaries of these, by texts or by numbers. With `once` it is written only when it is another object than
+    before: replace such a value, do not change it.
+    """
+    return dataclasses.field(
+        init=False,
+        repr=False,
+        default=default,
+        default_factory=default_factory,
+        metadata={SAVED: "once" if once else "always"},
+    )
+
+
+def save_fields(method: Any, complete: bool) -> dict[str, Any]:
+    """Return the saved fields of a method; where they should be all its state, refuse it if there is more."""
+    if complete:
+        _refuse_undeclared(method)
+    parts = vars(method).setdefault(_PARTS, {})
+    state: dict[str, Any] = {}
+    for field in _saved_fields(method):
+        value = getattr(method, field.name)
+        if field.metadata[SAVED] == "once" and (field.name not in parts or parts[field.name][0] is not value):
+            parts[field.name] = value, WriteOnce(_taken_apart(value))
+        state[field.name] = parts[field.name][1] if field.name in parts else _taken_apart(value)
+    return state
+
+
+def load_fields(method: Any, state: Mapping[str, Any]) -> None:
+    """Set the saved fields of a method as they were."""
+    parts = vars(method).setdefault(_PARTS, {})
+    for field in _saved_fields(method):
+        stored = state[field.name]
+        classes = {kind.__name__: kind for kind in _dataclasses_in(_type_hint(type(method), field))}
+        value = _put_together(stored.value if isinstance(stored, WriteOnce) else stored, classes)
+        if isinstance(stored, WriteOnce):
+            parts[field.name] = value, stored
+        setattr(method, field.name, value)
+
+
+def _saved_fields(method: Any) -> list[dataclasses.Field[Any]]:
+    fields = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
+    return [field for field in fields if SAVED in field.metadata]
+
+
+def _refuse_undeclared(method: Any) -> None:
+    declared = {field.name for field in dataclasses.fields(method)} if dataclasses.is_dataclass(method) else set()
+    for name in vars(method):
+        if name not in declared and not name.startswith("_"):
+            whose = type(method).__name__
+            raise CoterieError(
+                f"{whose}.{name} is set but not declared, so a resumed run would lack it: make {whose} a dataclass and "
+                f"write '{name}: its type = saved()' (of coterie.federation), or write save and load; a name that "
+                "begins with '_' is for what can be made again"
+            )
+
+
+def _taken_apart(value: Any) -> Any:
+    """Copy containers, and turn dataclasses into dictionaries, but for those that messages are made of."""
+    if isinstance(value, Mapping):
+        return {key: _taken_apart(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(map(_taken_apart, value))
+    if dataclasses.is_dataclass(value) and type(value) not in wire.CLASSES.values():
+        fields = [field for field in dataclasses.fields(value) if field.metadata.get(SAVED) != "never"]
+        parts = {field.name: _taken_apart(getattr(value, field.name)) for field in fields}
+        return {"dataclass": type(value).__name__, "fields": parts}
+    return value
+
+
+def _put_together(value: Any, classes: Mapping[str, type]) -> Any:
+    """Copy containers, and make dataclasses of the dictionaries that they were turned into."""
+    if isinstance(value, Mapping):
+        if value.keys() == {"dataclass", "fields"} and value["dataclass"] in classes:
+            fields = {name: _put_together(item, classes) for name, item in value["fields"].items()}
+            return classes[value["dataclass"]](**fields)
+        return {key: _put_together(item, classes) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_put_together(item, classes) for item in value)
+    return value
+
+
+def _type_hint(cls: type, field: dataclasses.Field[Any]) -> Any:
+    """Return the type of a field as an object, in the words of the module that declares it."""
+    if not isinstance(field.type, str):
+        return field.type
+    owner = next(c for c in cls.__mro__ if field.name in vars(c).get("__annotations__", {}))
+    try:
+        return eval(field.type, vars(sys.modules[owner.__module__]))
+    except NameError:  # imported for type checking only, so that no dataclass of it is made here
+        return None
+
+
+def _dataclasses_in(hint: Any) -> Iterator[type]:
+    """Yield the dataclasses that a type hint names, and those in their fields."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+        for field in dataclasses.fields(hint):
+            yield from _dataclasses_in(_type_hint(hint, field))
+    for part in get_args(hint):
+        yield from _dataclasses_in(part)
