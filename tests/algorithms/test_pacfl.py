@@ -1,6 +1,6 @@
 """PACFL: what it is at its two ends, that groups are what its signatures say, and who comes late."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,30 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import PARTITIONS, load
+from coterie.federation import EngineWrapper, Federation
+from coterie.messages import Failure, Reply, Request
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.similarity import principal_angles, signature
 from coterie.testing import SMALL, small_federation, small_run
+
+
+class Nobody(EngineWrapper):
+    """An engine that reaches no client."""
+
+    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        for client, request in requests.items():
+            yield Failure(client, request.round, "dropped")
+
+
+def begin_with_nobody(method: Any, fed: Federation) -> None:
+    """Begin while all clients are away."""
+    everyone = fed.engine
+    fed.wrap_engine(Nobody)
+    method.begin(fed)
+    fed.wrap_engine(lambda nobody: everyone)
+    assert method.groups() == {}
 
 
 def numbers(result: coterie.Result) -> list[dict]:
@@ -73,7 +92,7 @@ def test_who_did_not_answer_at_first_is_placed_when_it_takes_part() -> None:
     config = completed(config, data)
     with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as run:
         method, fed = run.algorithm, run.fed
-        method.start = fed.initial()
+        begin_with_nobody(method, fed)
         method.place(fed, [0, 1, 2, 4, 5, 6, 8, 9, 10])  # groups 0, 1 and 2; nobody of group 3
         first = dict(method.groups())
         assert sorted(set(first.values())) == [0, 1, 2]
@@ -127,7 +146,7 @@ def test_a_resumed_run_has_the_same_groups_and_places_newcomers_by_them(tmp_path
 @contextmanager
 def federation(**settings: Any) -> Iterator[tuple[Any, Any]]:
     with small_federation("pacfl", clients=settings.pop("clients", 16), **settings) as (run, _):
-        run.algorithm.start = run.fed.initial()
+        begin_with_nobody(run.algorithm, run.fed)
         yield run.fed, run.algorithm
 
 
