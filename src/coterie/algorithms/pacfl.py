@@ -17,8 +17,7 @@ from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure
 
-SPLITS = 6
-"""How often a client cuts its samples in two to measure its noise."""
+SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 
 
 @algorithm("pacfl")
@@ -30,17 +29,12 @@ class PACFL(OneShotClustering[SignatureReply]):
 
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[
-        Literal["whole", "per-label"] | None,
-        "of all samples, or of each label's; by default per-label for rules degrees, count and demo, else whole",
+        Literal["whole", "per-label"] | None, "of all samples, or of each label's; by default what goes with the rule"
     ] = None
     budget: Annotated[int | None, Ge(1), "vectors in all, by labels' shares, not p per label; implies per-label"] = None
-    inputs: Annotated[
-        Literal["raw", "normalised"], "signatures of samples as they are, or as networks see them (MIX-4's script)"
-    ] = "raw"
+    inputs: Annotated[Literal["raw", "normalised"], "samples as they are, or as networks see them (MIX-4)"] = "raw"
     measure: Annotated[
-        str | None,
-        Check(error_in_signature_measure),
-        "between signatures, see 'coterie measures'; by default theta1 for whole ones, else min_entry",
+        str | None, Check(error_in_signature_measure), "see 'coterie measures'; by default theta1, per-label min_entry"
     ] = None
     verb: Signature = saved()
     """What clients are asked for: as the options say, else as goes with the rule."""
