@@ -17,15 +17,16 @@ def name_path_in_errors(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file in one step; a kill or a full disk leaves the old one."""
+def write_whole(path: Path, content: bytes, durable: bool = True) -> None:
+    """Replace a file in one step; a kill or a full disk leaves the old one, if `durable` a power cut too."""
     part = path.with_name(path.name + ".part")
     with name_path_in_errors(path):
         try:
             with part.open("wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(part, path)
         except OSError:
             part.unlink(missing_ok=True)

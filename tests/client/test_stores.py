@@ -173,7 +173,7 @@ def test_a_damaged_file_does_not_hinder_an_earlier_state(make: Callable[[Path], 
 def test_what_an_interrupted_save_left_is_ignored(make: Callable[[Path], Store], tmp_path: Path) -> None:
     store = make(tmp_path)
     store.save(0, 4, state(4))
-    (tmp_path / "0" / "5.part").write_bytes(b"half")
+    (tmp_path / "0" / "5.safetensors.part").write_bytes(b"half")
     assert same(make(tmp_path).load(0, before=99), state(4))
     store.save(0, 5, state(5))
     assert same(make(tmp_path).load(0, before=99), state(5))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from coterie.errors import CoterieError
+from coterie.files import write_whole
 from coterie.messages import ClientId, Params
 
 State: TypeAlias = Mapping[str, Params]
@@ -55,7 +56,7 @@ class DiskStore:
     """One folder per client, one file per generation; a file appears whole or not at all."""
 
     def __init__(self, folder: Path, durable: bool = False) -> None:
-        """`durable`: a state that was saved survives a power failure too, which takes time."""
+        """With `durable` a saved state survives a power cut too; each save then waits for the disk."""
         self.folder, self.durable = folder, durable
 
     def load(self, client: ClientId, before: int) -> State:
@@ -83,18 +84,8 @@ class DiskStore:
 
         path = self._path(client, round)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
         arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
-        try:
-            with part.open("wb") as file:
-                file.write(save(arrays))
-                if self.durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.replace(part, path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror, str(path)) from None
+        write_whole(path, save(arrays), durable=self.durable)
         rounds = self._rounds(client)
         kept = set([r for r in rounds if r <= round][-GENERATIONS:])
         for stale in set(rounds) - kept:
