@@ -32,9 +32,10 @@ from random_networks import NAME, Forbidden, again, build, lanes_here, like
 from torch import nn
 
 from coterie.messages import Anchor, Curriculum, ModelSpec, Params, Plan, Schedule
+from coterie.messages.plan import steps_per_epoch
 from coterie.models import MODELS, initial, model
 from coterie.training import Diverged, Job, Outcome
-from coterie.training.batches import steps, steps_per_epoch
+from coterie.training.batches import steps
 from coterie.training.evaluation import evaluate
 from coterie.training.native_trainer import NativeTrainer
 from coterie.training.torch_trainer import TorchTrainer

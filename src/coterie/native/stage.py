@@ -96,9 +96,9 @@ class _Walk:
         inputs = self.channels * positions
         if layer.bias is None or layer.in_features != inputs:  # applied along the last of several dimensions
             return False
-        flat = {"flat_channels": self.channels, "flat_positions": positions}
-        self.stages.append(Stage(False, inputs, 1, 1, layer.out_features, **flat))
-        self.channels, self.height, self.width = layer.out_features, 1, 1
+        outputs = layer.out_features
+        self.stages.append(Stage(False, inputs, 1, 1, outputs, flat_channels=self.channels, flat_positions=positions))
+        self.channels, self.height, self.width = outputs, 1, 1
         return True
 
     def _pool(self, layer: nn.MaxPool2d) -> bool:
