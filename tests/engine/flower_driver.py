@@ -9,21 +9,53 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from flower_processes import NAMESPACE, end_with_parent
+
 import coterie
 from coterie.engine.flower.simulation import OWN_RAY
+from coterie.federation.checkpoint import WriteOnce
 from coterie.run.progress import Progress
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,
 }  # fmt: skip
+KILLED_METHOD = "pacfl"
+CLUSTER_METHODS = ["fedavg", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
+METHODS = [KILLED_METHOD, *CLUSTER_METHODS]
 ADDRESS = "127.0.0.1:6399"
 PATIENCE = 300
 """Seconds; on a machine without other work a few will do."""
+
+
+def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
+    """All arrays of a state, by where they are in it."""
+    if isinstance(value, np.ndarray):
+        return {name: value}
+    if isinstance(value, WriteOnce):
+        return arrays(value.value, name)
+    if isinstance(value, dict):
+        return {k: v for key, item in value.items() for k, v in arrays(item, f"{name}/{key}").items()}
+    if isinstance(value, tuple | list):
+        return {k: v for key, item in enumerate(value) for k, v in arrays(item, f"{name}/{key}").items()}
+    return {}
+
+
+def simulate(*arguments: str) -> None:
+    """Run this file where Ray can be reached by nobody else; its processes and its files end with it."""
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as own:
+        done = subprocess.run(
+            [*NAMESPACE, sys.executable, __file__, *arguments],
+            capture_output=True, text=True, timeout=3600, check=False, env={**os.environ, "RAY_TMPDIR": own},
+            preexec_fn=end_with_parent,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Killed(Progress):

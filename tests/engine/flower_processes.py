@@ -13,8 +13,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
+EXTRA = "needs the extra: pip install 'coterie[flower]'"
 BIN = Path(sys.executable).parent
 
 NAMESPACE = ["unshare", "-rnpf", "--kill-child", "--mount-proc", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
@@ -27,6 +30,24 @@ def namespace_refused() -> str | None:
         return "needs unshare and ip (util-linux, iproute2)"
     tried = subprocess.run([*NAMESPACE, "true"], capture_output=True, text=True, check=False)
     return None if tried.returncode == 0 else f"no network namespace here: {tried.stderr.strip()}"
+
+
+@cache
+def no_ray() -> str | None:
+    """Say why there can't be a Ray here."""
+    if find_spec("flwr") is None or find_spec("ray") is None:
+        return EXTRA
+    refused = namespace_refused()
+    return None if refused is None else f"Ray listens on all interfaces; {refused}"
+
+
+@cache
+def no_deployment() -> str | None:
+    """Say why there can't be a SuperLink with TLS here."""
+    if find_spec("flwr") is None:
+        return EXTRA
+    missing = [tool for tool in ("openssl", "ssh-keygen") if shutil.which(tool) is None]
+    return f"needs {' and '.join(missing)}" if missing else None
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""A federation of sites in one process: real apps, messages and files; only the network is played."""
+"""Federations of sites: real apps, messages and files; with a network that is played in this process, or a real one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
 
+from flower_processes import Network, network
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+import coterie
 from coterie.data import FederatedData, load
 from coterie.deploy.app_folder import init
 from coterie.deploy.deployment import client_app
@@ -131,3 +133,29 @@ def write_site(folder: Path, name: str, data: FederatedData, client: int) -> Pat
     np.savez(folder / "data.npz", x_train=train.x, y_train=train.y, x_test=test.x, y_test=test.y)
     (folder / "site.toml").write_text(f'name = "{name}"\ndata = "data.npz"\nstate = "state"\n')
     return folder / "site.toml"
+
+
+def join(net: Network, name: str, file: Path) -> None:
+    net.supernode(name, f'site="{file}"')
+
+
+def finished(net: Network, folder: Path, seconds: float = 600) -> coterie.Result:
+    net.until((folder / "result.json").exists, "the run is finished", seconds)
+    return coterie.Result.load(folder)
+
+
+def deploy_with_tls(methods: list[str], folder: Path, rounds: int) -> None:
+    """Run federations of two sites with TLS and node keys, one after the other, each into ``deployed/METHOD``."""
+    with network(folder / "net", tls=True) as net:
+        net.register("node-0", "node-1")
+        for method in methods:
+            write_app(
+                folder / method, 2, algorithm=method, training={"rounds": rounds, "fraction": 1.0, "epochs": 1},
+                engine={"deadline": 200.0}, run={"out": str(folder / "deployed" / method)},
+            )  # fmt: skip
+        for client in (1, 0):
+            join(net, f"node-{client}", folder / f"site-{client}" / "site.toml")
+        for method in methods:
+            net.run(folder / method)
+            finished(net, folder / "deployed" / method)
+    assert net.left() == []

@@ -1,77 +1,49 @@
 """Deployed federations on real processes: a SuperLink and SuperNodes on loopback."""
-# ruff: noqa: E402
 
 import json
-import shutil
 import signal
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from flower_processes import no_deployment
 
-if find_spec("flwr") is None:
-    pytest.skip("needs the extra: pip install 'coterie[flower]'", allow_module_level=True)
-for tool in ("openssl", "ssh-keygen"):
-    if shutil.which(tool) is None:
-        pytest.skip(f"needs {tool}", allow_module_level=True)
+if reason := no_deployment():
+    pytest.skip(reason, allow_module_level=True)
 
+from flower_driver import METHODS, arrays
 from flower_processes import Network, network
-from flower_sites import write_app, write_site
-from test_flower_simulation import METHODS, arrays
+from flower_sites import deploy_with_tls, finished, join, write_app, write_site
 
 import coterie
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.testing import outcome
 
 SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "newcomers")
-PATIENT = {"deadline": 200.0}
-"""Seconds, for machines with other work to do."""
 
 
-def join(net: Network, name: str, file: Path) -> None:
-    net.supernode(name, f'site="{file}"')
+def assert_same_as_simulated(method: str, folder: Path, rounds: int) -> None:
+    """A deployed run of two sites against one of the embedded engine."""
+    deployed, simulated = folder / "deployed" / method, folder / "simulated" / method
+    settings = {"dataset": "digits-rotated", "clients": 2, "rounds": rounds, "fraction": 1.0, "epochs": 1}
+    a = outcome(coterie.Result.load(deployed))
+    b = outcome(coterie.run(algorithm=method, out=str(simulated), **settings))
+    assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}, method
+    models = [arrays(load_checkpoint(run / "checkpoint.safetensors")) for run in (deployed, simulated)]
+    assert models[0].keys() == models[1].keys()
+    for name, array in models[0].items():
+        np.testing.assert_allclose(array, models[1][name], atol=1e-5, err_msg=f"{method} {name}")
 
 
-def finished(net: Network, folder: Path, seconds: float = 600) -> coterie.Result:
-    net.until((folder / "result.json").exists, "the run is finished", seconds)
-    return coterie.Result.load(folder)
-
-
-def same_as_simulated(methods: list[str], tmp_path: Path, rounds: int) -> None:
-    """Two sites with TLS and node keys, one federation after the other, each against the embedded engine."""
-    training = {"rounds": rounds, "fraction": 1.0, "epochs": 1}
-    with network(tmp_path / "net", tls=True) as net:
-        net.register("node-0", "node-1")
-        for method in methods:
-            write_app(
-                tmp_path / method, 2, algorithm=method, training=training, engine=PATIENT,
-                run={"out": str(tmp_path / "deployed" / method)},
-            )  # fmt: skip
-        for client in (1, 0):
-            join(net, f"node-{client}", tmp_path / f"site-{client}" / "site.toml")
-        for method in methods:
-            net.run(tmp_path / method)
-            finished(net, tmp_path / "deployed" / method)
-    assert net.left() == []
-    for method in methods:
-        folders = tmp_path / "deployed" / method, tmp_path / "simulated" / method
-        simulated = coterie.run(algorithm=method, dataset="digits-rotated", clients=2, out=str(folders[1]), **training)
-        a, b = outcome(coterie.Result.load(folders[0])), outcome(simulated)
-        assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}, method
-        models = [arrays(load_checkpoint(folder / "checkpoint.safetensors")) for folder in folders]
-        assert models[0].keys() == models[1].keys()
-        for name, array in models[0].items():
-            np.testing.assert_allclose(array, models[1][name], atol=1e-5, err_msg=f"{method} {name}")
-
-
-def test_two_sites_with_tls_come_to_the_numbers_of_a_simulation(tmp_path: Path) -> None:
-    same_as_simulated(["pacfl"], tmp_path, rounds=1)
+def test_two_sites_with_tls_come_to_the_numbers_of_a_simulation(deployed_run: Path) -> None:
+    assert_same_as_simulated("pacfl", deployed_run, rounds=1)
 
 
 @pytest.mark.slow
 def test_all_methods_with_tls(tmp_path: Path) -> None:
-    same_as_simulated(METHODS, tmp_path, rounds=4)
+    deploy_with_tls(METHODS, tmp_path, rounds=4)
+    for method in METHODS:
+        assert_same_as_simulated(method, tmp_path, rounds=4)
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,53 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_driver import SETTINGS
-from flower_processes import NAMESPACE, end_with_parent, namespace_refused
+from flower_driver import CLUSTER_METHODS, KILLED_METHOD, SETTINGS, arrays, simulate
+from flower_processes import EXTRA, no_ray
 
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.engine.flower.simulation import OWN_RAY, FlowerSimulation, check_address
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import WriteOnce, load_checkpoint
+from coterie.federation.checkpoint import load_checkpoint
 from coterie.models import MODELS
 from coterie.results.run_folder import RunFolder
 from coterie.testing import outcome, small_settings
-
-METHODS = ["fedavg", "pacfl", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
-REFUSED = namespace_refused()
-
-WITHOUT = find_spec("flwr") is None or find_spec("ray") is None
-on_ray = pytest.mark.skipif(
-    WITHOUT or REFUSED is not None,
-    reason="needs the extra: pip install 'coterie[flower]'" if WITHOUT else f"Ray listens on all interfaces; {REFUSED}",
-)
-
-
-def simulate(*arguments: str) -> None:
-    """Run the driver where Ray can be reached by nobody else; its processes and its files end with it."""
-    script = Path(__file__).with_name("flower_driver.py")
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as own:
-        done = subprocess.run(
-            [*NAMESPACE, sys.executable, str(script), *arguments],
-            capture_output=True, text=True, timeout=3600, check=False, env={**os.environ, "RAY_TMPDIR": own},
-            preexec_fn=end_with_parent,
-        )  # fmt: skip
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
-    """All arrays of a state, by where they are in it."""
-    if isinstance(value, np.ndarray):
-        return {name: value}
-    if isinstance(value, WriteOnce):
-        return arrays(value.value, name)
-    if isinstance(value, dict):
-        return {k: v for key, item in value.items() for k, v in arrays(item, f"{name}/{key}").items()}
-    if isinstance(value, tuple | list):
-        return {k: v for key, item in enumerate(value) for k, v in arrays(item, f"{name}/{key}").items()}
-    return {}
 
 
 def assert_same(method: str, simulated: Path, embedded: Path, settings: Mapping[str, Any] = SETTINGS) -> None:
@@ -83,23 +45,21 @@ def assert_same(method: str, simulated: Path, embedded: Path, settings: Mapping[
     assert not list(simulated.glob(".*"))  # what the processes shared is gone
 
 
-@on_ray
-def test_killed_and_resumed_it_comes_to_the_numbers_of_the_embedded_engine(tmp_path: Path) -> None:
-    simulate("--killed", str(tmp_path), "pacfl")
-    assert_same("pacfl", tmp_path / "pacfl", tmp_path / "embedded")
+def test_killed_and_resumed_it_comes_to_the_numbers_of_the_embedded_engine(killed_run: Path, tmp_path: Path) -> None:
+    assert_same(KILLED_METHOD, killed_run / KILLED_METHOD, tmp_path)
 
 
-@on_ray
-def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(tmp_path: Path) -> None:
-    """All methods in one test: what takes time is starting Ray."""
-    simulate("--cluster", str(tmp_path), *METHODS)
-    for method in METHODS:
-        assert_same(method, tmp_path / method, tmp_path / "embedded" / method)
+@pytest.mark.parametrize("method", CLUSTER_METHODS)
+def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(
+    method: str, cluster_runs: Path, tmp_path: Path
+) -> None:
+    assert_same(method, cluster_runs / method, tmp_path)
 
 
 @pytest.mark.slow
-@on_ray
 def test_every_method_comes_to_the_numbers_of_the_embedded_engine(tmp_path: Path) -> None:
+    if reason := no_ray():
+        pytest.skip(reason)
     simulate("--small", str(tmp_path), *ALGORITHMS)
     for method in ALGORITHMS:
         assert_same(method, tmp_path / method, tmp_path / "embedded" / method, small_settings(method))
@@ -172,7 +132,7 @@ def test_settings_that_do_not_go_together() -> None:
         coterie.run(dataset="digits", deadline=3.0)
 
 
-@pytest.mark.skipif(WITHOUT, reason="needs the extra: pip install 'coterie[flower]'")
+@pytest.mark.skipif(find_spec("flwr") is None or find_spec("ray") is None, reason=EXTRA)
 def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     list(MODELS)  # loads what is built in
     monkeypatch.setattr(MODELS, "_items", dict(MODELS._items))

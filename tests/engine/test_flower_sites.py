@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
 
+from flower_driver import METHODS
 from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
 from flwr.app import Context, RecordDict
-from test_flower_simulation import METHODS
 
 import coterie
 from coterie.algorithms import ALGORITHMS
