@@ -22,24 +22,24 @@ NOT_MADE = ("cannot", "same")
 
 
 def made() -> list[str]:
-    return [name for name, one in catalogue().items() if one.entry.kind not in NOT_MADE]
+    return [name for name, item in catalogue().items() if item.entry.kind not in NOT_MADE]
 
 
 def test_names_are_unique_and_copies_exist() -> None:
-    known = [alias for name, one in catalogue().items() for alias in (name, *one.entry.also)]
+    known = [alias for name, item in catalogue().items() for alias in (name, *item.entry.also)]
     assert len(known) == len(set(known))
-    for one in catalogue().values():
-        if one.entry.same_as:
-            assert catalogue()[one.entry.same_as].entry.kind not in NOT_MADE
+    for item in catalogue().values():
+        if item.entry.same_as:
+            assert catalogue()[item.entry.same_as].entry.kind not in NOT_MADE
     with pytest.raises(CoterieError, match="did you mean 'pacfl-table2'"):
         catalogue()["pacfl-tabel2"]
 
 
 def test_kinds() -> None:
-    for name, one in catalogue().items():
-        assert one.entry.kind in (*TRAINED, *COMPUTED, *NOT_MADE), name
-        assert bool(one.entry.reason) == (one.entry.kind == "cannot"), name
-        assert one.book.version >= 1
+    for name, item in catalogue().items():
+        assert item.entry.kind in (*TRAINED, *COMPUTED, *NOT_MADE), name
+        assert bool(item.entry.reason) == (item.entry.kind == "cannot"), name
+        assert item.book.version >= 1
 
 
 @pytest.mark.parametrize("name", made())
@@ -70,10 +70,10 @@ def test_every_configuration_is_valid(name: str) -> None:
 def test_data_sets_exist_and_time_is_known(name: str) -> None:
     from coterie.data import DATASETS
 
-    one = catalogue()[name]
-    assert all(data in DATASETS for data in one.all_needs())
-    assert (minutes(one, cores=2) or 0) >= 0
-    assert (minutes(one, cores=2) or 0) >= (minutes(one, cores=4) or 0)
+    item = catalogue()[name]
+    assert all(data in DATASETS for data in item.all_needs())
+    assert (minutes(item, cores=2) or 0) >= 0
+    assert (minutes(item, cores=2) or 0) >= (minutes(item, cores=4) or 0)
 
 
 def test_settings_of_the_papers() -> None:
@@ -121,10 +121,10 @@ def test_grades_and_notes() -> None:
 
 
 def test_flag_table1_has_its_own_cells_only(reference: str) -> None:
-    one = catalogue().resolved("flag-table1")
-    assert one.name == "flag-table1"
+    item = catalogue().resolved("flag-table1")
+    assert item.name == "flag-table1"
     heading = section(reference, "FLAG-T1").splitlines()[0]
-    cells = list(one.cells())
+    cells = list(item.cells())
     assert len(cells) == 8
     for method in ("PACFL", "CFL", "IFCA", "FLAG"):
         printed = re.search(rf"\b{method} (\d[\d.]*) / (\d[\d.]*)", heading)
@@ -272,7 +272,7 @@ def test_numbers_of_the_tables_that_are_turned(reference: str) -> None:
 
 
 def test_every_heading_is_covered(reference: str) -> None:
-    covered = {text for one in catalogue().values() for text in one.entry.covers}
+    covered = {text for item in catalogue().values() for text in item.entry.covers}
     for heading in re.findall(r"^### ([A-Z]+-[^\s:]+)", reference, re.MULTILINE):
         assert heading in covered, heading
     for number in re.findall(r"Table (\d\.\d)", section(reference, "Ch. 2") + section(reference, "Ch. 5")):

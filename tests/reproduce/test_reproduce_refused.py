@@ -60,7 +60,10 @@ def other_settings(place: Path) -> None:
     ("damage", "told"),
     [
         (cut, r"metrics.jsonl' is damaged: it has 2 whole rows for 4 .*remove '.*seed-1'"),
-        (other_settings, r"seed-1' holds a run with another configuration \(training.lr was 0.5, is 0.05\): remove it"),
+        (
+            other_settings,
+            r"seed-1' holds a run with another configuration \(training.lr was 0.5, is 0.05\): remove '.*seed-1'",
+        ),
         (
             lambda place: (run(place) / "result.json").write_text('{"algorithm": '),
             r"result.json' is damaged: .*: remove '.*seed-1' to run it again",

@@ -53,18 +53,18 @@ def reproduce(
     """
     from coterie.cli.batch_progress import make_batch_progress
     from coterie.cli.interrupts import explain_interrupt
-    from coterie.reproduce.reproducing import PLACE, the_catalogue, the_one
+    from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.results.reproductions import FILE
     from coterie.run.values import parse_seeds
 
     if name is None:
-        typer.echo(listing(the_catalogue(catalogue)))
+        typer.echo(listing(open_catalogue(catalogue)))
         return
     some = {"datasets": _names(datasets), "algorithms": _names(algorithms)}
     given = None if seeds is None else parse_seeds(seeds)
     if dry_run:
-        typer.echo(plan(the_one(name, catalogue), rounds_scale, given, **some))
+        typer.echo(plan(find_entry(name, catalogue), rounds_scale, given, **some))
         return
     with explain_interrupt():
         made = make(
@@ -81,19 +81,19 @@ def reproduce(
         raise CoterieError(f"some runs failed ({few}): tracebacks are in {traces}; the same command tries them again")
 
 
-def listing(known: Catalogue) -> str:
+def listing(catalogue: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
-    from coterie.reproduce.estimate import minutes, told
+    from coterie.reproduce.estimate import duration, minutes
     from coterie.reproduce.request import ReproductionRequest
 
-    width = max(map(len, known))
+    width = max(map(len, catalogue))
     lines: list[str] = []
     source = ""
-    for name, one in known.items():
-        if one.book.source != source:
-            source = one.book.source
+    for name, item in catalogue.items():
+        if item.book.source != source:
+            source = item.book.source
             lines += ["", source] if lines else [source]
-        entry = one.entry
+        entry = item.entry
         if entry.kind == "cannot":
             lines += [f"  {name:<{width}}  cannot be reproduced: {entry.title}", f"  {'':<{width}}  {entry.reason}"]
             continue
@@ -102,8 +102,8 @@ def listing(known: Catalogue) -> str:
             continue
         also = f" [also {', '.join(entry.also)}]" if entry.also else ""
         lines += [
-            f"  {name:<{width}}  {entry.kind:<16}  {told(minutes(one, here=True)):>8}  "
-            f"{_data(one, ReproductionRequest())}",
+            f"  {name:<{width}}  {entry.kind:<16}  {duration(minutes(item, here=True)):>8}  "
+            f"{_data(item, ReproductionRequest())}",
             f"  {'':<{width}}  {entry.title}{also}",
         ]
     lines += [
@@ -129,44 +129,46 @@ def _wrapped(line: str, indent: int) -> str:
 
 
 def plan(
-    one: Reproducible,
+    item: Reproducible,
     rounds_scale: float,
     seeds: list[int] | None,
     datasets: list[str] | None,
     algorithms: list[str] | None,
 ) -> str:
     """Say what would run."""
-    from coterie.reproduce.estimate import TRAINS, minutes, told
+    from coterie.reproduce.estimate import TRAINS, duration, minutes
     from coterie.reproduce.request import ReproductionRequest, how_to_get, not_here, skipped
     from coterie.reproduce.trained import run_path
 
     request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
-    request.check(one)
-    cells = request.cells(one)
-    runs = {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if one.entry.kind in TRAINS else set()
-    many = len(runs) * len(request.seeds_of(one))
+    request.check(item)
+    cells = request.cells(item)
+    runs = (
+        {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if item.entry.kind in TRAINS else set()
+    )
+    many = len(runs) * len(request.seeds_of(item))
     numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
-    lost, takes = not_here(one.entry.needs), minutes(one, request, here=True)
+    lost, takes = not_here(item.entry.needs), minutes(item, request, here=True)
     said = [
-        f"{one.name}: {one.entry.title}",
-        f"  SHORTENED: {'; '.join(request.shortened(one))}" if request.shortened(one) else "",
+        f"{item.name}: {item.entry.title}",
+        f"  SHORTENED: {'; '.join(request.shortened(item))}" if request.shortened(item) else "",
         f"  a part of it: {'; '.join(request.narrowed())}" if request.narrowed() else "",
-        f"  {numbers}, of {len(list(one.cells()))} numbers in all",
+        f"  {numbers}, of {len(list(item.cells()))} numbers in all",
         "  time: nothing can be made without the data" if takes is None or lost
-        else f"  time: about {told(takes)} on this machine's cores, if they are free",
-        f"  data: {_data(one, request)}",
-        *(f"  left out: {text}" for text in skipped(one, request)),
+        else f"  time: about {duration(takes)} on this machine's cores, if they are free",
+        f"  data: {_data(item, request)}",
+        *(f"  left out: {text}" for text in skipped(item, request)),
         f"  needed: {how_to_get(lost)}" if lost else "",
-        *(f"  {text}" for text in request.without_effect(one)),
+        *(f"  {text}" for text in request.without_effect(item)),
     ]  # fmt: skip
     return "\n".join(line for line in said if line)
 
 
-def _data(one: Reproducible, request: ReproductionRequest) -> str:
+def _data(item: Reproducible, request: ReproductionRequest) -> str:
     """Name the data sets; those that are not here are marked."""
     from coterie.reproduce.request import data_of, not_here
 
-    named = data_of(one, request)
+    named = data_of(item, request)
     absent = not_here(named)
     return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"
 

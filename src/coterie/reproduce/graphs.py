@@ -37,8 +37,8 @@ STORED = {
 
 def stored(name: str) -> Path | None:
     """Return the file of a graph, if it is here."""
-    found = (place / file for place in places() for file in STORED[name].files)
-    return next((path for path in found if path.is_file()), None)
+    paths = (place / file for place in places() for file in STORED[name].files)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def how_to_store(name: str) -> str:
@@ -49,10 +49,10 @@ def how_to_store(name: str) -> str:
 
 def the_file(name: str) -> Path:
     """Return the file of a graph, which must be here."""
-    found = stored(name)
-    if found is None:
+    file = stored(name)
+    if file is None:
         raise CoterieError(f"'{name}' is not here: {how_to_store(name)}")
-    return found
+    return file
 
 
 def block_model(

@@ -29,8 +29,8 @@ def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float 
     if quantity.startswith("client "):
         _, client, protocol = quantity.split()
         return _percent(result.per_client[protocol][int(client)])
-    if found := _TARGET.fullmatch(quantity):
-        unit, protocol, value = found.groups()
+    if target := _TARGET.fullmatch(quantity):
+        unit, protocol, value = target.groups()
         reached = first_round(result.history, "W" if protocol == "W" else KEYS[protocol], float(value))
         return reached if unit == "rounds" or reached is None else _megabits(result, reached, options)
     if quantity.startswith("discrepancy "):
@@ -77,8 +77,8 @@ def no_numbers(results: Sequence[Result], quantity: str, options: Mapping[str, A
 
 def _finite(result: Result, quantity: str, options: Mapping[str, Any]) -> bool:
     """Whether a quantity is a number or None; of a target, whether the accuracies that it is read from are."""
-    if found := _TARGET.fullmatch(quantity):
-        key = "W" if found[2] == "W" else KEYS[found[2]]
+    if target := _TARGET.fullmatch(quantity):
+        key = "W" if target[2] == "W" else KEYS[target[2]]
         values = [row.get(key) for row in result.history]
     else:
         values = [measure(result, quantity, options)]

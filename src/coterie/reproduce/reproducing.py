@@ -12,9 +12,10 @@ from coterie.files import write_whole
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import WIDE
+from coterie.reproduce.findings import ReproductionSession
 from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.reproduce.trained import Setting, train
+from coterie.reproduce.trained import train
 from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.formats import TABLE_FILES
 from coterie.results.reproductions import Reproduction, write_reproduction
@@ -37,50 +38,50 @@ def reproduce(
 ) -> Reproduction:
     """Run or compute a table or figure of the catalogue, and return the published numbers with ours beside them.
 
-    Runs are kept in `out`/runs and shared by all tables that are made there; finished ones are not run again. What was
-    found is written into `out`/NAME. `book` is a catalogue of one's own, a TOML file.
+    Runs are kept in `out`/runs and shared by all tables that are made there; finished ones are not run again. The
+    result is written into `out`/NAME. `book` is a catalogue of one's own, a TOML file.
 
-    >>> found = reproduce("sub-fedavg-costs", out=str(getfixture("tmp_path")))
-    >>> found.lines[0].published, round(found.lines[0].ours.mean, 2)
+    >>> made = reproduce("sub-fedavg-costs", out=str(getfixture("tmp_path")))
+    >>> made.lines[0].published, round(made.lines[0].ours.mean, 2)
     ('2.48', 2.48)
     """
     request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
-    one = the_one(name, book)
-    request.check(one)
-    check_data(one, request)
+    item = find_entry(name, book)
+    request.check(item)
+    check_data(item, request)
     place = checked_place(Path(out or PLACE))
-    setting = Setting(request, place, progress or BatchProgress(), jobs)
+    session = ReproductionSession(request, place, progress or BatchProgress(), jobs)
     try:
-        found = train(one, setting) if one.entry.kind in TRAINED else COMPUTED[one.entry.kind](one, setting)
+        findings = train(item, session) if item.entry.kind in TRAINED else COMPUTED[item.entry.kind](item, session)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on; finished runs are not run again") from None
-    entry = one.entry
+    entry = item.entry
     made = Reproduction(
-        name=one.name,
+        name=item.name,
         title=entry.title,
-        source=one.book.source,
-        version=one.version,
+        source=item.book.source,
+        version=item.version,
         kind=entry.kind,
         unit=entry.unit,
-        seeds=request.seeds_of(one),
-        lines=tuple(found.lines),
-        shortened=tuple(request.shortened(one)),
+        seeds=request.seeds_of(item),
+        lines=tuple(findings.lines),
+        shortened=tuple(request.shortened(item)),
         part=tuple(request.narrowed()),
-        skipped=tuple(skipped(one, request)),
+        skipped=tuple(skipped(item, request)),
         headline=entry.headline,
         note=entry.note,
-        remarks=(*found.remarks, *request.without_effect(one)),
-        failed=tuple(found.failed),
-        charts=tuple(found.charts),
-        command=command(one.name, request, out, book),
+        remarks=(*findings.remarks, *request.without_effect(item)),
+        failed=tuple(findings.failed),
+        charts=tuple(findings.charts),
+        command=command(item.name, request, out, book),
         wide=entry.kind in WIDE or entry.kind == "statistics",
         rows_are=_rows(entry.kind),
-        runs=tuple(found.runs),
+        runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
-    save(made, place / one.name)
+    save(made, place / item.name)
     return made
 
 
@@ -91,35 +92,34 @@ def _rows(kind: str) -> str:
     return "row" if kind in COMPUTED else "setting" if kind == "sweep" else "method"
 
 
-def the_one(name: str, book: str | Path | None = None) -> Reproducible:
+def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
     """Find a table or figure that can be reproduced."""
-    known = the_catalogue(book)
-    one = known.resolved(name)
-    if one.entry.kind == "cannot":
-        raise CoterieError(f"{one.name} cannot be reproduced: {one.entry.reason}")
-    if one.entry.kind not in (*TRAINED, *COMPUTED):
+    item = open_catalogue(book).resolved(name)
+    if item.entry.kind == "cannot":
+        raise CoterieError(f"{item.name} cannot be reproduced: {item.entry.reason}")
+    if item.entry.kind not in (*TRAINED, *COMPUTED):
         kinds = ", ".join((*TRAINED, *COMPUTED))
-        raise CoterieError(f"{one.name} is of unknown kind '{one.entry.kind}': there are {kinds}")
-    return one
+        raise CoterieError(f"{item.name} is of unknown kind '{item.entry.kind}': there are {kinds}")
+    return item
 
 
-def the_catalogue(book: str | Path | None = None) -> Catalogue:
+def open_catalogue(book: str | Path | None = None) -> Catalogue:
     """Return the catalogue that comes with Coterie, or one's own."""
     return catalogue() if book is None else read_own(Path(book))
 
 
-def check_data(one: Reproducible, request: ReproductionRequest) -> None:
+def check_data(item: Reproducible, request: ReproductionRequest) -> None:
     """Refuse if nothing would be left, for want of data."""
-    wanted = [column for column in one.columns() if request.wants(one, column)]
-    absent = {column.label: missing(one, column) for column in wanted}
+    wanted = [column for column in item.columns() if request.wants(item, column)]
+    absent = {column.label: missing(item, column) for column in wanted}
     lost = dict.fromkeys(name for names in absent.values() for name in names)
     named = [column for column in wanted if column.data or column.options.get("dataset")]
     if not named:
-        lost |= dict.fromkeys(not_here(one.entry.needs))
+        lost |= dict.fromkeys(not_here(item.entry.needs))
         if lost:
-            raise CoterieError(f"{one.name} needs data: {how_to_get(list(lost))}")
+            raise CoterieError(f"{item.name} needs data: {how_to_get(list(lost))}")
     elif all(absent.values()):
-        raise CoterieError(f"none of the data of {one.name} are here: {how_to_get(list(lost))}")
+        raise CoterieError(f"none of the data of {item.name} are here: {how_to_get(list(lost))}")
 
 
 def checked_place(path: Path) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.data.catalogue import CATALOGUE, advice, is_here
 from coterie.errors import CoterieError, suggestion
-from coterie.reproduce.catalogue import Cell, Column, Reproducible, Tables
+from coterie.reproduce.books import BookColumn, Tables
+from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.graphs import STORED, how_to_store, stored
 
 LENGTHS = {
@@ -53,7 +54,7 @@ class ReproductionRequest:
         datasets: Iterable[str] | None = None,
         algorithms: Iterable[str] | None = None,
     ) -> ReproductionRequest:
-        """Make one of lists."""
+        """Make a request of lists."""
         return cls(
             rounds_scale,
             None if seeds is None else tuple(seeds),
@@ -61,58 +62,58 @@ class ReproductionRequest:
             None if algorithms is None else tuple(algorithms),
         )
 
-    def check(self, one: Reproducible) -> None:
+    def check(self, item: Reproducible) -> None:
         """Refuse data sets and methods that a table does not have."""
-        known = dict.fromkeys(name for column in one.columns() for name in names_of(one, column))
+        columns = dict.fromkeys(name for column in item.columns() for name in names_of(item, column))
         for name in self.datasets or ():
-            if name not in known:
-                raise CoterieError(f"{one.name} has no data set '{name}': {_hint(name, known)}")
-        methods = dict.fromkeys(name for cell in one.cells() for name in methods_of(cell))
+            if name not in columns:
+                raise CoterieError(f"{item.name} has no data set '{name}': {_hint(name, columns)}")
+        methods = dict.fromkeys(name for cell in item.cells() for name in methods_of(cell))
         for name in self.algorithms or ():
             if name not in methods:
-                raise CoterieError(f"{one.name} has no method '{name}': {_hint(name, methods)}")
+                raise CoterieError(f"{item.name} has no method '{name}': {_hint(name, methods)}")
         narrow = self.datasets is not None or self.algorithms is not None
-        if narrow and not self.asked(one):
-            raise CoterieError(f"nothing of {one.name} is left by --datasets and --algorithms: name others")
+        if narrow and not self.asked(item):
+            raise CoterieError(f"nothing of {item.name} is left by --datasets and --algorithms: name others")
 
-    def asked(self, one: Reproducible) -> list[Cell]:
+    def asked(self, item: Reproducible) -> list[Cell]:
         """Return the cells that are asked for, whether or not their data are here."""
-        columns = {column.label for column in one.columns() if self.wants(one, column)}
+        columns = {column.label for column in item.columns() if self.wants(item, column)}
         methods = None if self.algorithms is None else set(self.algorithms)
         return [
             cell
-            for cell in one.cells()
+            for cell in item.cells()
             if cell.column in columns and (methods is None or methods & set(methods_of(cell)))
         ]
 
-    def wants(self, one: Reproducible, column: Column) -> bool:
+    def wants(self, item: Reproducible, column: BookColumn) -> bool:
         """Whether a column is asked for."""
-        return self.datasets is None or bool(set(self.datasets) & set(names_of(one, column)))
+        return self.datasets is None or bool(set(self.datasets) & set(names_of(item, column)))
 
-    def cells(self, one: Reproducible) -> list[Cell]:
+    def cells(self, item: Reproducible) -> list[Cell]:
         """Return the cells that are asked for and whose data are here."""
-        absent = {column.label for column in one.columns() if missing(one, column)}
-        return [cell for cell in self.asked(one) if cell.column not in absent]
+        absent = {column.label for column in item.columns() if missing(item, column)}
+        return [cell for cell in self.asked(item) if cell.column not in absent]
 
-    def seeds_of(self, one: Reproducible) -> tuple[int, ...]:
+    def seeds_of(self, item: Reproducible) -> tuple[int, ...]:
         """Return the seeds that are used: those that are asked for, or the table's; some kinds use one, or none."""
-        seeds = one.entry.seeds if self.seeds is None else self.seeds
-        return () if one.entry.kind in SEEDLESS else seeds[:1] if one.entry.kind in ONE_SEED else seeds
+        seeds = item.entry.seeds if self.seeds is None else self.seeds
+        return () if item.entry.kind in SEEDLESS else seeds[:1] if item.entry.kind in ONE_SEED else seeds
 
-    def shortened(self, one: Reproducible) -> list[str]:
+    def shortened(self, item: Reproducible) -> list[str]:
         """Say how what is asked for is less than what was published."""
-        said, used = [], self.seeds_of(one)
-        what = LENGTHS.get(one.entry.kind)
+        said, used = [], self.seeds_of(item)
+        what = LENGTHS.get(item.entry.kind)
         if self.rounds_scale < 1 and what:
             said.append(f"{self.rounds_scale:g} of the {what} (--rounds-scale)")
-        if len(used) < len(ReproductionRequest().seeds_of(one)):
+        if len(used) < len(ReproductionRequest().seeds_of(item)):
             plural = "s" if len(used) > 1 else ""
-            said.append(f"{len(used)} seed{plural} instead of {len(one.entry.seeds)} (--seeds)")
+            said.append(f"{len(used)} seed{plural} instead of {len(item.entry.seeds)} (--seeds)")
         return said
 
-    def without_effect(self, one: Reproducible) -> list[str]:
+    def without_effect(self, item: Reproducible) -> list[str]:
         """Say which options were given that change nothing here."""
-        kind, said = one.entry.kind, []
+        kind, said = item.entry.kind, []
         if self.rounds_scale < 1 and kind not in LENGTHS:
             said.append("--rounds-scale has no effect here: there are no rounds to shorten.")
         if self.seeds is not None and kind in SEEDLESS:
@@ -137,9 +138,9 @@ class ReproductionRequest:
         return made
 
 
-def names_of(one: Reproducible, column: Column) -> list[str]:
+def names_of(item: Reproducible, column: BookColumn) -> list[str]:
     """Return the names by which a user may ask for a column."""
-    own = [column.data, *one.needs(column)] if column.data else []
+    own = [column.data, *item.needs(column)] if column.data else []
     return list(dict.fromkeys(str(name) for name in (*own, column.options.get("dataset")) if name))
 
 
@@ -149,26 +150,26 @@ def methods_of(cell: Cell) -> list[str]:
     return list(dict.fromkeys(name for name in (cell.row, cell.method or "", own) if name))
 
 
-def skipped(one: Reproducible, request: ReproductionRequest) -> list[str]:
+def skipped(item: Reproducible, request: ReproductionRequest) -> list[str]:
     """Say what is left out of what is asked for, for want of data, and how to get them."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for column in one.columns():
-        if request.wants(one, column) and (names := missing(one, column)):
-            found.setdefault(tuple(names), []).append(column.label)
-    return [f"{', '.join(labels)}: {how_to_get(names)}" for names, labels in found.items()]
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for column in item.columns():
+        if request.wants(item, column) and (names := missing(item, column)):
+            lacking.setdefault(tuple(names), []).append(column.label)
+    return [f"{', '.join(labels)}: {how_to_get(names)}" for names, labels in lacking.items()]
 
 
-def data_of(one: Reproducible, request: ReproductionRequest) -> list[str]:
+def data_of(item: Reproducible, request: ReproductionRequest) -> list[str]:
     """Return the names of the data sets that are asked for."""
-    wanted = [column for column in one.columns() if request.wants(one, column)]
-    own = [name for column in wanted for name in one.needs(column)]
+    wanted = [column for column in item.columns() if request.wants(item, column)]
+    own = [name for column in wanted for name in item.needs(column)]
     return list(dict.fromkeys([*own, *(str(c.options["dataset"]) for c in wanted if "dataset" in c.options)]))
 
 
-def missing(one: Reproducible, column: Column) -> list[str]:
+def missing(item: Reproducible, column: BookColumn) -> list[str]:
     """Return the data sets that a column needs and that are not here."""
     named = column.options.get("dataset")
-    return not_here([named] if named else one.needs(column))
+    return not_here([named] if named else item.needs(column))
 
 
 def not_here(names: Iterable[str]) -> list[str]:
@@ -187,6 +188,5 @@ def how_to_get(names: Sequence[str]) -> str:
     return "; ".join(f"'{name}' is not here: {(how_to_store if name in STORED else advice)(name)}" for name in names)
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _hint(name: str, names: Mapping[str, object]) -> str:
     return suggestion(name, names) if names else "it has none to choose from"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from coterie.compare.existing_runs import ExistingRuns
-from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
-from coterie.reproduce.catalogue import Cell, Reproducible, Tables
+from coterie.compare.jobs import RunJob, ended, run_jobs
+from coterie.reproduce.books import Tables
+from coterie.reproduce.catalogue import Cell, Reproducible
+from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
 from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
-from coterie.reproduce.request import ReproductionRequest
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_plan import slug
 from coterie.results.reproductions import NumberPair
@@ -26,52 +27,31 @@ DIGITS = {"rounds": 0, "megabits": 2, "%": 2, "% pruned": 1}
 ROW_NAMES = {"W": "accuracy W (%)", "discrepancy": "discrepancy", "loss": "mean training loss"}
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What a kind of table comes to."""
-
-    lines: Sequence[NumberPair]
-    charts: Sequence[Chart] = ()
-    remarks: Sequence[str] = ()
-    failed: Sequence[str] = ()
-    runs: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where a table is made: a folder that holds the runs of all tables, and who listens."""
-
-    request: ReproductionRequest
-    place: Path
-    progress: BatchProgress
-    jobs: int | None = None
-
-
 Results = Mapping[str, list[Result]]
 """By cell, over seeds; see `key_of`."""
 Failures = Mapping[str, Mapping[int, str]]
 """Why there is no result, by cell and seed."""
 
 
-def train(one: Reproducible, setting: Setting) -> Findings:
+def train(item: Reproducible, session: ReproductionSession) -> Findings:
     """Make the runs of a table, and read its numbers from them."""
-    cells = setting.request.cells(one)
-    results, failed = make_runs(one, cells, setting)
-    asked = len(setting.request.seeds_of(one))
-    lines = [_line(one, cell, results[key_of(cell)], failed.get(key_of(cell), {}), asked) for cell in cells]
-    charts = CHARTS.get(one.entry.kind, _compared)(one, cells, lines, results)
+    cells = session.request.cells(item)
+    results, failed = make_runs(item, cells, session)
+    asked = len(session.request.seeds_of(item))
+    lines = [_line(item, cell, results[key_of(cell)], failed.get(key_of(cell), {}), asked) for cell in cells]
+    charts = CHARTS.get(item.entry.kind, _compared)(item, cells, lines, results)
     folders = [str(run.folder) for runs in results.values() for run in runs]
-    return Findings(lines, list(charts), failed=told_failures(cells, failed), runs=list(dict.fromkeys(folders)))
+    return Findings(lines, list(charts), failed=describe_failures(cells, failed), runs=list(dict.fromkeys(folders)))
 
 
-def told_failures(cells: Sequence[Cell], failed: Failures) -> list[str]:
+def describe_failures(cells: Sequence[Cell], failed: Failures) -> list[str]:
     """Say which runs failed."""
-    told = [
+    sentences = [
         f"{cell.column}, {cell.label}: seed {seed}: {why}"
         for cell in cells
         for seed, why in failed.get(key_of(cell), {}).items()
     ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(sentences))
 
 
 def key_of(cell: Cell) -> str:
@@ -79,17 +59,17 @@ def key_of(cell: Cell) -> str:
     return f"{cell.column}/{cell.row}"
 
 
-def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tuple[Results, Failures]:
+def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSession) -> tuple[Results, Failures]:
     """Make the runs of cells that were not made before, and return results and failures by cell.
 
     Runs that are there must be whole, and those of the catalogue.
     """
-    seeds, owners = setting.request.seeds_of(one), dict[Path, list[str]]()
+    seeds, owners = session.request.seeds_of(item), dict[Path, list[str]]()
     jobs: dict[Path, RunJob] = {}
     for cell in cells:
-        tables = setting.request.scaled(cell.settings)
+        tables = session.request.scaled(cell.settings)
         for seed in seeds:
-            path = run_path(setting.place, tables, seed)
+            path = run_path(session.place, tables, seed)
             owners.setdefault(path, []).append(key_of(cell))
             if path not in jobs:
                 jobs[path] = RunJob(f"{cell.column}, {cell.label}", _config(tables, seed, path))
@@ -98,9 +78,9 @@ def make_runs(one: Reproducible, cells: Sequence[Cell], setting: Setting) -> tup
     waiting = [job for job in jobs.values() if job not in done]
     failed: dict[str, dict[int, str]] = {}
     if waiting:
-        with locked(setting.place, PATIENCE) as lock, ended(setting.progress) as progress:
-            progress.begin(one.name, len(jobs), len(jobs) - len(waiting))
-            for job, why in run_jobs(waiting, setting.jobs, progress, lock).items():
+        with locked(session.place, PATIENCE) as lock, ended(session.progress) as progress:
+            progress.begin(item.name, len(jobs), len(jobs) - len(waiting))
+            for job, why in run_jobs(waiting, session.jobs, progress, lock).items():
                 for owner in owners[job.folder.path]:
                     failed.setdefault(owner, {})[job.seed] = why
         done |= existing.results(waiting)
@@ -127,34 +107,24 @@ def _config(tables: Tables, seed: int, path: Path) -> Config:
 
 
 def _line(
-    one: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
+    item: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
 ) -> NumberPair:
-    published = cell.published
     ours = over_seeds(results, cell.quantity, cell.options)
-    aims = is_target(cell.quantity)
     odd = no_numbers(results, cell.quantity, cell.options)
-    beside = _beside(one, results)
+    beside = _beside(item, results)
     notes = [f"{cell.quantity}: no number in {_seeds(odd)}"] * bool(odd)
     for name in beside:
         more = no_numbers(results, name, {}) if name != cell.quantity else ()
         notes += [f"{name}: no number in {_seeds(more)}"] * bool(more)
     notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
-    return NumberPair(
-        column=cell.column,
-        row=cell.label,
-        quantity=cell.quantity,
-        published="" if published is None else published.text,
-        paper=None if published is None else published.value,
-        paper_spread=None if published is None else published.spread,
-        ours=ours,
+    return replace(
+        beside_published(cell, ours, DIGITS.get(item.entry.unit, 3)),
         beside=beside,
-        grade=cell.grade,
         notes=(*cell.notes, *notes),
         why="failed" if failed and not results else "NaN" if odd and ours is None else "",
-        reached=(ours.n if ours else 0) if aims and results else None,
+        reached=(ours.n if ours else 0) if is_target(cell.quantity) and results else None,
         tried=len(results),
         asked=asked,
-        digits=DIGITS.get(one.entry.unit, 3),
     )
 
 
@@ -162,30 +132,30 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
-def _beside(one: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:
-    kind = one.entry.kind
+def _beside(item: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:
+    kind = item.entry.kind
     if kind == "newcomers":
         return {f"newcomers {name}": over_seeds(results, f"newcomers {name}", {}) for name in ("L", "C")} | {
             "groups": over_seeds(results, "groups", {})
         }
     if kind in ("statistics", "target"):
         return {}
-    found = beside(results)
-    return {**found, "pruned": over_seeds(results, "pruned", {})} if kind == "pruning" else found
+    pruned = {"pruned": over_seeds(results, "pruned", {})} if kind == "pruning" else {}
+    return {**beside(results), **pruned}
 
 
 # ------------------------------------------------------------------------------------------------------- pictures
 
 
 def _compared(
-    one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
+    item: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
 ) -> Iterator[Chart]:
     """Draw the paper's numbers and ours as bars, a chart per column."""
     for column in dict.fromkeys(line.column for line in lines):
         shown = [line for line in lines if line.column == column and (line.ours or line.paper is not None)]
         if not shown:
             continue
-        mixed = len({line.quantity for line in shown}) > 1 and one.entry.unit == "%"
+        mixed = len({line.quantity for line in shown}) > 1 and item.entry.unit == "%"
         paper = _bars("paper", [line.paper for line in shown], [line.paper_spread for line in shown])
         ours = _bars(
             "ours",
@@ -193,24 +163,24 @@ def _compared(
             [None if line.ours is None else line.ours.std for line in shown],
         )
         yield Bars(
-            title=f"{one.entry.title}: {column}",
+            title=f"{item.entry.title}: {column}",
             x_label="",
-            y_label=_axis(one, "" if one.entry.unit == "%" else shown[0].quantity),
+            y_label=_axis(item, "" if item.entry.unit == "%" else shown[0].quantity),
             categories=tuple(f"{line.row} ({line.quantity})" if mixed else line.row for line in shown),
             series=tuple(s for s in (paper, ours) if any(y is not None for y in s.y)),
         )
 
 
-def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results) -> Iterator[Chart]:
+def _sweep(item: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results) -> Iterator[Chart]:
     """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or a line per series."""
-    vary = one.entry.vary
+    vary = item.entry.vary
     if vary is None:
-        yield from _compared(one, cells, lines, results)
+        yield from _compared(item, cells, lines, results)
         return
     pairs = list(zip(cells, lines, strict=True))
     for column in dict.fromkeys(cell.column for cell in cells):
         here = [(cell, line) for cell, line in pairs if cell.column == column]
-        title = f"{one.entry.title}: {column}"
+        title = f"{item.entry.title}: {column}"
         if vary.series is None:
             groups = [_mean(line.beside.get("groups")) for _, line in here]
             yield Bars(
@@ -220,7 +190,7 @@ def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair]
                 categories=tuple(str(cell.x) for cell, _ in here),
                 series=(Series(name="groups", y=values(groups)),),
                 line=Series(name="accuracy", y=values(_mean(line.ours) for _, line in here)),
-                line_label=_axis(one, here[0][1].quantity),
+                line_label=_axis(item, here[0][1].quantity),
             )
             continue
         lines_of = [
@@ -231,20 +201,22 @@ def _sweep(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair]
             )
             for value in vary.series_values
         ]
-        axis = _axis(one, here[0][1].quantity)
+        axis = _axis(item, here[0][1].quantity)
         yield Lines(title=title, x_label=vary.label, y_label=axis, series=tuple(lines_of))
 
 
-def _curves(one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results) -> Iterator[Chart]:
+def _curves(
+    item: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
+) -> Iterator[Chart]:
     """Draw accuracy, or what else is asked for, over rounds: a line per row, with the spread over seeds."""
-    upto = one.entry.options.get("upto")
-    for what in one.entry.options.get("series", ["accuracy"]):
+    upto = item.entry.options.get("upto")
+    for what in item.entry.options.get("series", ["accuracy"]):
         for column in dict.fromkeys(cell.column for cell in cells):
             here = [cell for cell in cells if cell.column == column]
             series = [_curve(cell, results[key_of(cell)], what, upto, slot) for slot, cell in enumerate(here)]
             label = ROW_NAMES.get(what, "accuracy (%)")
             yield Lines(
-                title=f"{one.entry.title}: {column}" + (f", {what}" if what not in ("accuracy", "W") else ""),
+                title=f"{item.entry.title}: {column}" + (f", {what}" if what not in ("accuracy", "W") else ""),
                 x_label="round",
                 y_label=label,
                 series=tuple(s for s in series if s.y),
@@ -256,13 +228,13 @@ def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, s
     key = KEYS.get(cell.quantity, "L") if what == "accuracy" else what
     key = {"W_max": "W", "plus": "L"}.get(key, key)
     factor = 100.0 if key in ("L", "C", "G", "W") else 1.0
-    found: dict[int, list[float]] = {}
+    by_round: dict[int, list[float]] = {}
     for result in results:
         for row in result.history:
             if row.get(key) is not None and (upto is None or row["round"] <= upto):
-                found.setdefault(row["round"], []).append(factor * row[key])
-    rounds = sorted(found)
-    spreads = [spread(found[round]) for round in rounds]
+                by_round.setdefault(row["round"], []).append(factor * row[key])
+    rounds = sorted(by_round)
+    spreads = [spread(by_round[round]) for round in rounds]
     means, deviations = [s.mean if s else None for s in spreads], [(s.std or 0.0) if s else 0.0 for s in spreads]
     many = len(results) > 1
     return Series(
@@ -276,14 +248,14 @@ def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, s
 
 
 def _pruning(
-    one: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
+    item: Reproducible, cells: Sequence[Cell], lines: Sequence[NumberPair], results: Results
 ) -> Iterator[Chart]:
     """Draw clients' mean accuracy against the mean pruned share, over the rounds."""
     for cell in cells:
         rows = [row for result in results[key_of(cell)][:1] for row in result.history if row.get("pruned") is not None]
         if rows:
             yield Lines(
-                title=f"{one.entry.title}: {cell.column}",
+                title=f"{item.entry.title}: {cell.column}",
                 x_label="weights pruned (%), mean over clients",
                 y_label="accuracy L (%)",
                 series=(
@@ -296,21 +268,21 @@ def _pruning(
             )
 
 
-def _axis(one: Reproducible, quantity: str) -> str:
-    if one.entry.unit == "%":
+def _axis(item: Reproducible, quantity: str) -> str:
+    if item.entry.unit == "%":
         return f"accuracy (%), {quantity}" if quantity else "accuracy (%)"
-    return one.entry.unit or quantity
+    return item.entry.unit or quantity
 
 
 def _bars(name: str, y: Sequence[float | None], spreads: Sequence[float | None]) -> Series:
     low = [None if v is None else v - (d or 0) for v, d in zip(y, spreads, strict=True)]
     high = [None if v is None else v + (d or 0) for v, d in zip(y, spreads, strict=True)]
-    known = any(spreads)
-    return Series(name=name, y=values(y), low=values(low) if known else (), high=values(high) if known else ())
+    series = Series(name=name, y=values(y))
+    return replace(series, low=values(low), high=values(high)) if any(spreads) else series
 
 
-def _mean(found: Spread | None) -> float | None:
-    return None if found is None else found.mean
+def _mean(ours: Spread | None) -> float | None:
+    return None if ours is None else ours.mean
 
 
 CHARTS = {"sweep": _sweep, "curves": _curves, "pruning": _pruning}

@@ -71,7 +71,8 @@ def estimate(config: Config) -> Estimate:
     sample = data.train[data.train_parts[0][:200]]
     x = data.normalise(sample.x)
     with one_thread():
-        per_step, per_sample = _timed(make_trainer(config, spec, Progress()), spec, make_plan(config), x, sample.y)
+        trainer = make_trainer(config, spec, Progress())
+        per_step, per_sample = measure_speed(trainer, spec, make_plan(config), x, sample.y)
     workers = config.engine.workers or os.cpu_count() or 1
     model_bytes = sum(array.nbytes for array in initial(spec, config.run.seed).values())
     states = 2 * data.clients * model_bytes
@@ -91,19 +92,21 @@ def estimate(config: Config) -> Estimate:
     )
 
 
-def _timed(trainer: Trainer, spec: ModelSpec, plan: Plan, x: Array, y: Array) -> tuple[float, float]:
-    """Return seconds per training step and per evaluated sample, one worker."""
+def measure_speed(
+    trainer: Trainer, spec: ModelSpec, plan: Plan, x: Array, y: Array, count: int = 40
+) -> tuple[float, float]:
+    """Return seconds per training step, of `count` steps, and per evaluated sample, on one worker."""
     start = initial(spec, 0)
 
     def steps(count: int) -> float:
         few = Plan(lr=plan.lr, steps=count, batch_size=plan.batch_size, momentum=plan.momentum)
-        began = time.perf_counter()
+        began = time.thread_time()
         trainer.train(Job(spec, few, start, x, y, stream(0, "estimate")))
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
-    steps(5)
-    per_step = steps(40) / 40
+    steps(min(count, 5))
+    per_step = steps(count) / count
     trainer.logits(spec, start, x)
-    began = time.perf_counter()
+    began = time.thread_time()
     trainer.logits(spec, start, x)
-    return per_step, (time.perf_counter() - began) / max(len(x), 1)
+    return per_step, (time.thread_time() - began) / max(len(x), 1)

@@ -1,0 +1,239 @@
+"""Chapter 6: what few chosen nodes of a graph are good for, by how they were chosen and how many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.reproduce import gcn
+from coterie.reproduce.books import BookColumn
+from coterie.reproduce.catalogue import Cell, Reproducible
+from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
+from coterie.reproduce.graphs import block_model, cora, facebook, random_graph, tree
+from coterie.results.charts import Lines, Series, values
+from coterie.results.reproductions import NumberPair
+from coterie.results.statistics import spread
+from coterie.streams import stream
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Chosen = tuple[Ints, Floats]
+"""Nodes, and their weights."""
+
+
+@dataclass(frozen=True)
+class ScoredGraph:
+    """A graph of a seed, what its nodes cost, and how good chosen ones are."""
+
+    walk: Any
+    costs: Floats
+    score: Callable[[Ints, Floats], float]
+
+
+@dataclass(frozen=True)
+class GraphTask:
+    """How graphs are made and nodes chosen, and what is measured."""
+
+    graphs: Callable[[BookColumn, Sequence[int]], list[ScoredGraph]]
+    """Of a column, one per seed."""
+    choose: Callable[[Mapping[str, Any], ScoredGraph, Sequence[int], int], list[Chosen]]
+    """By a row's options, as many nodes as each of several sizes says, with a seed."""
+    what: str
+    """Nodes, or labels, of which few are given."""
+    score: str
+    """What stands on the axis."""
+    percent: bool
+    shorten: Callable[[Sequence[int]], Sequence[int]] = lambda sizes: sizes
+    """Fewer sizes, for --rounds-scale."""
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """What a row's nodes come to, by seed."""
+
+    scores: list[list[float]]
+    """For each size."""
+    costs: list[float]
+    """Of the largest choice."""
+
+
+def graph_labels(item: Reproducible, session: ReproductionSession) -> Findings:
+    """Accuracy of a graph network that knows the labels of few nodes, by how these were chosen."""
+    epochs = max(1, round(session.request.rounds_scale * gcn.EPOCHS))
+
+    def graphs(column: BookColumn, seeds: Sequence[int]) -> list[ScoredGraph]:
+        from coterie.coreset import walk_on
+
+        made: list[ScoredGraph] = []
+        for seed in seeds:
+            graph, features, labels = LABELLED[column.options["dataset"]](seed)
+            adjacency = gcn.normalised(graph)
+            fixed = made and column.options["dataset"] in FIXED
+            walk = made[0].walk if fixed else walk_on(adjacency, item.entry.options["steps"])
+            costs = stream(seed, "gcn costs").random(walk.n)
+            made.append(ScoredGraph(walk, costs, _learner(adjacency, features, labels, seed, epochs)))
+        return made
+
+    return _make(GraphTask(graphs, labelled_nodes, "labels", "accuracy (%)", percent=True), item, session)
+
+
+def graph_distances(item: Reproducible, session: ReproductionSession) -> Findings:
+    """Error of every node's mean distance to all others, estimated from its distances to chosen nodes."""
+
+    def graphs(column: BookColumn, seeds: Sequence[int]) -> list[ScoredGraph]:
+        from scipy.sparse.csgraph import shortest_path
+
+        from coterie.coreset import walk_on
+
+        made: list[ScoredGraph] = []
+        for seed in seeds:
+            rng = stream(seed, "paths")
+            if made and column.options["dataset"] in FIXED:
+                made.append(replace(made[0], costs=rng.random(made[0].walk.n)))
+                continue
+            graph = DISTANT[column.options["dataset"]](rng)
+            walk = walk_on(graph, item.entry.options["steps"])
+            made.append(ScoredGraph(walk, rng.random(walk.n), _distance_error(shortest_path(graph, unweighted=True))))
+        return made
+
+    def fewer(sizes: Sequence[int]) -> Sequence[int]:
+        return sorted({max(1, round(session.request.rounds_scale * k)) for k in sizes})
+
+    return _make(GraphTask(graphs, reference_nodes, "nodes", "error (hops)", False, fewer), item, session)
+
+
+def _make(task: GraphTask, item: Reproducible, session: ReproductionSession) -> Findings:
+    """Make a table and a chart per graph."""
+    lines, charts, asked = list[NumberPair](), [], session.request.cells(item)
+    for column in item.columns():
+        cells = [cell for cell in asked if cell.column == column.label]
+        if not cells:
+            continue
+        sizes = task.shorten(column.options["sizes"])
+        scores = _scores(task, column, cells, sizes, session.request.seeds_of(item))
+        lines += [_line(task, cell, sizes, scores[cell.row]) for cell in cells]
+        series = [
+            Series(name=cell.label, x=values(sizes), y=values(np.mean(scores[cell.row].scores, axis=0)))
+            for cell in cells
+        ]
+        title = f"{item.entry.title}: {column.label}"
+        charts.append(Lines(title=title, x_label=task.what, y_label=task.score, series=tuple(series)))
+    return Findings(lines, charts)
+
+
+def _scores(
+    task: GraphTask, column: BookColumn, cells: Sequence[Cell], sizes: Sequence[int], seeds: Sequence[int]
+) -> dict[str, RowScores]:
+    """Choose nodes of a column's graphs as each row says, and score them."""
+    from threadpoolctl import threadpool_limits
+
+    from coterie.training.torch_trainer import one_thread
+
+    fixed, factor = column.options["dataset"] in FIXED, 100.0 if task.percent else 1.0
+    rows = {cell.row: RowScores([], []) for cell in cells}
+    choices: dict[str, list[Chosen]] = {}
+    with threadpool_limits(1), one_thread():  # matrices are small: threads would cost more than they give
+        for seed, graph in zip(seeds, task.graphs(column, seeds), strict=True):
+            for cell in cells:
+                key = repr(_deciding(cell, seed, fixed))
+                if key not in choices:
+                    choices[key] = task.choose(cell.options, graph, sizes, seed)
+                rows[cell.row].scores.append([factor * graph.score(*chosen) for chosen in choices[key]])
+                rows[cell.row].costs.append(float(graph.costs[choices[key][-1][0]].sum()))
+    return rows
+
+
+def _line(task: GraphTask, cell: Cell, sizes: Sequence[int], row: RowScores) -> NumberPair:
+    """Return the score of the most nodes, with those of fewer and the cost beside it."""
+    *fewer, most = [spread(of_size) for of_size in zip(*row.scores, strict=True)]
+    beside = {f"{k} {task.what}": score for k, score in zip(sizes, fewer, strict=False)}
+    own = beside_published(cell, most, 1 if task.percent else 3, f"{sizes[-1]} {task.what}")
+    return replace(own, beside={**beside, "cost": spread(row.costs)}, asked=len(row.scores))
+
+
+def _deciding(cell: Cell, seed: int, fixed: bool) -> tuple[Any, ...]:
+    """Return what decides which nodes are chosen: on a graph that is always the same, not always the seed."""
+    by = {key: cell.options.get(key) for key in ("by", "kappa", "share", "weighted")}
+    sure = by["by"] in ("frank-wolfe", "betweenness") or (by["by"] == "scgiga" and by["kappa"] in (None, 1.0))
+    return (*by.items(), "any" if fixed and sure else seed)
+
+
+def labelled_nodes(options: Mapping[str, Any], graph: ScoredGraph, sizes: Sequence[int], seed: int) -> list[Chosen]:
+    """Choose as many different nodes as asked, each of which counts alike, or by its weight.
+
+    SCGIGA and Frank-Wolfe may choose a node again: they go on until they have as many, or for ten times and twice as
+    many iterations.
+    """
+    from coterie.coreset import BASELINES, Ascent
+
+    choices = []
+    if options["by"] == "scgiga":
+        ascent = Ascent(graph.walk, graph.costs, options.get("kappa", 1.0))
+        for k in sizes:
+            while len(ascent.weights) < k and ascent.iterations < 10 * k and ascent.advance():
+                pass
+            own = ascent.selection()
+            choices.append((own.indices, own.weights if options.get("weighted") else np.ones(len(own.indices))))
+        return choices
+    again = options["by"] == "frank-wolfe"
+    for k in sizes:
+        for iterations in (k, 5 * k // 4, 3 * k // 2, 2 * k) if again else (k,):
+            more = {} if again else {"seed": seed}
+            nodes = BASELINES[options["by"]](graph.walk, iterations, graph.costs, **more).indices[:k]
+            if len(nodes) >= k:
+                break
+        choices.append((nodes, np.ones(len(nodes))))
+    return choices
+
+
+def reference_nodes(options: Mapping[str, Any], graph: ScoredGraph, sizes: Sequence[int], seed: int) -> list[Chosen]:
+    """Choose nodes whose weights sum to 1, but for Frank-Wolfe's own; `share` gives every node its nearest."""
+    from coterie.coreset import BASELINES, Ascent, shares
+
+    by, share = options["by"], bool(options.get("share"))
+    if by == "scgiga":
+        ascent = Ascent(graph.walk, graph.costs, options.get("kappa", 1.0))
+        selections = [ascent.run(k).selection(True) for k in sizes]
+    elif by == "betweenness":  # whose centralities are counted once
+        nodes = BASELINES[by](graph.walk, max(sizes), graph.costs).indices
+        return [(nodes[:k], shares(graph.walk.p, nodes[:k]) if share else np.full(k, 1 / k)) for k in sizes]
+    else:
+        more: dict[str, Any] = {"share": share} if by == "frank-wolfe" else {"seed": seed}
+        selections = [BASELINES[by](graph.walk, k, graph.costs, **more) for k in sizes]
+    return [(own.indices, own.weights) for own in selections]
+
+
+def _learner(adjacency: Any, features: Any, labels: Ints, seed: int, epochs: int) -> Callable[[Ints, Floats], float]:
+    import torch
+
+    tensors = gcn.tensor(adjacency), gcn.tensor(features), torch.tensor(labels)
+    return lambda chosen, weights: gcn.accuracy(*tensors, chosen, weights, seed, epochs)
+
+
+def _distance_error(distances: Floats) -> Callable[[Ints, Floats], float]:
+    """Return the mean over nodes v of |Σ w_s d(v, s) − mean d(v, ·)|."""
+    truth = distances.mean(axis=1)
+    return lambda chosen, weights: float(np.abs(distances[:, chosen] @ weights - truth).mean())
+
+
+def _ten_blocks(seed: int) -> tuple[Any, Any, Ints]:
+    """Return a block model of 200 nodes in 10 blocks, no features but the nodes themselves, and the blocks."""
+    from scipy.sparse import eye_array
+
+    graph, block = block_model([20] * 10, 0.4, 0.02, stream(seed, "gcn blocks"))
+    return graph, eye_array(200), block
+
+
+LABELLED: dict[str, Callable[[int], tuple[Any, Any, Ints]]] = {"sbm": _ten_blocks, "cora": lambda seed: cora()}
+"""Graphs with features and labels of the nodes, of a seed."""
+DISTANT: dict[str, Callable[[np.random.Generator], Any]] = {
+    "tree": tree,
+    "random": random_graph,
+    "facebook": lambda rng: facebook(),
+}
+FIXED = ("cora", "facebook")
+"""Graphs that are the same for all seeds."""
