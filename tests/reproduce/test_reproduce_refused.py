@@ -66,11 +66,11 @@ def other_settings(place: Path) -> None:
         ),
         (
             lambda place: (run(place) / "result.json").write_text('{"algorithm": '),
-            r"result.json' is damaged: .*: remove '.*seed-1' to run it again",
+            r"result.json' is damaged .*: remove '.*seed-1' to run it again",
         ),
         (
             lambda place: change(run(place) / "result.json", lambda content: content.pop("accuracy")),
-            r"result.json' is damaged: .*: remove '.*seed-1' to run it again",
+            r"result.json' is not the result of a run: .*: remove '.*seed-1' to run it again",
         ),
         (
             lambda place: (run(place) / "config.toml").write_text("[training"),
