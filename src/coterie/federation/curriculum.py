@@ -17,14 +17,14 @@ from coterie.streams import stream
 from coterie.training import pool_size
 
 LOSSES = "losses"
-"""The heading under which the ledger counts what it costs to know how hard clients are."""
+"""The heading under which the ledger counts the requests for clients' losses."""
 
 
 @dataclass
 class ClientCurriculum(ClientSampler):
     """Draws the clients of a round from the first K(r) in order of ℒ_i, the mean loss of what client i would receive.
 
-    K(r) is paced with the rounds as time and the clients as what it counts.
+    K(r) grows with the rounds, as the pool of samples of a curriculum grows with the steps.
     """
 
     pacing: Pacing = "linear"
@@ -32,7 +32,7 @@ class ClientCurriculum(ClientSampler):
     b: float = 0.2
     order: Order = "curriculum"
     refresh_every: int = 1
-    """In how many rounds the losses are asked for once; between, they are reused."""
+    """The losses are asked for once in so many rounds."""
     all_batches: bool = False
     """Whether a round goes through the whole pool, one cohort after the other, instead of drawing one cohort."""
 
@@ -48,7 +48,7 @@ class ClientCurriculum(ClientSampler):
         yield from batches if self.all_batches else batches[:1]
 
     def pool(self, fed: Federation, algorithm: Algorithm) -> list[ClientId]:
-        """Return the first K(r) clients, by number; whose loss is not known stands last."""
+        """Return the first K(r) clients, sorted by number; those without a loss come last in the order of losses."""
         clients = fed.trainable
         size = self.size(fed.round, fed.rounds, len(clients))
         if size == len(clients):  # then no order matters, and nobody needs to be asked
@@ -73,7 +73,7 @@ class ClientCurriculum(ClientSampler):
         return pool_size(paced, round - 1, rounds, clients, 1) if clients else 0
 
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
-        """Ask for ℒ_i: all who can train when it is due, else those of whom nothing is known yet."""
+        """Ask for ℒ_i: when it is due, all who can train; else those who have not answered yet."""
         due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.settings.drifts
         requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
         for client, reply in fed.ask(requests).items():

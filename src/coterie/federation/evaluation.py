@@ -52,14 +52,32 @@ class Evaluator:
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
-        fed = self.fed
-        models = {client: self.algorithm.model_for(client) for client in (clients or fed.clients)}
+        models = {client: self.algorithm.model_for(client) for client in (clients or self.fed.clients)}
         self._check(models)
         names = _names(models)
+        requests = self._requests(models, names)
+        for client, reply in self.fed.ask(requests).items():
+            for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
+                if isinstance(verb, Evaluate) and isinstance(answer, EvaluateReply):
+                    score = (answer.correct, answer.samples)
+                    if verb.model == ("own",):
+                        self.own[client] = score
+                        self.fed.mark_evaluated(client)
+                    else:
+                        self.received[client] = score
+                        self._seen[client] = names[client]
+        G, covered = self._global(models, names), len(self.received)
+        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
+
+    def _requests(
+        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]
+    ) -> dict[ClientId, Request]:
+        """Ask each client for the scores that may have changed; those with the same question share a request."""
         requests: dict[ClientId, Request] = {}
         alike: dict[tuple[bool, str | None], Request] = {}
+        stale = self.fed.stale_clients
         for client, model in models.items():
-            own_changed = client in fed.stale_clients or client not in self.own
+            own_changed = client in stale or client not in self.own
             if model is None:
                 self.received.pop(client, None)
                 self._seen.pop(client, None)
@@ -70,18 +88,7 @@ class Evaluator:
                 if kind not in alike:
                     alike[kind] = self._request(own_changed, changed)
                 requests[client] = alike[kind]
-        for client, reply in fed.ask(requests).items():
-            for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
-                if isinstance(verb, Evaluate) and isinstance(answer, EvaluateReply):
-                    score = (answer.correct, answer.samples)
-                    if verb.model == ("own",):
-                        self.own[client] = score
-                        fed.mark_evaluated(client)
-                    else:
-                        self.received[client] = score
-                        self._seen[client] = names[client]
-        G, covered = self._global(models, names), len(self.received)
-        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
+        return requests
 
     def _check(self, offers: Mapping[ClientId, ServedModel | None]) -> None:
         """Refuse what is no model, with the method's name: nothing else would tell where it came from."""

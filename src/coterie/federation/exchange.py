@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coterie.federation.engine import Engine
 from coterie.federation.ledger import Ledger
 from coterie.federation.validation import error_in_reply
 from coterie.messages import ClientId, Failure, Reply, Request, Train, wire
@@ -35,13 +36,14 @@ class Exchange:
             for request in self.requests.values()
         )
 
-    def send(self) -> None:
-        """Count the bytes of the requests; one for many clients is measured once."""
+    def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
+        """Hand the requests to the engine and count their bytes; one for many clients is measured once."""
         sizes: dict[int, int] = {}
         for client, request in self.requests.items():
             if id(request) not in sizes:
                 sizes[id(request)] = wire.size(request)
             self.ledger.count(request.kind, client, self.round, down=sizes[id(request)])
+        return engine.exchange(self.requests, deadline)
 
     def collect(
         self, answers: Iterable[Reply | Failure], closes_early: bool, on_reply: Callable[[int, int], None]

@@ -234,11 +234,9 @@ class Federation:
         if self.settings.oversample and exchange.trains and len(requests) > self._needed:
             exchange.enough = self._needed
         self._note_kept(requests)
-        exchange.send()
         self.note_incidents()
-        exchange.collect(
-            self.engine.exchange(requests, self.settings.deadline), self.engine.closes_early, self.on_reply
-        )
+        answers = exchange.send(self.engine, self.settings.deadline)
+        exchange.collect(answers, self.engine.closes_early, self.on_reply)
         replies = exchange.settle()
         self._note_failures(exchange.failures)
         if len(replies) < self.settings.min_replies > 1 and exchange.trains:

@@ -1,4 +1,4 @@
-"""The door for clients that come late: the same for every method, in simulation and in deployment."""
+"""Admitting clients that come late: the same for every method, in simulation and in deployment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEWCOMER = "newcomer"
 
 
 def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
-    """Take in who has come since: the method places them, and they fine-tune the model that they then receive.
+    """Admit who has come since the last round: the method places them, and they fine-tune what they then receive.
 
     They are in cohorts from the next round on.
     """
@@ -40,17 +40,13 @@ def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
-    """Train on one's own samples what one receives; it becomes one's own."""
+    """Let each train what it receives on its own samples, and keep the result as its own model."""
     plan = replace(fed.plan, epochs=fed.settings.newcomer_epochs)
     requests = {}
     for client in clients:
         offer = algorithm.model_for(client)
         offer = single(offer) or offer  # of several models, the one that the client took when it was placed
-        if offer is None:
-            train = Train(plan, start=("own",), send=False, purpose="newcomer")
-            requests[client] = fed.request(train, kind=NEWCOMER)
-        else:
-            first, start, models = as_request(offer)
-            train = Train(plan, start=start, send=False, purpose="newcomer")
-            requests[client] = fed.request(*first, train, kind=NEWCOMER, models=models)
+        verbs, start, models = as_request(offer)
+        train = Train(plan, start=start, send=False, purpose="newcomer")
+        requests[client] = fed.request(*verbs, train, kind=NEWCOMER, models=models)
     fed.ask(requests)

@@ -17,11 +17,11 @@ class CandidateModels:
     on: Literal["train", "holdout", "test"] = "train"
     by: Literal["loss", "accuracy"] = "loss"
     last: int | None = None
-    """The one that this client took last, where that is known."""
+    """Which of them this client took last, where that is known."""
 
     @property
     def verb(self) -> Losses:
-        """The question by which the client finds out."""
+        """The question by which the client finds the best."""
         return Losses(tuple(f"model{k}" for k in range(len(self.models))), self.on, by=self.by)
 
     def taken(self, reply: Reply) -> int:
@@ -40,18 +40,20 @@ ServedModel: TypeAlias = Params | CandidateModels | SharedLayers
 
 
 class RequestParts(NamedTuple):
-    """An offer as a request has it."""
+    """How a request gives a client what it receives."""
 
     verbs: tuple[Verb, ...]
-    """What the client does first."""
+    """What the client does first, to choose among several models."""
     start: tuple[str, ...]
-    """What it then has, as later verbs name it."""
+    """The model that it then has, as later verbs name it."""
     models: dict[str, Params]
-    """What travels."""
+    """The models that are sent."""
 
 
-def as_request(offer: ServedModel) -> RequestParts:
-    """Return how a request makes an offer."""
+def as_request(offer: ServedModel | None) -> RequestParts:
+    """Return the parts of a request by which a client receives this; where that is None, it has its own model."""
+    if offer is None:
+        return RequestParts((), ("own",), {})
     if isinstance(offer, CandidateModels):
         return RequestParts((offer.verb,), ("best",), {f"model{k}": model for k, model in enumerate(offer.models)})
     if isinstance(offer, SharedLayers):
@@ -60,14 +62,14 @@ def as_request(offer: ServedModel) -> RequestParts:
 
 
 def single(offer: ServedModel | None) -> Params | None:
-    """Return the whole model behind an offer where the server knows it: of several, the one taken last."""
+    """Return the whole model that a client receives, where the server knows it: of several, the one taken last."""
     if isinstance(offer, CandidateModels):
         return None if offer.last is None else offer.models[offer.last]
     return None if isinstance(offer, SharedLayers) else offer
 
 
 def error_in_offer(offer: Any, template: Params) -> str | None:
-    """Say why something is no offer of models like the template, or None."""
+    """Say why no client can receive this, where models are like the template, or None."""
     wanted = "a model (arrays by name, as fed.initial() has them), CandidateModels, SharedLayers or None"
     if isinstance(offer, tuple | list):
         return f"{described(offer)}: where a client takes the best of several models, return CandidateModels(models)"
@@ -86,7 +88,7 @@ def error_in_offer(offer: Any, template: Params) -> str | None:
 
 
 def parts(offer: ServedModel) -> tuple[Params, ...]:
-    """Return all that travels."""
+    """Return the models that are sent."""
     if isinstance(offer, CandidateModels):
         return offer.models
     return (offer.params,) if isinstance(offer, SharedLayers) else (offer,)
