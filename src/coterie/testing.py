@@ -29,7 +29,7 @@ from coterie.data import FederatedData
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
-from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
@@ -66,8 +66,7 @@ def small_federation(
     config = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings})
     data = load_data(config)
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), Progress())
-    with one_thread(), session(config, data, store or MemoryStore(), trainer) as run:
+    with one_thread(), session(config, data, store or MemoryStore()) as run:
         yield run, data
 
 

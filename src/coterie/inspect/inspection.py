@@ -25,7 +25,7 @@ from coterie.inspect.advice import Advice, advise
 from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
 from coterie.run.building import Session, load_data
-from coterie.run.cluster import ClusterResult, check_method, grouped
+from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
 from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
@@ -204,7 +204,7 @@ def inspect(
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     wanted = read_measures(measures)
     others = read_partitions(config, against)
-    check_method(config)
+    check_forms_groups(config)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     view = _view(config, data, wanted, progress)

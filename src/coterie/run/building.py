@@ -48,7 +48,7 @@ def load_data(config: Config) -> FederatedData:
 
 
 def completed(config: Config, data: FederatedData) -> Config:
-    """Fill in what only the data tell, and make paths absolute, so that the configuration can be run anywhere."""
+    """Fill in what only the data can tell, and make paths absolute, so that the configuration can be run anywhere."""
     chosen = with_network(absolute(config), data.shape).model_dump()
     chosen["data"]["clients"] = data.clients
     return Config.model_validate(chosen)
@@ -66,7 +66,7 @@ def absolute(config: Config) -> Config:
 
 
 def make_plan(config: Config) -> Plan:
-    """Return how clients train where the method has no other wish."""
+    """Return how clients train unless the method says otherwise."""
     training, wanted = config.training, config.curriculum.of_data
     return Plan(
         lr=Schedule(training.lr, training.lr_decay, training.lr_power),
@@ -92,7 +92,7 @@ def check_method(config: Config, spec: ModelSpec) -> Algorithm:
 
 
 def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer:
-    """Return what executes plans: compiled code where it can, unless told otherwise."""
+    """Return what executes plans: compiled code where it can, unless the configuration says otherwise."""
     from coterie.native import available
     from coterie.training.native_trainer import runs_natively
 
@@ -105,6 +105,7 @@ def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer
 class Session:
     """A federation set up for a method."""
 
+    config: Config
     fed: Federation
     algorithm: Algorithm
     evaluator: Evaluator
@@ -115,18 +116,18 @@ def session(
     config: Config,
     data: FederatedData,
     store: Store,
-    trainer: Trainer,
+    trainer: Trainer | None = None,
     progress: Progress | None = None,
     folder: Path | None = None,
     engine: AbstractContextManager[Engine] | None = None,
 ) -> Iterator[Session]:
     """Set up engine, federation and method; the engine ends with the block.
 
-    An expert is trained first where one is needed; it is kept in `folder`. Without an `engine`, the one that the
-    configuration names is made.
+    An expert is trained first where one is needed; it is kept in `folder`. Trainer and engine are those that the
+    configuration names, unless others are given.
     """
     seed, progress, spec = config.run.seed, progress or Progress(), make_spec(config, data)
-    plan = make_plan(config)
+    plan, trainer = make_plan(config), trainer or make_trainer(config, spec, progress)
     expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
     if expert is not None and config.partition.f_ord:
         losses = difficulty(data, spec, expert, trainer)
@@ -156,7 +157,7 @@ def session(
         )
         fed = Federation(running, trainer, settings, make_sampler(config), progress.clients)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-        yield Session(fed, algorithm, Evaluator(fed, algorithm))
+        yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
 
 
 def rearranged(data: FederatedData, losses: npt.NDArray[np.float64], f_ord: float, seed: int) -> FederatedData:
@@ -191,7 +192,7 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
     wanted, clients = config.newcomers, data.clients
     held = min(round(wanted.share * clients), clients - 1)
     if wanted.share and clients == 1:
-        raise CoterieError("newcomers: there is only one client, who must be there from the beginning: leave them out")
+        raise CoterieError("newcomers: the only client must be there from the beginning: leave out newcomers")
     if wanted.share and not held:
         raise CoterieError(f"newcomers: {wanted.share:g} of {clients} clients is less than one: raise it")
     order = stream(config.run.seed, "newcomers").permutation(clients) if wanted.draw == "random" else range(clients)

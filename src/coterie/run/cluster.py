@@ -16,7 +16,7 @@ from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
-from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
+from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
 
@@ -79,14 +79,14 @@ class ClusterResult:
 def form_groups(config: Config, progress: Progress | None = None) -> ClusterResult:
     """Let a method describe and group all clients."""
     progress = progress or Progress()
-    check_method(config)
+    check_forms_groups(config)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     with grouped(config, data, progress) as (_, groups):
         return groups
 
 
-def check_method(config: Config) -> None:
+def check_forms_groups(config: Config) -> None:
     """Refuse a method that forms no groups before training."""
     if not ALGORITHMS[config.algorithm.name].traits.one_shot:
         able = [name for name in ALGORITHMS if ALGORITHMS[name].traits.one_shot]
@@ -101,8 +101,7 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
     from coterie.training.torch_trainer import one_thread
 
     config = completed(config, data)
-    trainer = make_trainer(config, make_spec(config, data), progress)
-    with one_thread(), session(config, data, MemoryStore(), trainer, progress) as run:
+    with one_thread(), session(config, data, MemoryStore(), progress=progress) as run:
         for note in data.notes:
             progress.phase(note)
         progress.phase(f"describing {len(run.fed.trainable)} clients")
@@ -111,12 +110,12 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         if waiting:  # methods that place clients when they first take part do it now
             run.algorithm.admit(run.fed, waiting)
         progress.end()
-        grouping, found = run.algorithm.grouping, run.algorithm.groups() or {}
+        grouping, labels = run.algorithm.grouping, run.algorithm.groups() or {}
         if grouping is None:
             raise CoterieError("no client described itself: there is nothing to group")
-        clients, ledger = list(found), run.fed.ledger
+        clients, ledger = list(labels), run.fed.ledger
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
-        missing |= {client: "did not answer" for client in run.fed.trainable if client not in found}
+        missing |= {client: "did not answer" for client in run.fed.trainable if client not in labels}
         yield (
             run,
             ClusterResult(

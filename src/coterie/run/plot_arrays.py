@@ -31,13 +31,13 @@ class PlotArrays:
 
     def __init__(self, folder: RunFolder, config: Config, data: FederatedData) -> None:
         self.folder, self.config, self.data = folder, config, data
-        self._drawn: npt.NDArray[np.float64] | None = None
+        self._written: npt.NDArray[np.float64] | None = None
 
-    def keep(self, algorithm: Algorithm) -> None:
+    def update(self, algorithm: Algorithm) -> None:
         """Write the file if it is not there, or if there is something new to see. Do it before a checkpoint."""
         grouping = algorithm.grouping
         proximity = None if grouping is None else grouping.proximity
-        if self.folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
+        if self.folder.arrays_file.exists() and (proximity is None or proximity is self._written):
             return
         arrays = pools(self.config, self.data.clients)
         if self.data.clients:  # whose data are here
@@ -45,7 +45,7 @@ class PlotArrays:
         if grouping is not None and proximity is not None:
             arrays |= grouped(grouping, list(algorithm.groups() or {}))
         self.folder.write_arrays(arrays)
-        self._drawn = proximity
+        self._written = proximity
 
 
 def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
@@ -56,7 +56,7 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
 
 
 def grouped(grouping: Grouping, clients: list[int]) -> Arrays:
-    """Return by what clients, who are given in the order of the grouping, were grouped."""
+    """Return what `clients`, in the order of the grouping, were grouped by."""
     proximity = np.asarray(grouping.proximity, np.float32)
     n = len(proximity)
     return {
@@ -69,14 +69,14 @@ def grouped(grouping: Grouping, clients: list[int]) -> Arrays:
 
 def pools(config: Config, clients: int) -> Arrays:
     """Return how the pools of a run's curricula grow."""
-    found: Arrays = {}
+    arrays: Arrays = {}
     of_data, of_clients, rounds = config.curriculum.of_data, config.curriculum.of_clients, config.training.rounds
-    wanted = None if of_data is None else of_data.make()
-    if wanted is not None:
-        many = 10_000
-        sizes = [pool_size(wanted, step, STEPS - 1, many, 1) for step in range(STEPS)]
-        found["sample_pool"] = np.array(sizes, np.float64) / many
-    paced = None if of_clients is None else of_clients.make()
-    if isinstance(paced, ClientCurriculum):
-        found["client_pool"] = np.array([paced.size(r, rounds, clients) for r in range(1, rounds + 1)], np.int64)
-    return found
+    curriculum = None if of_data is None else of_data.make()
+    if curriculum is not None:
+        samples = 10_000
+        sizes = [pool_size(curriculum, step, STEPS - 1, samples, 1) for step in range(STEPS)]
+        arrays["sample_pool"] = np.array(sizes, np.float64) / samples
+    sampler = None if of_clients is None else of_clients.make()
+    if isinstance(sampler, ClientCurriculum):
+        arrays["client_pool"] = np.array([sampler.size(r, rounds, clients) for r in range(1, rounds + 1)], np.int64)
+    return arrays

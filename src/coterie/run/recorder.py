@@ -1,11 +1,11 @@
-"""What a run writes down as it goes, and what it goes on from after a kill."""
+"""What a run records as it goes, and resumes from after a kill."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import check_state, save_checkpoint
@@ -13,40 +13,31 @@ from coterie.federation.evaluation import Evaluation
 from coterie.federation.loop import evaluated_rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder
-from coterie.run.config import Config
+from coterie.run.building import Session
 from coterie.run.plot_arrays import PlotArrays
 from coterie.run.progress import Progress
 from coterie.run.summary import newcomers_text
 
-if TYPE_CHECKING:
-    from coterie.run.building import Session
-
 
 class RunRecorder:
-    """What a run writes down and tells as it goes, and what it goes on from after a kill."""
+    """Writes metrics, checkpoints and plot arrays into the run folder, reports progress, and restores a checkpoint."""
 
     def __init__(
-        self,
-        config: Config,
-        data: FederatedData,
-        run: Session,
-        folder: RunFolder | None,
-        progress: Progress,
-        began: float,
+        self, run: Session, data: FederatedData, folder: RunFolder | None, progress: Progress, began: float
     ) -> None:
-        """Nothing is written without a `folder`; `began` is when this process took the run up."""
-        self.config, self.data, self.run, self.folder, self.progress = config, data, run, folder, progress
+        """Nothing is written without a `folder`; `began` is when this process started the run, or resumed it."""
+        self.run, self.data, self.folder, self.progress = run, data, folder, progress
         self.history: list[dict[str, Any]] = []
-        self._began, self._spent, self._told = began, 0.0, 0
-        self._views = None if folder is None else PlotArrays(folder, config, data)
+        self._began, self._seconds_before, self._announced = began, 0.0, 0
+        self._plot_arrays = None if folder is None else PlotArrays(folder, run.config, data)
 
     @property
     def seconds(self) -> float:
         """For how long the run has run, in all processes."""
-        return self._spent + time.monotonic() - self._began
+        return self._seconds_before + time.monotonic() - self._began
 
-    def go_on(self, state: Mapping[str, Any] | None) -> int | None:
-        """Take over a checkpoint, and return the last round that was done; without one, begin."""
+    def restore(self, state: Mapping[str, Any] | None) -> int | None:
+        """Restore a checkpoint, and return the last round that was done; without one, start afresh: None."""
         run = self.run
         if state is None:
             if self.folder is not None:
@@ -58,38 +49,37 @@ class RunRecorder:
         run.algorithm.load(state["algorithm"])
         run.evaluator.load(state["evaluator"])
         run.fed.load(state["federation"])
-        self._spent, self._told = state["seconds"], len(run.fed.joined)
+        self._seconds_before, self._announced = state["seconds"], len(run.fed.joined)
         if self.folder is not None:
             self.history = self.folder.cut_metrics(done)
-            evaluated = evaluated_rounds(run.fed.rounds, self.config.evaluation.every, done)
+            evaluated = evaluated_rounds(run.fed.rounds, run.config.evaluation.every, done)
             self.folder.check_metrics(self.history, evaluated)
         return done
 
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
-        """Write a round down, and tell how it went."""
+        """Record a round, and report how it went."""
         since = self.history[-1]["round"] if self.history else 0
         row = None if evaluation is None else _row(round, evaluation, self.run, since, self.seconds)
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
                 self.folder.append_metrics(row)
-        self.keep(round)
+        self.checkpoint(round)
         self.progress.round(round, row)
         for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
-        self.newcomers(f"round {round}")
+        self.announce_newcomers(f"round {round}")
 
-    def keep(self, round: int, **more: Any) -> None:
-        """Write a checkpoint, with what pictures need before it."""
-        if self.folder is not None and self._views is not None:
-            self._views.keep(self.run.algorithm)
-            state = _state(self.config, self.data, self.run, round, self.seconds)
-            save_checkpoint(self.folder.checkpoint, {**state, **more})
+    def checkpoint(self, round: int, **more: Any) -> None:
+        """Write a checkpoint, after what pictures need."""
+        if self.folder is not None and self._plot_arrays is not None:
+            self._plot_arrays.update(self.run.algorithm)
+            save_checkpoint(self.folder.checkpoint, {**_state(self.run, self.data, round, self.seconds), **more})
 
-    def newcomers(self, when: str) -> bool:
-        """Tell of those who have come since this was last asked; say whether there are any."""
+    def announce_newcomers(self, when: str) -> bool:
+        """Report those who have come since this was last called; return whether there are any."""
         fed = self.run.fed
-        new, self._told = len(fed.joined) > self._told, len(fed.joined)
+        new, self._announced = len(fed.joined) > self._announced, len(fed.joined)
         if new:
             self.progress.phase(f"{when}: {newcomers_text(fed, self.run.algorithm)}")
         return new
@@ -114,14 +104,14 @@ def _row(round: int, evaluation: Evaluation, run: Session, since: int, seconds: 
     }
 
 
-def _state(config: Config, data: FederatedData, run: Session, round: int, seconds: float) -> dict[str, Any]:
-    normalise, kept = data.normalise, run.algorithm.save()
-    check_state(kept, f"save() of method '{config.algorithm.name}'")
+def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
+    normalise, method = data.normalise, run.algorithm.save()
+    check_state(method, f"save() of method '{run.config.algorithm.name}'")
     return {
-        "config": config.model_dump_json(),
+        "config": run.config.model_dump_json(),
         "round": round,
         "seconds": seconds,
-        "algorithm": kept,
+        "algorithm": method,
         "evaluator": run.evaluator.save(),
         "federation": run.fed.save(),
         "spec": run.fed.spec,

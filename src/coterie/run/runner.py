@@ -1,11 +1,11 @@
-"""Running an experiment from its configuration: start, go on after a kill, and the result."""
+"""Running a configuration: from the beginning, after a kill, or on an engine of one's own."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, new_path
-from coterie.run.building import check_method, completed, load_data, make_spec, make_trainer, model_bytes, session
+from coterie.run.building import check_method, completed, load_data, make_spec, model_bytes, session
 from coterie.run.config import Config
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
@@ -45,8 +45,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
     progress = progress or Progress()
     check_engine(config)
-    path = Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed))
-    folder = RunFolder(path) if write else None
+    folder = _folder_of(config) if write else None
     if folder is not None:
         folder.check_free(overwrite)
     progress.phase(f"reading {config.data.name}")
@@ -55,19 +54,16 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     check_method(config, make_spec(config, data))
     if folder is None:
         return _run(config, data, None, None, progress)
-    config.run.out = str(path)
-    check_room(config, data, path)
+    config.run.out = str(folder.path)
+    check_room(config, data, folder.path)
     if config.curriculum.expert is not None and needs_expert(config):
         read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
     folder.make()
-    try:
-        with folder.locked():
-            folder.clear()
-            folder.write_config(to_toml(config))
-            return _run(config, data, folder, None, progress)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
+    with _resumable(folder), folder.locked():
+        folder.clear()
+        folder.write_config(to_toml(config))
+        return _run(config, data, folder, None, progress)
 
 
 def resume(path: Path, progress: Progress | None = None) -> Result:
@@ -81,19 +77,14 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
         config = read_run_config(folder)
         check_engine(config)
-        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-        if state is not None:
-            changed = differences(Config.model_validate_json(state["config"]), config)
-            if changed:
-                raise CoterieError(
-                    f"'{folder.config_file}' was changed since the run began ({'; '.join(changed)}): "
-                    "put it back, or start a new run"
-                )
+        state, changed = _checkpoint_of(folder, config)
+        if changed:
+            raise CoterieError(
+                f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
+            )
         progress.phase(f"reading {config.data.name}")
-        try:
+        with _resumable(folder):
             return _run(config, load_data(config), folder, state, progress)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
 
 
 def run_with(
@@ -103,19 +94,42 @@ def run_with(
     progress: Progress,
 ) -> Result:
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
-    folder = RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
+    folder = _folder_of(config)
     folder.make()
     if not folder.deployed and folder.strangers:
         raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
     with folder.locked(PATIENCE):
-        state = load_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-        if state is not None and (changed := differences(Config.model_validate_json(state["config"]), config, WAITING)):
-            raise CoterieError(f"the run in '{folder.path}' began otherwise ({'; '.join(changed)}): choose another out")
+        state, changed = _checkpoint_of(folder, config, WAITING)
+        if changed:
+            raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
         if folder.finished:
             return Result.load(folder.path)
-        made = engine(folder)
+        running = engine(folder)
         folder.write_config(to_toml(config))
-        return _run(config, data, folder, state, progress, made)
+        return _run(config, data, folder, state, progress, running)
+
+
+def _folder_of(config: Config) -> RunFolder:
+    return RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
+
+
+@contextmanager
+def _resumable(folder: RunFolder) -> Iterator[None]:
+    """Say on Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"go on with 'coterie resume {folder.path}'") from None
+
+
+def _checkpoint_of(
+    folder: RunFolder, config: Config, free: Iterable[tuple[str, str]] = ()
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the checkpoint, if there is one, and which settings have changed since, but for those that are `free`."""
+    if not folder.checkpoint.exists():
+        return None, ""
+    state = load_checkpoint(folder.checkpoint)
+    return state, "; ".join(differences(Config.model_validate_json(state["config"]), config, free))
 
 
 def _run(
@@ -132,16 +146,15 @@ def _run(
     with ExitStack() as stack:
         stack.enter_context(one_thread())
         store = stack.enter_context(_store(config, data, folder))
-        trainer = make_trainer(config, make_spec(config, data), progress)
         path = None if folder is None else folder.path
-        run = stack.enter_context(session(config, data, store, trainer, progress, path, engine))
+        run = stack.enter_context(session(config, data, store, None, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        journal = RunRecorder(config, data, run, folder, progress, began)
-        done = journal.go_on(state)
+        recorder = RunRecorder(run, data, folder, progress, began)
+        done = recorder.restore(state)
         _announce(config, data, fed, progress, done)
         stack.callback(progress.end)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
-            journal.after_round(t, evaluation)
+            recorder.after_round(t, evaluation)
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
             plus = state["plus"]
@@ -151,12 +164,11 @@ def _run(
                 progress.phase("fine-tuning the final model on every client (protocol +)")
             plus = evaluator.fine_tuned()
             afterwards(fed, algorithm, evaluator)
-        if journal.newcomers("after training"):
-            journal.keep(fed.rounds, plus=plus)
+        if recorder.announce_newcomers("after training"):
+            recorder.checkpoint(fed.rounds, plus=plus)
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
-        everyone, seconds = with_all(data, fed), journal.seconds
-        result = summarise(config, everyone, fed, algorithm, evaluator, journal.history, plus, seconds, path)
+        result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
         if folder is not None:
             folder.write_result(result.to_json())
         return result

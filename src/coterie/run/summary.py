@@ -17,22 +17,20 @@ from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.protocols import FOLLOWED
 from coterie.results.toml import toml_value
-from coterie.run.config import Config
+from coterie.run.building import Session
 from coterie.run.result import Result
 
 
 def summarise(
-    config: Config,
+    run: Session,
     data: FederatedData,
-    fed: Federation,
-    algorithm: Algorithm,
-    evaluator: Evaluator,
     history: list[dict[str, Any]],
     plus: float | None,
     seconds: float,
     folder: Path | None,
 ) -> Result:
     """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
+    config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     last, groups = history[-1], algorithm.groups()
     labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
     late = [client for client, round in fed.joined.items() if round > fed.rounds]
@@ -104,13 +102,13 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
         protocol: [values[client] for client in who]
         for protocol, values in _per_client(evaluator, clients, who).items()
     }
-    known = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
+    measured = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
     return {
         "clients": who,
         "round": min(fed.joined.values()),
         "groups": [groups.get(client) for client in who],
         "founded": founders(fed, algorithm),
-        "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in known.items()},
+        "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in measured.items()},
         "per_client": each,
     }
 
@@ -119,7 +117,7 @@ def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None)
     """Compare the groups found with the true ones, over the clients that are in a group."""
     if labels is None or truth is None:
         return None
-    both = [(found, true) for found, true in zip(labels, truth, strict=True) if found is not None]
+    both = [(label, true) for label, true in zip(labels, truth, strict=True) if label is not None]
     return adjusted_rand_index(*zip(*both, strict=True)) if both else None
 
 
