@@ -21,7 +21,6 @@ from coterie.results.charts import (
     Switch,
     Table,
     classical_mds,
-    leaf_order,
     tree_of,
     values,
 )
@@ -32,7 +31,7 @@ EVIL = "</script><script>document.title='broken out'</script>"
 
 def sample_page(clients: int = 24) -> Page:
     """Return it."""
-    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
     from scipy.spatial.distance import pdist, squareform
 
     rng = np.random.default_rng(0)
@@ -63,7 +62,7 @@ def sample_page(clients: int = 24) -> Page:
         )
         for protocol in "LCG"
     }
-    order = leaf_order(tree)
+    order = leaves_list(tree).tolist()
     places = classical_mds(proximity)
     accuracy = values(rng.uniform(40, 95, clients))
     return Page(

@@ -102,11 +102,11 @@ class View:
     @property
     def order(self) -> list[int]:
         """Positions in that order, so that groups stand together: as in the tree of merges where there is one."""
-        from coterie.results.charts import leaf_order
+        from scipy.cluster.hierarchy import leaves_list
 
         grouping = self.groups.grouping
         if len(grouping.tree) == len(grouping.labels) - 1:
-            return leaf_order(grouping.tree)
+            return [int(leaf) for leaf in leaves_list(grouping.tree)]
         return [int(i) for i in np.argsort(grouping.labels, kind="stable")]
 
 

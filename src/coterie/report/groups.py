@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,8 @@ import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
 from coterie.report.figures import COLOURS
-from coterie.results.charts import HeatMap, leaf_order, tree_of, values
+from coterie.report.text_table import TextTable, printed
+from coterie.results.charts import HeatMap, tree_of, values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,37 +28,19 @@ def groups_table(
     title: str,
 ) -> str:
     """Return a row per group: its clients, and the labels of their samples."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("group", "clients", "samples"):
-        table.add_column(heading, justify="right")
-    table.add_column("who", max_width=34)
-    table.add_column("labels of their samples")
-    if true_groups is not None:
-        table.add_column("true groups")
+    rows = []
     for group in range(grouping.n_groups):
         members = grouping.members(group)
         truth = [] if true_groups is None else [shares([true_groups[i] for i in members])]
-        table.add_row(
-            str(group),
-            str(len(members)),
-            f"{counts[members].sum():,}",
-            shortened(sorted(clients[i] for i in members)),
-            profile(counts[members].sum(axis=0)),
-            *truth,
-        )
-    text = io.StringIO()
-    console = Console(file=text, width=110, highlight=False, markup=False)
+        who = shortened(sorted(clients[i] for i in members))
+        numbers = [str(group), str(len(members)), f"{counts[members].sum():,}"]
+        rows.append([*numbers, who, profile(counts[members].sum(axis=0)), *truth])
+    texts = ["who", "labels of their samples", *(["true groups"] if true_groups is not None else [])]
+    table = TextTable(["group", "clients", "samples", *texts], rows, left=texts)
     many = "1 group" if grouping.n_groups == 1 else f"{grouping.n_groups} groups"
     sure = "" if grouping.confidence is None else f", confidence {grouping.confidence:.2f}"
     cut = f", cut at {grouping.threshold:.3g} {grouping.unit}" if len(grouping.tree) else ""
-    console.print(f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}")
-    console.print(grouping.reason)
-    console.print(table)
-    return text.getvalue()
+    return printed([f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", grouping.reason], table)
 
 
 def profile(counts: npt.NDArray[np.int64], most: int = 5) -> str:
@@ -111,8 +93,10 @@ def proximity_map(
     note: str = "",
 ) -> HeatMap:
     """Return the proximities of clients in the order of their tree, or where there is none of their groups."""
+    from scipy.cluster.hierarchy import leaves_list
+
     linkage, distances = np.asarray(tree, np.float64).reshape(-1, 4), np.asarray(proximity, np.float64)
-    order = leaf_order(linkage) if len(linkage) else sorted(range(len(distances)), key=lambda i: labels[i])
+    order = leaves_list(linkage).tolist() if len(linkage) else sorted(range(len(distances)), key=lambda i: labels[i])
     who = tuple(str(names[i]) for i in order)
     return HeatMap(
         title=title,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,49 +21,39 @@ from coterie.report.pages.inspection import (
     tree_chart,
 )
 from coterie.report.static import PAINTERS, paint
+from coterie.report.text_table import TextTable, printed, wrapped
 from coterie.results.charts import Chart
 
 
 def inspection_text(found: Mapping[str, Any], groups: str) -> str:
     """Return mean and spread of each measure, the groups and the advice, for the terminal."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
     others = found["against"]
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("measure")
-    for heading in ("mean", "sd", "range", *others):
-        table.add_column(heading, justify="right")
-    table.add_column("unit")
-    table.add_column("made from")
-    for name, measured in found["measures"].items():
-        table.add_row(
-            name,
-            number(measured["mean"]),
-            number(measured["sd"]),
-            f"{number(measured['min'])} to {number(measured['max'])}",
-            *(number(other["measures"][name]["mean"]) for other in others.values()),
-            measured["unit"] + (" (1: alike)" if measured["similarity"] else ""),
-            made_from(measured),
-        )
-    text = io.StringIO()
-    console = Console(file=text, width=118, highlight=False, markup=False)
-    console.print(f"{named(found)}: how far pairs of clients are from each other")
-    console.print(table)
+    table = TextTable(
+        ["measure", "mean", "sd", "range", *others, "unit", "made from"],
+        [
+            [
+                name,
+                *(number(measured["mean"]), number(measured["sd"])),
+                f"{number(measured['min'])} to {number(measured['max'])}",
+                *(number(other["measures"][name]["mean"]) for other in others.values()),
+                measured["unit"] + (" (1: alike)" if measured["similarity"] else ""),
+                made_from(measured),
+            ]
+            for name, measured in found["measures"].items()
+        ],
+        left=["unit", "made from"],
+    )
+    notes = []
     if others:
-        console.print(f"Under {', '.join(others)}: the mean with that partition of the same data.")
+        notes.append(f"Under {', '.join(others)}: the mean with that partition of the same data.")
     if any(not measured["real_federation"] for measured in found["measures"].values()):
-        console.print("Measures made from samples look at what no client sends: they are for simulations.")
-    console.print()
-    console.print(groups.rstrip())
-    console.print()
+        notes.append("Measures made from samples look at what no client sends: they are for simulations.")
+    parts = [printed([f"{named(found)}: how far pairs of clients are from each other"], table, notes), groups]
     if found["classes"] and "super_clusters" in found["classes"]:
-        sets = "  ".join("{" + ", ".join(map(str, one)) + "}" for one in found["classes"]["super_clusters"])
-        console.print(f"Super clusters of classes: {sets}. {found['classes']['reason']}")
-        console.print()
-    console.print(f"Advice: {found['advice']['sentence']}")
-    return text.getvalue()
+        sets = "  ".join("{" + ", ".join(map(str, labels)) + "}" for labels in found["classes"]["super_clusters"])
+        parts.append(wrapped([f"Super clusters of classes: {sets}. {found['classes']['reason']}"]))
+    parts.append(wrapped([f"Advice: {found['advice']['sentence']}"]))
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
 def write_inspection(found: Mapping[str, Any], grouping: Grouping, folder: Path) -> list[Path]:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.report.static import PAINTERS, paint
+from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
 from coterie.results.protocols import accuracies_text
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-FOUND = {"cka": "CKA", "theta1": "smallest angle (°)", "sum_angles": "sum of angles (°)"}
+MEASURED = {"cka": "CKA", "theta1": "smallest angle (°)", "sum_angles": "sum of angles (°)"}
 
 
 def pairs_table(study: Mapping[str, Any]) -> str:
     """Return a row per client 2, the first for training alone."""
-    table = _table(["client 2", "shared", "angle", "L", "C", "gain", "federation"])
-    solo = study["solo"]
-    table.add_row("(alone)", "", "", _percent(solo), "–", "–", "")
+    rows = [["(alone)", "", "", _percent(study["solo"]), "–", "–", ""]]
     for row in study["rows"]:
-        table.add_row(
-            name(row["labels"]),
-            str(row["shared"]),
-            f"{row['angle']:.1f}°",
-            _percent(row["own"]),
-            _percent(row["received"]),
-            _percent(row["gain"], sign=True),
-            row["verdict"],
-        )
+        numbers = [_percent(row["own"]), _percent(row["received"]), _percent(row["gain"], sign=True)]
+        rows.append([name(row["labels"]), str(row["shared"]), f"{row['angle']:.1f}°", *numbers, row["verdict"]])
+    table = TextTable(["client 2", "shared", "angle", "L", "C", "gain", "federation"], rows, left=["federation"])
     seeds = len(study["seeds"])
     first = f"Client 1 has labels {name(study['c1'])}; {study['title']}; method {study['method']}; "
     note = (
@@ -40,7 +29,7 @@ def pairs_table(study: Mapping[str, Any]) -> str:
         "seed by seed; it helps or hurts where its 95 % confidence interval leaves out 0. Angle: the smallest between "
         "the spaces of the two clients' samples."
     )
-    return _printed(first + (f"{seeds} seeds" if seeds > 1 else "1 seed"), table, note)
+    return printed([first + (f"{seeds} seeds" if seeds > 1 else "1 seed")], table, [note])
 
 
 def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -71,22 +60,23 @@ def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
 
 def layers_table(study: Mapping[str, Any]) -> str:
     """Return a row per run and layer: means over pairs of clients, and the CKA with the server's model."""
-    table = _table(["run", "layer", *FOUND.values(), "CKA with server"])
+    rows = []
     for run in study["runs"]:
         for k, layer in enumerate(run["layers"]):
-            own = [f"{run['means'][measure][k]:.3f}" for measure in FOUND]
+            own = [f"{run['means'][measure][k]:.3f}" for measure in MEASURED]
             there = "–" if run["to_server"] is None else f"{run['to_server'][k]:.3f}"
-            table.add_row(run["run"] if k == 0 else "", layer, *own, there)
+            rows.append([run["run"] if k == 0 else "", layer, *own, there])
+    table = TextTable(["run", "layer", *MEASURED.values(), "CKA with server"], rows, left=["layer"])
     lines = []
     for run in study["runs"]:
         accuracy = run["accuracy"] or {}
-        told = accuracies_text(accuracy, ", ") or "not finished"
-        lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {told}")
+        reached = accuracies_text(accuracy, ", ") or "not finished"
+        lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {reached}")
     note = (
         "Means over pairs of clients' own models, given the same test inputs. CKA: 1 is the same up to rotation and "
         "scale; angles are between the spaces that the outputs span (3 vectors): 0 is the same."
     )
-    return _printed("\n".join(lines), table, note)
+    return printed(lines, table, [note])
 
 
 def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -97,7 +87,7 @@ def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
     written = []
     layers = runs[0]["layers"]
     same = [run for run in runs if run["layers"] == layers]
-    for measure, unit in FOUND.items():
+    for measure, unit in MEASURED.items():
         chart = Bars(
             title="How alike clients' models are, layer by layer (Fig. 5.5)",
             x_label="layer",
@@ -144,24 +134,3 @@ def _percent(spread: Mapping[str, Any], sign: bool = False) -> str:
     mean, sd = 100 * spread["mean"], 100 * spread["sd"]
     text = f"{mean:+.2f}" if sign else f"{mean:.2f}"
     return text + (f" ± {sd:.2f}" if len(spread["values"]) > 1 else "")
-
-
-def _table(headings: Sequence[str]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if k == 0 or heading in ("federation", "layer") else "right")
-    return table
-
-
-def _printed(first: str, table: Table, last: str) -> str:
-    from rich.console import Console
-
-    text = io.StringIO()
-    console = Console(file=text, width=110, highlight=False, markup=False)
-    console.print(first)
-    console.print(table)
-    console.print(last)
-    return text.getvalue()

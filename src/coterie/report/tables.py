@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coterie.report.text_table import TextTable, printed
+from coterie.results.comparison_table import group_count
 from coterie.results.protocols import COMPARED, brief, held_out
 
 LEGEND = (
@@ -17,47 +18,38 @@ LEGEND = (
 
 def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     """Return a row per result, each accuracy under its protocol."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("method")
-    for heading in (*COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"):
-        table.add_column(heading, justify="right")
-    for result in results:
-        accuracy, traffic, groups = result["accuracy"], result["traffic"], result["groups"]
-        table.add_row(
-            result["algorithm"],
-            *(_percent(accuracy[protocol]) for protocol in COMPARED),
-            "–" if groups is None else str(len({group for group in groups if group is not None})),
-            "–" if result["ari"] is None else f"{result['ari']:.2f}",
-            *(f"{traffic[way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
-            str(sum(event["count"] for event in result["events"])),
-            f"{result['seconds']:.1f}",
-        )
-    text = io.StringIO()
-    console = Console(file=text, width=100, highlight=False, markup=False)
+    table = TextTable(
+        ["method", *COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
+        [
+            [
+                result["algorithm"],
+                *(_percent(result["accuracy"][protocol]) for protocol in COMPARED),
+                "–" if (groups := group_count(result)) is None else str(groups),
+                "–" if result["ari"] is None else f"{result['ari']:.2f}",
+                *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
+                str(sum(event["count"] for event in result["events"])),
+                f"{result['seconds']:.1f}",
+            ]
+            for result in results
+        ],
+    )
     first = results[0]
-    console.print(
+    title = (
         f"{first['data']}, {len(first['per_client']['L'])} clients"
         + (f", {first['partition']}" if first["partition"] else "")
         + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
     )
-    console.print(table)
+    notes = []
     for result in results:
         served, tested = (sum(v is not None for v in result["per_client"][protocol]) for protocol in "CL")
         if 0 < served < tested:
-            console.print(
+            notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
             )
         if result["newcomers"]:
-            console.print(_newcomers(result))
-    console.print(LEGEND)
-    for told in dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results):
-        if told:
-            console.print(told)
-    return text.getvalue()
+            notes.append(_newcomers(result))
+    tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
+    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)])
 
 
 def _newcomers(result: Mapping[str, Any]) -> str:

@@ -323,9 +323,11 @@ def tree_of(
     note: str = "",
 ) -> Dendrogram:
     """Return the picture of a linkage matrix, (n − 1, 4); `names` and group `labels` are of its n leaves."""
+    from scipy.cluster.hierarchy import leaves_list
+
     linkage = np.asarray(tree, np.float64).reshape(-1, 4)
     n = len(linkage) + 1
-    order = leaf_order(linkage)
+    order: list[int] = leaves_list(linkage).tolist() if n > 1 else [0]
     place = [0.0] * n
     for position, leaf in enumerate(order):
         place[leaf] = float(position)
@@ -356,23 +358,6 @@ def tree_of(
         unit=unit,
         cut=cut,
     )
-
-
-def leaf_order(linkage: npt.NDArray[np.float64]) -> list[int]:
-    """Return the leaves of a linkage matrix, (n − 1, 4), so that no two branches cross.
-
-    >>> leaf_order(np.array([[1, 2, 0.5, 2], [0, 3, 1, 3]]))
-    [0, 1, 2]
-    """
-    n = len(linkage) + 1
-    order, stack = [], [2 * n - 2]
-    while stack:
-        branch = stack.pop()
-        if branch < n:
-            order.append(branch)
-        else:
-            stack += [int(linkage[branch - n, 1]), int(linkage[branch - n, 0])]
-    return order
 
 
 def worst_of(numbers: Values, share: float) -> tuple[list[int], float | None]:

@@ -14,8 +14,8 @@ TABLE_FILES: dict[TableFormat, str] = {
     "latex": "table.tex",
 }
 """Under which name a folder holds its table in each format."""
-RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT, CHECKPOINT_FORMAT = 1, 1, 1, 1
-"""The versions of result.json, comparison.json, reproduction.json and the checkpoint: their field ``format``.
+RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 1, 1, 1
+"""The versions of result.json, comparison.json and reproduction.json: their field ``format``.
 
 Files without it were written before versions were counted. Raise one when older programs would misread the file.
 """
