@@ -8,7 +8,7 @@ an expert twice, some minutes in all.
 
 from pathlib import Path
 
-from coterie.run.api import settings_to_config
+from coterie.run.settings import settings_to_config
 
 from coterie.report.curricula import consistency_plot, pacing_plot
 from coterie.run.building import consistency

@@ -20,7 +20,7 @@ from coterie.deploy.deployment import serve
 from coterie.deploy.terms import read_terms
 from coterie.engine.flower.app import WIRE, client_app
 from coterie.engine.flower.sharing import share
-from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedSites
+from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedNodes
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import WriteOnce, load_checkpoint
@@ -295,8 +295,8 @@ def test_what_goes_wrong_in_another_process_is_told_here(
     )
     request = Request(1, 0, spec, (Train(Plan(lr=Schedule(0.1), epochs=1)),), {"model": initial(spec, 0)})
 
-    sites = SimulatedSites(recipe)
-    app = client_app(sites, sites.told)
+    nodes = SimulatedNodes(recipe)
+    app = client_app(nodes, nodes.describe)
     grid = PlayedGrid()
     grid.nodes[7] = lambda message: app(message, Context(1, 7, {}, RecordDict(), {}))
     simulation = FlowerSimulation(recipe, {0: 5, 1: 5}, address="10.0.0.5:6379")
