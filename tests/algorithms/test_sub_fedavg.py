@@ -328,6 +328,16 @@ def test_biases_and_normalisations_are_never_pruned() -> None:
     }
 
 
+def test_what_is_observed_tells_of_those_who_trained_since_and_changes_nothing() -> None:
+    with federation({**UN, "rounds": 3}) as (method, run, _, heard):
+        play(run, every=1)
+        scores = run.evaluator.own
+        for since in (0, 1, 2, 3):
+            recent = {str(client) for t, client in heard.pruned if t > since}
+            for _ in range(2):
+                assert set(method.observed(scores, since)["pruning"]) == recent
+
+
 def test_one_epoch_is_noted_and_runs_without_pruning() -> None:
     with federation({**UN, "epochs": 1}) as (method, run, _, heard):
         play(run)
