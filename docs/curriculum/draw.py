@@ -12,7 +12,7 @@ from coterie.run.settings import settings_to_config
 
 from coterie.report.curricula import consistency_plot, pacing_plot
 from coterie.run.building import consistency
-from coterie.run.curriculum import pacing_curves
+from coterie.studies.curricula import pacing_curves
 
 HERE = Path(__file__).parent
 CIFAR = {

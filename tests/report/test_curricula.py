@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coterie.report.curricula import consistency_plot, order_plot, pacing_plot
-from coterie.run.curriculum import pacing_curves
+from coterie.studies.curricula import pacing_curves
 
 
 @pytest.fixture

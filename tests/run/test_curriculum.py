@@ -23,7 +23,7 @@ from coterie.messages import Curriculum
 from coterie.models import initial
 from coterie.run.building import completed, consistency, load_data, make_plan, make_spec, make_trainer, session
 from coterie.run.config import Config
-from coterie.run.curriculum import DataCurriculum, pacing_curves
+from coterie.run.curriculum import DataCurriculum
 from coterie.run.dry_run import estimate
 from coterie.run.expert import difficulty, read_expert
 from coterie.run.progress import Progress
@@ -32,6 +32,7 @@ from coterie.run.settings import settings_to_config
 from coterie.run.toml import to_toml
 from coterie.run.validation import Origins, make_config
 from coterie.streams import stream
+from coterie.studies.curricula import pacing_curves
 from coterie.testing import SMALL, outcome, small_run
 from coterie.training import Job
 from coterie.training.torch_trainer import one_thread

@@ -12,7 +12,7 @@ from coterie.client import DiskStore
 from coterie.errors import CoterieError
 from coterie.similarity import linear_cka, principal_angles, signature
 from coterie.streams import stream
-from coterie.studies.layers import Study, study
+from coterie.studies.layers import LayerStudy, study
 
 QUICK: dict[str, Any] = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05}
 
@@ -27,11 +27,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def found(runs: dict[str, Path]) -> Study:
+def found(runs: dict[str, Path]) -> LayerStudy:
     return study([runs["iid"], runs["skew"]], inputs=40)
 
 
-def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Study) -> None:
+def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: LayerStudy) -> None:
     """Here with NumPy alone, from the states on disk."""
     from coterie.results.run_folder import RunFolder
     from coterie.run.building import load_data
@@ -57,7 +57,7 @@ def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Stud
         assert run.means("cka")[k] == pytest.approx(direct[above].mean(), abs=1e-4)
 
 
-def test_skewed_labels_lead_models_apart(found: Study) -> None:
+def test_skewed_labels_lead_models_apart(found: LayerStudy) -> None:
     iid, skew = found.runs
     assert skew.means("cka")[1] < iid.means("cka")[1]
     assert skew.means("sum_angles")[1] > iid.means("sum_angles")[1]
@@ -68,7 +68,7 @@ def test_skewed_labels_lead_models_apart(found: Study) -> None:
     assert iid.accuracy["L"] == told["accuracy"]["L"]
 
 
-def test_files_and_table(found: Study, tmp_path: Path) -> None:
+def test_files_and_table(found: LayerStudy, tmp_path: Path) -> None:
     written = {path.name for path in found.save(tmp_path)}
     assert written == {"layers.json", "means-cka.png", "means-theta1.png", "means-sum-angles.png", "cka.png"}
     assert f"{found.runs[0].means('cka')[0]:.3f}" in found.report()

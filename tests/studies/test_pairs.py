@@ -12,7 +12,7 @@ import coterie
 from coterie.errors import CoterieError
 from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
-from coterie.studies.pairs import Pairs, Spread, study, verdict
+from coterie.studies.pairs import PairStudy, SeedValues, study, verdict
 
 QUICK: dict[str, Any] = {"dataset": "digits", "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05, "eval_every": 0}
 
@@ -22,11 +22,11 @@ def config(**settings: Any) -> Config:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> Pairs:
+def pairs() -> PairStudy:
     return study(config(), "8,9", "9,8;0,1;3", samples=60, seeds=2)
 
 
-def test_accuracies_are_those_of_runs(pairs: Pairs) -> None:
+def test_accuracies_are_those_of_runs(pairs: PairStudy) -> None:
     """Of `coterie.run` with the partition that deals out labels."""
     for k, seed in enumerate(pairs.seeds):
         alone = coterie.run(
@@ -41,14 +41,14 @@ def test_accuracies_are_those_of_runs(pairs: Pairs) -> None:
             assert row.gain.values[k] == pytest.approx(row.own.values[k] - pairs.solo.values[k])
 
 
-def test_rows_say_what_is_shared(pairs: Pairs) -> None:
+def test_rows_say_what_is_shared(pairs: PairStudy) -> None:
     assert [row.labels for row in pairs.rows] == [(8, 9), (0, 1), (3,)]
     assert [row.shared for row in pairs.rows] == [2, 0, 0]
     assert pairs.rows[0].angle < min(row.angle for row in pairs.rows[1:])
     assert pairs.seeds == [0, 1]
 
 
-def test_files_hold_the_numbers(pairs: Pairs, tmp_path: Path) -> None:
+def test_files_hold_the_numbers(pairs: PairStudy, tmp_path: Path) -> None:
     written = {path.name for path in pairs.save(tmp_path / "out")}
     assert written == {"pairs.json", "pairs.csv", "pairs.png"}
     rows = list(csv.DictReader(io.StringIO(pairs.to_csv())))
@@ -82,8 +82,8 @@ def test_verdict_is_a_t_test() -> None:
 
 
 def test_spread_is_of_a_sample() -> None:
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, float(np.sqrt(2)), (1.0, 3.0))
-    assert Spread.of([1.0]).sd == 0
+    assert SeedValues.of([1.0, 3.0]) == SeedValues(2.0, float(np.sqrt(2)), (1.0, 3.0))
+    assert SeedValues.of([1.0]).sd == 0
 
 
 @pytest.mark.parametrize(

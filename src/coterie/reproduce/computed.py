@@ -80,7 +80,7 @@ def flops(item: Reproducible, session: ReproductionSession) -> Findings:
 
 def pacing(item: Reproducible, session: ReproductionSession) -> Findings:
     """How the pool of samples grows, by each pacing function."""
-    from coterie.run.curriculum import pacing_curves
+    from coterie.studies.curricula import pacing_curves
 
     series = [
         Series(name=name, x=values(np.linspace(0, 1, len(curve))), y=values(curve))

@@ -13,7 +13,6 @@ from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.messages.plan import Order, Pacing, Score
-from coterie.training import pool_size
 
 
 class Paced(BaseModel):
@@ -96,12 +95,3 @@ class ClientsCurriculum(Paced):
         if self.order == "vanilla" or (self.hides_nothing and not self.all_batches):
             return UniformSampler()
         return ClientCurriculum(self.pacing, self.a, self.b, self.order, self.refresh_every, self.all_batches)
-
-
-def pacing_curves(a: float = 0.8, b: float = 0.2, steps: int = 200) -> dict[str, list[float]]:
-    """Return for each pacing the share of samples in the pool at steps 0 … T−1 (dissertation, Figure 2.1)."""
-    samples = 10**6
-    return {
-        pacing: [pool_size(Curriculum("G", pacing, a, b), t, steps, samples, 1) / samples for t in range(steps)]
-        for pacing in get_args(Pacing)
-    }

@@ -33,9 +33,11 @@ MEASURES = {
     "sum_angles": "degrees, the sum of the angles between these spaces (Eq. 5.2)",
 }
 INPUTS = 500
-"""Test samples that are shown to every model, unless told otherwise."""
+"""Test samples that every model is shown by default."""
 P = 3
 """Vectors that span a layer's outputs."""
+SHOWN = ("L", "C", "G", "plus")
+"""Protocols whose accuracies stand beside the layers."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class LayerComparison:
 
 
 @dataclass(frozen=True)
-class Study:
+class LayerStudy:
     """Several runs side by side."""
 
     runs: list[LayerComparison]
@@ -104,76 +106,116 @@ class Study:
 
 def study(
     runs: Sequence[Path], *, layers: str | None = None, inputs: int = INPUTS, progress: Progress | None = None
-) -> Study:
+) -> LayerStudy:
     """Compare the models in run folders; `layers` names some, with commas between them, else all with parameters."""
     progress = progress or Progress()
     if not runs:
         raise CoterieError("name a run folder, for instance coterie layers runs/first")
     if inputs < 2:
         raise CoterieError(f"--inputs {inputs} should be at least 2: outputs are compared over several inputs")
-    found = []
+    comparisons = []
     for run in runs:
         progress.phase(f"comparing the models of {run}")
-        found.append(compare(run, layers, inputs))
-    return Study(found)
+        comparisons.append(compare(run, layers, inputs))
+    return LayerStudy(comparisons)
 
 
-def compare(run: Path, layers: str | None, inputs: int) -> LayerComparison:
+def compare(path: Path, layers: str | None, inputs: int) -> LayerComparison:
     """Compare the clients' own models of a run, given the same test samples."""
     from coterie.training.torch_trainer import one_thread
 
-    trained = TrainedRun.open(run)
-    if trained.folder.deployed:
-        raise CoterieError(f"'{run}' is the run of a deployed federation: the clients' models are at their sites")
-    config, own = trained.config, trained.own_models()
-    if len(own) < 2:
-        raise CoterieError(
-            f"in '{run}' {'one client has' if own else 'no client has'} a model of its own: two at least must have "
-            "trained to be compared"
-        )
-    received = {client: single(trained.algorithm.model_for(client)) for client in own}
-    data = load_data(config)
-    chosen = stream(config.run.seed, "layer inputs").permutation(len(data.test.y))[:inputs]
-    x = data.normalise(data.test.x[np.sort(chosen)])
-    if len(x) < 2:
-        raise CoterieError(f"the data set of '{run}' has {len(x)} test samples: two at least are needed")
-    module = build(trained.spec)
+    run = TrainedRun.open(path)
+    models = _own_models(run)
+    x = _inputs(run, inputs)
+    module = build(run.spec)
     names = _chosen(module, layers)
     with one_thread():
-        seen = [_Seen.of(_outputs(module, model, names, x)) for model in own.values()]
-        server = {id(model): _Seen.of(_outputs(module, model, names, x)) for model in distinct(received.values())}
-    matrices: dict[str, list[Floats]] = {measure: [] for measure in MEASURES}
-    for k in range(len(names)):
-        matrices["cka"].append(cka_of_grams([each.grams[k] for each in seen]))
-        spans = [each.spans[k] for each in seen]
-        matrices["theta1"].append(principal_angles(spans, measure="theta1"))
-        matrices["sum_angles"].append(principal_angles(spans, measure="sum_angles"))
+        own = {client: LayerSummary.of(_outputs(module, model, names, x)) for client, model in models.items()}
+        received = {client: single(run.algorithm.model_for(client)) for client in models}
+        served = {
+            id(model): LayerSummary.of(_outputs(module, model, names, x)) for model in distinct(received.values())
+        }
     to_server = None
     if all(model is not None for model in received.values()):
-        pairs = [(each, server[id(received[client])]) for client, each in zip(own, seen, strict=True)]
-        alike = [[cka_of_grams([a.grams[k], b.grams[k]])[0, 1] for k in range(len(names))] for a, b in pairs]
-        to_server = np.mean(alike, axis=0).tolist()
-    accuracy = None
-    if trained.folder.finished:
-        told = json.loads(trained.folder.result_file.read_text(encoding="utf-8"))["accuracy"]
-        accuracy = {protocol: told[protocol] for protocol in ("L", "C", "G", "plus")}
-    title = f"{config.algorithm.name} on {config.data.name}"
-    if config.partition.name:
-        title += f", {config.partition.name}"
-    title += f", {config.data.clients} clients, after round {trained.round}"
-    return LayerComparison(str(run), title, list(own), names, len(x), matrices, to_server, accuracy)
+        to_server = _cka_with([*own.values()], [served[id(received[client])] for client in own])
+    return LayerComparison(
+        name=str(path),
+        title=_title(run),
+        clients=list(own),
+        layers=names,
+        inputs=len(x),
+        matrices=_matrices([*own.values()], len(names)),
+        to_server=to_server,
+        accuracy=_accuracy(run),
+    )
+
+
+def _own_models(run: TrainedRun) -> dict[int, Params]:
+    """Return the clients' own models; refuse a run with fewer than two."""
+    path = run.folder.path
+    if run.folder.deployed:
+        raise CoterieError(f"'{path}' is the run of a deployed federation: the clients' models are at their sites")
+    models = run.own_models()
+    if len(models) < 2:
+        who = "one client has" if models else "no client has"
+        raise CoterieError(f"in '{path}' {who} a model of its own: two at least must have trained to be compared")
+    return models
+
+
+def _inputs(run: TrainedRun, count: int) -> npt.NDArray[np.float32]:
+    """Return test samples, the same for all models of a run."""
+    data = load_data(run.config)
+    chosen = stream(run.config.run.seed, "layer inputs").permutation(len(data.test.y))[:count]
+    x = data.normalise(data.test.x[np.sort(chosen)])
+    if len(x) < 2:
+        raise CoterieError(f"the data set of '{run.folder.path}' has {len(x)} test samples: two at least are needed")
+    return x
+
+
+def _title(run: TrainedRun) -> str:
+    config = run.config
+    parts = [f"{config.algorithm.name} on {config.data.name}", config.partition.name]
+    parts += [f"{config.data.clients} clients", f"after round {run.round}"]
+    return ", ".join(part for part in parts if part)
+
+
+def _accuracy(run: TrainedRun) -> dict[str, float | None] | None:
+    result = run.folder.read_result()
+    return None if result is None else {protocol: result["accuracy"][protocol] for protocol in SHOWN}
 
 
 @dataclass(frozen=True)
-class _Seen:
+class LayerSummary:
     """What is kept of a model's outputs, by layer: far less than the outputs themselves."""
 
     grams: list[Floats]
     spans: list[npt.NDArray[Any]]
 
     @classmethod
-    def of(cls, outputs: Sequence[Floats]) -> _Seen:
+    def of(cls, outputs: Sequence[Floats]) -> LayerSummary:
+        """Summarise the outputs of all layers."""
         return cls([centred_gram(each) for each in outputs], [signature(each, P) for each in outputs])
+
+
+def _matrices(models: Sequence[LayerSummary], layers: int) -> dict[str, list[Floats]]:
+    """Return each measure between all pairs of models, by layer."""
+    matrices: dict[str, list[Floats]] = {measure: [] for measure in MEASURES}
+    for k in range(layers):
+        spans = [model.spans[k] for model in models]
+        matrices["cka"].append(cka_of_grams([model.grams[k] for model in models]))
+        matrices["theta1"].append(principal_angles(spans, measure="theta1"))
+        matrices["sum_angles"].append(principal_angles(spans, measure="sum_angles"))
+    return matrices
+
+
+def _cka_with(own: Sequence[LayerSummary], served: Sequence[LayerSummary]) -> list[float]:
+    """Return the mean CKA of clients' models with what they would be served, by layer."""
+    alike = [
+        [cka_of_grams([a, b])[0, 1] for a, b in zip(mine.grams, theirs.grams, strict=True)]
+        for mine, theirs in zip(own, served, strict=True)
+    ]
+    means: list[float] = np.mean(alike, axis=0).tolist()
+    return means
 
 
 def _chosen(module: nn.Module, wanted: str | None) -> list[str]:
@@ -185,13 +227,13 @@ def _chosen(module: nn.Module, wanted: str | None) -> list[str]:
     }
     if wanted is None:
         return list(leaves)
-    known = {name: layer for name, layer in module.named_modules() if name}
+    layers = [name for name, _ in module.named_modules() if name]
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     if not names:
         raise CoterieError(f"--layers names none: write some of {', '.join(leaves)}")
     for name in names:
-        if name not in known:
-            raise CoterieError(f"the network has no layer '{name}': {suggestion(name, known)}")
+        if name not in layers:
+            raise CoterieError(f"the network has no layer '{name}': {suggestion(name, layers)}")
     return names
 
 

@@ -26,12 +26,12 @@ from coterie.run.validation import check_names
 from coterie.similarity import principal_angles, signature
 
 SAMPLES = 500
-"""Per client unless told otherwise: what a client of 100 has of CIFAR-10."""
+"""Per client by default: what a client of 100 has of CIFAR-10."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "training": {"rounds": 20, "fraction": 1.0},
     "evaluation": {"every": 0},
 }
-"""What the study has otherwise than other runs."""
+"""Where the study differs from other runs."""
 SURE = 0.95
 """A gain counts whose confidence interval of this level (Student's t over the seeds) leaves out 0."""
 
@@ -39,22 +39,22 @@ Labels = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A mean over seeds, and the standard deviation (0 for one seed)."""
+class SeedValues:
+    """A number of each seed, with mean and standard deviation (0 for one seed)."""
 
     mean: float
     sd: float
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> SeedValues:
         """Of these values."""
         sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         return cls(float(np.mean(values)), sd, tuple(map(float, values)))
 
 
 @dataclass(frozen=True)
-class Row:
+class PairRow:
     """What client 1 gains from a federation with a client 2 that holds these labels."""
 
     labels: Labels
@@ -62,11 +62,11 @@ class Row:
     """How many of client 1's labels client 2 has too."""
     angle: float
     """Degrees, the smallest between the spaces that the two clients' samples span; mean over seeds."""
-    own: Spread
+    own: SeedValues
     """Accuracy of client 1's own model after its last local training (protocol L)."""
-    received: Spread
+    received: SeedValues
     """Accuracy of the model that client 1 would receive (protocol C)."""
-    gain: Spread
+    gain: SeedValues
     """`own` minus that of training alone with the same samples, seed by seed."""
     verdict: str
 
@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairStudy:
     """The study: client 1 alone, and beside every client 2."""
 
     title: str
@@ -84,8 +84,8 @@ class Pairs:
     samples: int
     seeds: list[int]
     method: str
-    solo: Spread
-    rows: list[Row]
+    solo: SeedValues
+    rows: list[PairRow]
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie pairs --json`` prints."""
@@ -138,10 +138,10 @@ def study(
     samples: int | None = None,
     seeds: int = 3,
     progress: Progress | None = None,
-) -> Pairs:
+) -> PairStudy:
     """Train client 1 alone and with each client 2, for several seeds; all else is as the configuration says."""
     progress = progress or Progress()
-    first, others = _one(c1, "--c1"), _several(c2)
+    first, others = _label_set(c1, "--c1"), _label_sets(c2)
     _refuse(config, seeds)
     progress.phase(f"reading {config.data.name}")
     each = _samples(config, first, others, samples)
@@ -160,17 +160,25 @@ def study(
             received[other].append(_accuracy(result.per_client["C"][0]))
     rows = []
     for other in others:
-        gain = Spread.of([a - b for a, b in zip(own[other], solo, strict=True)])
+        gain = SeedValues.of([a - b for a, b in zip(own[other], solo, strict=True)])
         shared = len(set(first) & set(other))
         angle = float(np.mean(angles[other]))
         rows.append(
-            Row(other, shared, angle, Spread.of(own[other]), Spread.of(received[other]), gain, verdict(gain.values))
+            PairRow(
+                other,
+                shared,
+                angle,
+                SeedValues.of(own[other]),
+                SeedValues.of(received[other]),
+                gain,
+                verdict(gain.values),
+            )
         )
     title = (
         f"{config.data.name}, {each} samples per client, {config.training.rounds} rounds of "
         f"{config.training.epochs} epochs"
     )
-    return Pairs(title, first, each, every, config.algorithm.name, Spread.of(solo), rows)
+    return PairStudy(title, first, each, every, config.algorithm.name, SeedValues.of(solo), rows)
 
 
 def verdict(gains: Sequence[float]) -> str:
@@ -185,7 +193,7 @@ def verdict(gains: Sequence[float]) -> str:
         return "one seed tells nothing sure"
     from scipy.stats import t
 
-    spread = Spread.of(gains)
+    spread = SeedValues.of(gains)
     reach = float(t.ppf((1 + SURE) / 2, len(gains) - 1)) * spread.sd / math.sqrt(len(gains))
     if abs(spread.mean) <= reach:
         return "no clear difference"
@@ -225,16 +233,16 @@ def _samples(config: Config, first: Labels, others: Sequence[Labels], wanted: in
     """Return how many samples each client gets: as wanted, or 500, or fewer where the data set has not so many."""
     pooled = sources.load(config.data.name, config.data.options, ("iid", {}), 1, config.run.seed)
     y = pooled.train.y if pooled.common_test else np.concatenate([pooled.train.y, pooled.test.y])
-    known, counts = np.unique(y, return_counts=True)
-    check_labels(sorted({*first, *(label for other in others for label in other)}), known, config.data.name)
+    labels, counts = np.unique(y, return_counts=True)
+    check_labels(sorted({*first, *(label for other in others for label in other)}), labels, config.data.name)
     if wanted is not None:
         return wanted
     most = SAMPLES
     for other in others:
         for label in {*first, *other}:
-            load = sum(1 / len(labels) for labels in (first, other) if label in labels)
-            most = min(most, int((counts[known == label][0] - 2) / load))
-    least = max(len(labels) for labels in (first, *others))
+            load = sum(1 / len(held) for held in (first, other) if label in held)
+            most = min(most, int((counts[labels == label][0] - 2) / load))
+    least = max(len(held) for held in (first, *others))
     if most < least:
         raise CoterieError(f"data set '{config.data.name}' has too few samples of these labels for two clients")
     return most
@@ -256,9 +264,9 @@ def _accuracy(value: float | None) -> float:
     return value
 
 
-def _several(text: str) -> list[Labels]:
+def _label_sets(text: str) -> list[Labels]:
     """Read what client 2 may hold: sets with semicolons between them."""
-    sets = [_one(piece, "--c2") for piece in text.split(";")] if text.strip() else []
+    sets = [_label_set(piece, "--c2") for piece in text.split(";")] if text.strip() else []
     if not sets:
         raise CoterieError('--c2 names no labels: write sets like --c2 "8,9;0,1"')
     for twice in _repeated(sets):
@@ -266,7 +274,7 @@ def _several(text: str) -> list[Labels]:
     return sets
 
 
-def _one(text: str, flag: str) -> Labels:
+def _label_set(text: str, flag: str) -> Labels:
     """Read one set of labels, ascending."""
     pieces = [piece.strip() for piece in text.split(",")]
     if pieces == [""]:
