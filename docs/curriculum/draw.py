@@ -8,10 +8,9 @@ an expert twice, some minutes in all.
 
 from pathlib import Path
 
-from coterie.run.settings import settings_to_config
-
 from coterie.report.curricula import consistency_plot, pacing_plot
 from coterie.run.building import consistency
+from coterie.run.settings import settings_to_config
 from coterie.studies.curricula import pacing_curves
 
 HERE = Path(__file__).parent
