@@ -14,8 +14,10 @@ import pytest
 from command_line import SMALL, cli
 
 from coterie.algorithms import ALGORITHMS
+from coterie.clustering import RULES
 from coterie.data import DATASETS, PARTITIONS, registries
 from coterie.models import MODELS
+from coterie.similarity import MEASURES
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job, whose children inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,7 +81,7 @@ def save(place: Path, arrays: dict[str, Any]) -> Callable[..., Path]:
 @pytest.fixture
 def registries_put_back() -> Iterator[None]:
     """What plugins register in this process, and their modules, go with the test."""
-    all_of_them = (ALGORITHMS, MODELS, PARTITIONS, DATASETS)
+    all_of_them = (ALGORITHMS, MODELS, PARTITIONS, DATASETS, RULES, MEASURES)
     for registry in all_of_them:
         list(registry)  # loads what is built in
     items = [dict(registry._items) for registry in all_of_them]

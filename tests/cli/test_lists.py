@@ -16,6 +16,8 @@ LISTS = {
     "datasets": ["digits", "digits-permuted", "digits-rotated", "fashion_mnist"],
     "partitions": ["iid", "label-skew"],
     "models": ["lenet5", "mclr", "mlp"],
+    "rules": ["auto", "count", "degrees", "silhouette"],
+    "measures": ["emd", "labels", "theta1"],
 }
 
 

@@ -16,6 +16,7 @@ from coterie.inspect.inspection import (
     on_a_map,
     read_measures,
 )
+from coterie.registry import is_own
 from coterie.run.building import load_data
 from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
@@ -28,8 +29,9 @@ from coterie.similarity import (
     signature,
 )
 
-SAMPLE_MEASURES = [name for name in MEASURES if MEASURES[name].needs == "samples"]
-ALL = ["angles", *(name for name in MEASURES if name != "theta1")]
+OURS = [name for name in MEASURES if is_own(MEASURES[name])]
+SAMPLE_MEASURES = [name for name in OURS if MEASURES[name].needs == "samples"]
+ALL = ["angles", *(name for name in OURS if name != "theta1")]
 
 
 def config(**settings: Any) -> Config:

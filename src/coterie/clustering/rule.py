@@ -118,6 +118,15 @@ class Rule(ABC):
         return Grouping(labels, merges, threshold, unit, self.name, self.linkage, f"{reason}.", weights, distances)
 
 
+def quantity(value: float, unit: str) -> str:
+    """Return a number with its unit, if it has one, for a reason.
+
+    >>> quantity(12.345, "degrees"), quantity(0.5, "")
+    ('12.3 degrees', '0.5')
+    """
+    return f"{value:.3g} {unit}".rstrip()
+
+
 def threshold_for(merges: Floats, count: int) -> float:
     """Return a threshold that gives so many groups: in the middle between two merges."""
     at = heights(merges)

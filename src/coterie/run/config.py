@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from coterie.clustering import GroupingOptions, Linkage
+from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
+from coterie.registry import Registry
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
@@ -35,9 +36,12 @@ class ChoiceSection(ConfigSection):
         return dict(self.model_extra or {})
 
 
-def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> Any:
-    """Declare a key: its default, what it means, and its flag where that is not ``--key``."""
-    return Field(default, description=help, json_schema_extra={"flag": flag} if flag else None, **limits)
+def setting(
+    default: Any, help: str, flag: str | None = None, *, registry: Registry[Any] | None = None, **limits: Any
+) -> Any:
+    """Declare a key: its default, what it means, its flag where that is not ``--key``, and whose names it takes."""
+    extra = {name: value for name, value in (("flag", flag), ("registry", registry)) if value is not None}
+    return Field(default, description=help, json_schema_extra=extra or None, **limits)  # type: ignore[arg-type]
 
 
 class DataSection(ChoiceSection):
@@ -101,7 +105,7 @@ class GroupingSection(ConfigSection):
     """How methods that form groups find them; by default each its own way."""
 
     rule: str | None = setting(
-        None, "where groups are cut, for instance gap or silhouette:least=0.3; 'coterie rules' lists them"
+        None, "where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'", registry=RULES
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
     groups: int | None = setting(None, "rule count: how many groups", ge=1)
@@ -323,7 +327,9 @@ class Key:
         literal = next(
             (t for t in (self.info.annotation, *get_args(self.info.annotation)) if get_origin(t) is Literal), None
         )
-        choices = get_args(literal)
+        extra = self.info.json_schema_extra
+        registry = extra.get("registry") if isinstance(extra, dict) else None
+        choices = tuple(registry) if isinstance(registry, Registry) else get_args(literal)
         return f"{self.info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
 
 

@@ -16,6 +16,8 @@ def _error_in_rule(item: Any) -> str | None:
     """Say what keeps a class from being a rule."""
     if not (inspect.isclass(item) and issubclass(item, Rule)):
         return "a rule is a subclass of coterie.clustering.Rule"
+    if not item.name:
+        return "it has no name: register it by @coterie.rule"
     return "it has no function cut(self, merges, distances)" if inspect.isabstract(item) else None
 
 
@@ -27,8 +29,8 @@ def rule(name: str) -> Callable[[R], R]:
     register = RULES.register(name)
 
     def enter(item: R) -> R:
-        register(item)
         item.name = name
+        register(item)
         return item
 
     return enter

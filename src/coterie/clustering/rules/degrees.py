@@ -25,4 +25,5 @@ class Threshold(Rule):
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
         """Cut at the threshold."""
-        return Cut.at(merges, self.threshold, f"Groups merge up to {self.threshold:g} {self.unit}, as asked")
+        upto = f"{self.threshold:g} {self.unit}".rstrip()
+        return Cut.at(merges, self.threshold, f"Groups merge up to {upto}, as asked")

@@ -9,7 +9,7 @@ from annotated_types import Gt
 
 from coterie.clustering.grouping import Floats
 from coterie.clustering.hierarchical import heights, number_of_groups
-from coterie.clustering.rule import Cut, Rule
+from coterie.clustering.rule import Cut, Rule, quantity
 from coterie.clustering.rules import rule
 
 
@@ -34,5 +34,5 @@ class Demo(Rule):
             if after - before > 1:
                 break
             threshold /= self.factor
-        reason = f"Just below {threshold:.3g} {self.unit} the number of groups jumps by more than one"
+        reason = f"Just below {quantity(threshold, self.unit)} the number of groups jumps by more than one"
         return Cut.at(merges, threshold, reason)

@@ -9,7 +9,7 @@ import numpy as np
 
 from coterie.clustering.grouping import Floats, Grouping
 from coterie.clustering.hierarchical import heights
-from coterie.clustering.rule import Cut, Rule
+from coterie.clustering.rule import Cut, Rule, quantity
 from coterie.clustering.rules import rule
 
 
@@ -24,7 +24,7 @@ class Gap(Rule):
         steps = np.diff(at)
         if len(steps) == 0 or steps.max() <= 0:
             return Cut.into(merges, 1, "There is no gap")
-        reason = f"The widest gap between merges, {steps.max():.3g} {self.unit}, is here"
+        reason = f"The widest gap between merges, {quantity(steps.max(), self.unit)}, is here"
         return Cut.into(merges, len(at) - int(steps.argmax()), reason)
 
     def reach(self, grouping: Grouping) -> float:

@@ -21,6 +21,8 @@ from coterie.similarity.samples import COMPONENTS, reduced
 Floats = npt.NDArray[np.float64]
 Needs = Literal["vectors", "vectors per label", "label counts", "samples"]
 SIGNATURES = ("vectors", "vectors per label")
+ROUNDING = 1e-3
+"""Share of the largest entry up to which an asymmetry is the rounding of signatures in float32."""
 
 
 class Measure:
@@ -58,18 +60,27 @@ class Measure:
     def __call__(self, clients: Any, others: Any = None, **options: Any) -> Floats:
         """Compare all clients with each other, or with others."""
         given = (clients,) if others is None else (clients, others)
-        matrix = np.asarray(self._function(*given, **options), np.float64)
+        matrix = np.require(self._function(*given, **options), np.float64, "W")
         shape = (len(clients), len(given[-1]))
         if matrix.shape != shape:
             raise CoterieError(f"measure '{self.name}' of {home(self)} returned the shape {matrix.shape}, not {shape}")
         if not np.isfinite(matrix).all():
             raise CoterieError(f"measure '{self.name}' of {home(self)} returned NaN or infinity")
-        return matrix
+        return matrix if others is not None else self._without_rounding(matrix)
+
+    def _without_rounding(self, matrix: Floats) -> Floats:
+        """Make a matrix of clients with themselves exactly symmetric, with a diagonal of 0, or of 1."""
+        np.fill_diagonal(matrix, 1.0 if self.similarity else 0.0)
+        if not self.symmetric or np.array_equal(matrix, matrix.T):
+            return matrix
+        if np.abs(matrix - matrix.T).max() > ROUNDING * np.abs(matrix).max():
+            raise CoterieError(f"measure '{self.name}' of {home(self)} is not symmetric: say so by symmetric=False")
+        return np.asarray((matrix + matrix.T) / 2)
 
     @property
-    def on_signatures(self) -> bool:
-        """Whether it compares what clients send to be grouped."""
-        return self.needs in SIGNATURES
+    def groups_signatures(self) -> bool:
+        """Whether it is a distance between what clients send to be grouped."""
+        return self.needs in SIGNATURES and self.symmetric and not self.similarity
 
     @property
     def says(self) -> str:
@@ -156,7 +167,7 @@ def error_in_signature_measure(name: str | None) -> str | None:
         entry = MEASURES[name]
     except CoterieError as error:
         return str(error)
-    if not entry.on_signatures or entry.similarity:
-        usable = [other for other in MEASURES if MEASURES[other].on_signatures and not MEASURES[other].similarity]
-        return f"measure '{name}' is no distance between signatures: use {' or '.join(usable)}"
-    return None
+    if entry.groups_signatures:
+        return None
+    usable = [other for other in MEASURES if MEASURES[other].groups_signatures]
+    return f"measure '{name}' is no distance between signatures: use {' or '.join(usable)}"

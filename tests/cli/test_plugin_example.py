@@ -1,0 +1,106 @@
+"""examples/plugin.py: a method, a rule and a measure in one file, each used by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import SMALL, cli, outcome, refusal, spawn
+from test_entry_points import install
+
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin.py"
+FEW = ["--dataset", "digits-rotated", "--clients", "12"]
+
+
+@pytest.fixture(autouse=True)
+def _put_back(registries_put_back: None) -> None:
+    """Whatever is registered here."""
+
+
+def test_it_is_short() -> None:
+    assert len(PLUGIN.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_each_is_listed_with_its_options() -> None:
+    assert "most = 100  samples of a client that count" in cli("algorithms", "capped", "--plugin", PLUGIN).out
+    assert "least = 1.5  one group if no factor is larger" in cli("rules", "ratio", "--plugin", PLUGIN).out
+    assert "chordal distance, from vectors" in cli("measures", "chordal", "--plugin", PLUGIN).out
+    for kind, name in (("algorithms", "capped"), ("rules", "ratio"), ("measures", "chordal")):
+        assert name in [line.split(" ")[0] for line in cli(kind, "--plugin", PLUGIN).out.splitlines()]
+
+
+def test_the_method_runs(place: Path) -> None:
+    answer = spawn("run", "--plugin", PLUGIN, "--algorithm", "capped:most=50", *SMALL, "--out", "run", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    assert outcome(place / "run")["result"]["algorithm"] == "capped"
+
+
+@pytest.mark.parametrize("method", ["pacfl", "flis-hc", "flag:warmup=1"])
+def test_the_rule_forms_the_groups_of_all_one_shot_methods(method: str, place: Path) -> None:
+    flags = ["--algorithm", method, *FEW, "--epochs", "1", "--json", "--quiet"]
+    answer = cli("cluster", "--plugin", PLUGIN, "--rule", "ratio:least=1.01", *flags)
+    assert answer.code == 0, answer.err
+    groups = json.loads(answer.out)
+    assert groups["rule"] == "ratio"
+    assert groups["n_groups"] > 1
+    assert "times as far as the last" in groups["reason"]
+    one = json.loads(cli("cluster", "--plugin", PLUGIN, "--rule", "ratio:least=1e6", *flags).out)
+    assert one["n_groups"] == 1
+
+
+def test_the_rule_stands_in_a_file_and_in_a_comparison(place: Path) -> None:
+    (place / "run.toml").write_text(f'[grouping]\nrule = "ratio:least=1.2"\n[run]\nplugins = ["{PLUGIN}"]\n')
+    assert json.loads(cli("cluster", "run.toml", *FEW, "--json").out)["rule"] == "ratio"
+    labels = "pacfl:rule=ratio,pacfl:rule=gap"
+    answer = cli(
+        "compare", "--plugin", PLUGIN, "--algorithms", labels, *SMALL, "--rounds", 1, "--out", "both", "--quiet"
+    )
+    assert answer.code == 0, answer.err
+
+
+def test_the_measure_is_shown_and_groups_by(place: Path) -> None:
+    shown = json.loads(cli("inspect", "--plugin", PLUGIN, "--measures", "chordal,labels", *FEW, "--json").out)
+    assert list(shown["measures"]) == ["chordal", "labels"]
+    assert shown["measures"]["chordal"]["says"] == "how much of the directions of one client's samples another lacks"
+    assert 0 < shown["measures"]["chordal"]["mean"] < 1
+    for rule in (["--rule", "ratio"], []):  # by itself, and in units of the clients' noise in that measure
+        answer = cli("cluster", "--plugin", PLUGIN, "--algorithm", "pacfl:measure=chordal,p=1", *rule, *FEW, "--json")
+        assert json.loads(answer.out)["ari"] > 0.4, answer.err
+
+
+def test_a_run_by_both_goes_on_where_it_was(place: Path) -> None:
+    both = ["--algorithm", "pacfl:measure=chordal", "--rule", "ratio", "--newcomers", "0.3"]
+    assert spawn("run", "--plugin", PLUGIN, *both, *SMALL, "--out", "run", "--quiet").code == 0
+    result = outcome(place / "run")["result"]
+    assert result["grouping"]["rule"] == "ratio"
+    (place / "run" / "result.json").unlink()
+    assert spawn("resume", place / "run", "--quiet").code == 0
+    assert outcome(place / "run")["result"] == result
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--rule", "ratoi"], "unknown rule 'ratoi': did you mean 'ratio'?"),
+        (["--rule", "ratio:lest=2"], "rule 'ratio' has no option 'lest': did you mean 'least'? (set by --rule)"),
+        (["--rule", "ratio:least=0.5"], "rule 'ratio': least = 0.5 is not valid"),
+        (["--rule", "ratio", "--threshold", "3"], "threshold belongs to rule 'degrees', not to 'ratio'"),
+        (["--rule", "count:groups=3", "--groups", "4"], "groups is given twice"),
+        (["--algorithm", "ifca", "--rule", "ratio"], "method 'ifca' can't form groups by rule 'ratio': use count"),
+        (["--algorithm", "pacfl:measure=chordl"], "unknown measure 'chordl': did you mean 'chordal'?"),
+        (["--algorithm", "pacfl:measure=emd"], "measure 'emd' is no distance between signatures: use chordal or"),
+    ],
+)
+def test_mistakes_are_named(flags: list[str], message: str, place: Path) -> None:
+    assert message in refusal(cli("run", "--plugin", PLUGIN, "--algorithm", "pacfl", *flags))
+
+
+def test_an_installed_package_needs_no_plugin_flag(place: Path) -> None:
+    entries = [("coterie.rules", "ratio", "Ratio"), ("coterie.measures", "chordal", "chordal")]
+    env = install(place, *entries, source=PLUGIN.read_text(encoding="utf-8"))
+    assert "\nratio " in spawn("rules", env=env).out
+    assert "\nchordal " in spawn("measures", env=env).out
+    assert "gap, ratio, silhouette" in " ".join(spawn("run", "--help", env=env).out.split())
+    chosen = ["--algorithm", "pacfl:measure=chordal", "--rule", "ratio"]
+    assert json.loads(spawn("cluster", *chosen, *FEW, "--json", env=env).out)["rule"] == "ratio"
