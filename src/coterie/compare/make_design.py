@@ -12,6 +12,7 @@ from coterie.clustering.options import implied_rules
 from coterie.compare.design import Design, Protocol, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_plan import Changes, Tables, Tuning
+from coterie.results.protocols import COMPARED
 from coterie.results.toml import toml_value
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys
 from coterie.run.plugins import import_plugins
@@ -95,7 +96,7 @@ def _made(
     tune_share: float = 0.2,
 ) -> Design:
     """Put a design together, and check it."""
-    if protocol not in ("L", "C", "G", "plus"):
+    if protocol not in COMPARED:
         raise CoterieError(f"there is no protocol '{protocol}': use L, C, G or plus")
     tables = base_tables(base, protocol)
     if not 0 < tune_share < 1:

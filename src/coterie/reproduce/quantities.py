@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.results.costs import paper_megabits
+from coterie.results.protocols import COMPARED, KEYS
 from coterie.results.statistics import Spread, spread
 from coterie.run.result import Result
 
-KEYS = {"L": "L", "C": "C", "G": "G", "+": "plus", "W max": "W_max"}
-"""Protocols as they are headed, and their names in result.json."""
 _TARGET = re.compile(r"(rounds|megabits) to (L|C|G|W|\+)=([0-9.]+)")
 
 
@@ -87,7 +86,7 @@ def _finite(result: Result, quantity: str, options: Mapping[str, Any]) -> bool:
 
 def beside(results: Sequence[Result]) -> dict[str, Spread | None]:
     """Return what is shown beside every accuracy: all protocols, and the number of groups."""
-    return {name: over_seeds(results, name, {}) for name in ("L", "C", "G", "+", "groups")}
+    return {name: over_seeds(results, name, {}) for name in (*COMPARED.values(), "groups")}
 
 
 def _megabits(result: Result, rounds: float, options: Mapping[str, Any]) -> float | None:

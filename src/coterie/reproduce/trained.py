@@ -13,9 +13,10 @@ from coterie.compare.jobs import RunJob, ended, run_jobs
 from coterie.reproduce.books import Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
-from coterie.reproduce.quantities import KEYS, beside, is_target, no_numbers, over_seeds
+from coterie.reproduce.quantities import beside, is_target, no_numbers, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_plan import slug
+from coterie.results.protocols import CURVES, EACH_CLIENT, KEYS
 from coterie.results.reproductions import NumberPair
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
@@ -135,7 +136,7 @@ def _seeds(seeds: Sequence[int]) -> str:
 def _beside(item: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:
     kind = item.entry.kind
     if kind == "newcomers":
-        return {f"newcomers {name}": over_seeds(results, f"newcomers {name}", {}) for name in ("L", "C")} | {
+        return {f"newcomers {name}": over_seeds(results, f"newcomers {name}", {}) for name in EACH_CLIENT} | {
             "groups": over_seeds(results, "groups", {})
         }
     if kind in ("statistics", "target"):
@@ -227,7 +228,7 @@ def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, s
     """Return a line over rounds: the mean over seeds, and the band of its deviation."""
     key = KEYS.get(cell.quantity, "L") if what == "accuracy" else what
     key = {"W_max": "W", "plus": "L"}.get(key, key)
-    factor = 100.0 if key in ("L", "C", "G", "W") else 1.0
+    factor = 100.0 if key in CURVES else 1.0
     by_round: dict[int, list[float]] = {}
     for result in results:
         for row in result.history:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.registry import Registry
+from coterie.results.protocols import FOLLOWED
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
@@ -208,7 +209,7 @@ class EvaluationSection(ConfigSection):
         for target in targets:
             protocol, _, value = target.partition("=")
             try:
-                right = protocol in ("L", "C", "G") and 0 < float(value) <= 1
+                right = protocol in FOLLOWED and 0 < float(value) <= 1
             except ValueError:
                 right = False
             if not right:

@@ -6,41 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.results.charts import Bars, Block, Section, Series, Switch, Table, values
+from coterie.results.events import clients_of, meaning
 from coterie.results.runs import StoredRun
 
-MEANINGS = {
-    "invalid": (
-        "nonsense",
-        "The reply held no usable numbers (NaN, a wrong shape, a wrong round): it was not used.",
-    ),
-    "left out": ("left out", "Too many replies of the client were nonsense: it is asked no more."),
-    "dropped": ("not reached", "The client did not get the request, or its machine was gone: it took no part."),
-    "late": ("late", "The reply did not come in time: it was not used."),
-    "failed": ("failed", "The client's program stopped with an error: there is no reply."),
-    "refused": ("refused", "The client would not do what it was asked."),
-    "diverged": ("diverged", "The client's training came to infinite or undefined numbers: it sent nothing."),
-    "too few": ("too few replies", "Fewer clients answered than `min_replies` asks for: the training changed nothing."),
-    "surplus": ("not needed", "More clients were asked than needed, and enough others answered first."),
-    "turned away": (
-        "turned away",
-        "A machine could not take part: its name is another's, its data can't be used, or it does not say who it is.",
-    ),
-    "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
-    "untested": ("no test samples", "The client has no test samples: no mean includes it."),
-}
-"""Kinds of events: a name, and what it means. Another kind is shown by its own name."""
-IMPERSONAL = ("too few", "turned away")
-"""Kinds that are nobody's."""
 NONSENSE, EXCLUDED = "invalid", "left out"
 SHOWN = 8
 """So many clients a cell of the table names."""
 DRAWN = 40
 """So many clients are drawn: those with the most events."""
-
-
-def meaning(kind: str) -> tuple[str, str]:
-    """Return the name of a kind, and what it means."""
-    return MEANINGS.get(kind, (kind, ""))
 
 
 def events_in_words(run: StoredRun) -> str:
@@ -50,8 +23,8 @@ def events_in_words(run: StoredRun) -> str:
     told = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
     found = {event["kind"]: event for event in run.events}
     text = f"What went wrong: {told}; each round went on with the other replies."
-    if NONSENSE in found and (who := _counts(found[NONSENSE])):
-        out = _counts(found.get(EXCLUDED, {}))
+    if NONSENSE in found and (who := clients_of(found[NONSENSE])):
+        out = clients_of(found.get(EXCLUDED, {}))
         many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} asked no more"
         text += f" {_clients(len(who))} sent nonsense{many if out else ''}."
     return text
@@ -96,16 +69,8 @@ def _titled(kind: str) -> str:
     return name if name == kind else f"{name} ({kind})"
 
 
-def _counts(event: Mapping[str, Any]) -> dict[int, int]:
-    """Return how often an event was whose, the most often first; of older results nothing is known."""
-    if event.get("kind") in IMPERSONAL:
-        return {}
-    found = {int(client): int(count) for client, count in event.get("clients", {}).items()}
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
 def _who(run: StoredRun, event: Mapping[str, Any]) -> str:
-    found = _counts(event)
+    found = clients_of(event)
     shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
     return ", ".join(shown) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "") or "–"
 
@@ -129,7 +94,7 @@ def _strikes(run: StoredRun) -> list[str]:
     found = {event["kind"]: event for event in run.events}
     if NONSENSE not in found:
         return []
-    strikes, out = _counts(found[NONSENSE]), _counts(found.get(EXCLUDED, {}))
+    strikes, out = clients_of(found[NONSENSE]), clients_of(found.get(EXCLUDED, {}))
     who = f"{_clients(len(strikes))} sent nonsense" if strikes else f"{found[NONSENSE]['count']} replies were nonsense"
     allowed = run.setting("engine", "max_strikes")
     if allowed is None:
@@ -141,7 +106,7 @@ def _strikes(run: StoredRun) -> list[str]:
 
 def _by_client(run: StoredRun) -> Bars | None:
     """Draw how often what befell whom."""
-    counts = {event["kind"]: _counts(event) for event in run.events}
+    counts = {event["kind"]: clients_of(event) for event in run.events}
     kinds = [kind for kind, of in counts.items() if of and kind != EXCLUDED]
     totals: dict[int, int] = {}
     for kind in kinds:
