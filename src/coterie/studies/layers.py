@@ -16,6 +16,7 @@ from coterie.federation.served_model import single
 from coterie.files import write_whole
 from coterie.messages import Params
 from coterie.models import build
+from coterie.results.protocols import COMPARED
 from coterie.run.building import load_data
 from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
@@ -36,7 +37,7 @@ INPUTS = 500
 """Test samples that every model is shown by default."""
 P = 3
 """Vectors that span a layer's outputs."""
-SHOWN = ("L", "C", "G", "plus")
+SHOWN = tuple(COMPARED)
 """Protocols whose accuracies stand beside the layers."""
 
 
