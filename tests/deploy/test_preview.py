@@ -1,0 +1,124 @@
+"""What a site learns before it joins: whether its data fit, and what would leave it."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coterie.cli.deploy import deploy
+from coterie.client import MemoryStore
+from coterie.data import FederatedData, Samples
+from coterie.deploy.preview import check, outgoing_answers
+from coterie.deploy.samples import site_data
+from coterie.deploy.terms import Terms, read_site, read_terms
+from coterie.errors import CoterieError
+from coterie.federation import Engine, EngineWrapper
+from coterie.federation.ledger import Ledger
+from coterie.federation.loop import rounds
+from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
+from coterie.run.building import session
+from coterie.run.config import Config
+from coterie.training import choose_trainer
+
+
+def changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_the_command_line(app: Path) -> None:
+    told = CliRunner().invoke(deploy, ["check", str(app)], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert "'site-1' fits 'app': 48 samples to train on, 12 to test on, uint8 of 1 x 8 x 8" in told.stdout
+    assert "array vectors: float32 64 x 3" in told.stdout
+    again = CliRunner().invoke(deploy, ["init", str(app)])
+    assert isinstance(again.exception, CoterieError)
+    assert "is there already" in str(again.exception)
+
+
+class Counting(EngineWrapper):
+    """An engine around another that counts answers by what was asked."""
+
+    def __init__(self, inner: Engine, answers: Counter[tuple[str, tuple[str, ...]]]) -> None:
+        super().__init__(inner)
+        self.answers = answers
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        for answer in self.inner.exchange(requests, deadline):
+            verbs = requests[answer.client].verbs
+            self.answers[requests[answer.client].kind, tuple(type(verb).__name__.lower() for verb in verbs)] += 1
+            yield answer
+
+
+def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]]]]:
+    """Train four clients, of whom one comes in round 1; return what the ledger counted, and how many answers it was."""
+    rng, each = np.random.default_rng(1), 48
+    shape, classes = terms.samples.shape, terms.samples.classes
+    train, test, server = (
+        Samples(rng.integers(0, 256, (n, *shape)).astype(np.uint8), np.arange(n) % classes)
+        for n in (4 * each, 4 * 12, 20)
+    )
+    data = FederatedData(
+        "real", classes, train, test, np.split(np.arange(4 * each), 4), np.split(np.arange(4 * 12), 4), False, server,
+        terms.samples.normalisation,
+    )  # fmt: skip
+    chosen = terms.config.model_dump()
+    chosen["engine"] |= {"name": "embedded", "workers": 1}
+    chosen["training"] |= {"rounds": 3, "epochs": 2}
+    chosen["newcomers"] |= {"share": 0.25, "join_at": 1}
+    config, counted = Config.model_validate(chosen), Counter[tuple[str, tuple[str, ...]]]()
+    with session(config, data, MemoryStore(), choose_trainer("auto", terms.spec)) as run:
+        run.fed.engine = Counting(run.fed.engine, counted)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
+            pass
+        run.evaluator.fine_tuned()
+    return run.fed.ledger, counted
+
+
+DEPLOYED = ["fedavg", "pacfl", "flis-dc", "flag", "ifca", "cfl", "fedgroup", "scaffold", "sub-fedavg-hy", "solo"]
+DEPENDS = {"flis-dc": 0.02, "ifca": 0.02, "sub-fedavg-hy": 0.02}
+
+
+"""Methods whose messages depend on what was learnt, by how much: on who wins how many samples, on what is pruned."""
+
+
+@pytest.mark.parametrize("algorithm", DEPLOYED)
+def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -> None:
+    """The kinds are those of a real run, newcomers' too, and as many bytes leave as its ledger counts for each."""
+    changed(app / "federation.toml", '"pacfl"', f'"{algorithm}"')
+    changed(app / "federation.toml", "# data = ", "data = ")
+    changed(app / "federation.toml", "min_clients = 2", "min_clients = 3")
+    terms = read_terms(app)
+    left = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
+    ledger, answers = really_run(terms)
+    assert {(one.kind, one.asked) for one in left if one.kind != EVALUATION} == {
+        a for a in answers if a[0] != EVALUATION
+    }
+    assert set(answers) <= {(one.kind, one.asked) for one in left}
+    assert "newcomer" in ledger.by_kind
+    for kind, counted in ledger.by_kind.items():
+        told = sum(one.bytes * answers[one.kind, one.asked] for one in left if one.kind == kind)
+        assert told == pytest.approx(counted["up"], rel=DEPENDS.get(algorithm, 0.0), abs=0.0), kind
+    arrays = {name for answer in left for name in answer.arrays}
+    assert any(name.startswith(("params ", "values ")) for name in arrays) == (algorithm != "solo")
+    assert not any(name in ("x", "y") for name in arrays)
+
+
+def test_newcomers_that_do_not_train_send_nothing_more(app: Path) -> None:
+    lines = check(app)
+    assert any(line.startswith("  newcomer: asked to train; ") for line in lines)
+    changed(app / "federation.toml", "[engine]", "[newcomers]\nepochs = 0\n[engine]")
+    assert not any(line.startswith("  newcomer:") for line in check(app))
+
+
+def test_checking_needs_no_flower(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "flwr"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    monkeypatch.delitem(sys.modules, "coterie.engine.flower.app", raising=False)
+    assert check(app)
