@@ -71,7 +71,7 @@ def test_data_sets_exist_and_time_is_known(name: str) -> None:
     from coterie.data import DATASETS
 
     item = catalogue()[name]
-    assert all(data in DATASETS for data in item.all_needs())
+    assert all(data in DATASETS for column in item.columns() for data in item.needs(column))
     assert (minutes(item, cores=2) or 0) >= 0
     assert (minutes(item, cores=2) or 0) >= (minutes(item, cores=4) or 0)
 

@@ -1,7 +1,6 @@
 """The pair study: what it trains, what it compares, and what it refuses."""
 
 import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def test_rows_say_what_is_shared(pairs: PairStudy) -> None:
 def test_files_hold_the_numbers(pairs: PairStudy, tmp_path: Path) -> None:
     written = {path.name for path in pairs.save(tmp_path / "out")}
     assert written == {"pairs.json", "pairs.csv", "pairs.png"}
-    rows = list(csv.DictReader(io.StringIO(pairs.to_csv())))
+    rows = list(csv.DictReader((tmp_path / "out" / "pairs.csv").read_text(encoding="utf-8").splitlines()))
     assert [row["c2"] for row in rows] == ["", "8+9", "0+1", "3"]
     assert float(rows[1]["gain"]) == pairs.rows[0].gain.mean
     text = pairs.report()

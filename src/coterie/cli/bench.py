@@ -369,13 +369,13 @@ def _say(text: str, aside: bool) -> None:
     typer.echo(text, err=aside)
 
 
-def _choice(kind: str, text: str, known: Iterable[str]) -> list[str]:
+def _choice(kind: str, text: str, offered: Iterable[str]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in known:
-            raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, known)}")
+        if name not in offered:
+            raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, offered)}")
     if not names:
-        raise CoterieError(f"no {kind} is chosen: use some of {', '.join(known)}")
+        raise CoterieError(f"no {kind} is chosen: use some of {', '.join(offered)}")
     return list(dict.fromkeys(names))
 
 

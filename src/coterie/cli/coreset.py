@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -83,10 +82,12 @@ def _refuse_useless(method: str, kappa: float, normalise: bool, share: bool) -> 
 
 
 def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smoothness: float, method: str) -> str:
-    rows = [
-        (graph.name(int(node)), float(weight), float(costs[node]))
-        for node, weight in zip(chosen.indices, chosen.weights, strict=True)
-    ]
+    from coterie.report.text_table import csv_text
+
+    names, own = [graph.name(int(node)) for node in chosen.indices], costs[chosen.indices].tolist()
+    head, rows = ("node", "weight", "cost"), list(zip(names, chosen.weights.tolist(), own, strict=True))
+    if format == "csv":
+        return csv_text(head, rows)
     summary = {
         "method": method,
         "nodes": int(graph.adjacency.shape[0]),
@@ -99,14 +100,9 @@ def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smooth
         "bound": chosen.bound(smoothness),
     }
     if format == "json":
-        named = {"names": [name for name, _, _ in rows]} if graph.names else {}
-        listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": [r[2] for r in rows]}
-        return json.dumps({**summary, **listed, **named}, indent=2) + "\n"
-    if format == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([("node", "weight", "cost"), *rows])
-        return text.getvalue()
-    return _table(rows, summary)
+        listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": own}
+        return json.dumps({**summary, **listed, **({"names": names} if graph.names else {})}, indent=2) + "\n"
+    return _table(head, rows, summary)
 
 
 def _edges(adjacency: Any) -> int:
@@ -119,16 +115,15 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _table(rows: list[tuple[str, float, float]], summary: dict[str, Any]) -> str:
-    width = max(4, *(len(name) for name, _, _ in rows))
-    lines = [f" {'node':<{width}}     weight       cost", f" {'─' * (width + 22)}"]
-    lines += [f" {name:<{width}} {weight:10.6f} {cost:10.6g}" for name, weight, cost in rows]
-    lines += [
-        "",
+def _table(head: Sequence[str], rows: Sequence[tuple[str, float, float]], summary: dict[str, Any]) -> str:
+    from coterie.report.text_table import TextTable
+
+    table = TextTable(head, [[name, f"{weight:.6f}", f"{cost:.6g}"] for name, weight, cost in rows])
+    return (
+        f"{table.text()}\n\n"
         f"{summary['method']}: {len(rows)} of {_counted(summary['nodes'], 'node')} "
         f"({_counted(summary['edges'], 'edge')}), "
-        f"ℓ = {summary['steps']}, total cost {summary['total_cost']:.6g}, Σw = {summary['total_weight']:.6f}",
+        f"ℓ = {summary['steps']}, total cost {summary['total_cost']:.6g}, Σw = {summary['total_weight']:.6f}\n"
         f"error ‖P^ℓ w − 1/n‖ = {summary['error']:.4g}; |mean f − Σ w f| ≤ {summary['bound']:.4g}·‖f‖ for f of "
-        f"smoothness {summary['smoothness']:g}",
-    ]
-    return "\n".join(lines) + "\n"
+        f"smoothness {summary['smoothness']:g}\n"
+    )

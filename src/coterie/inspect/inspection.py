@@ -118,17 +118,17 @@ class Classes:
     places: Floats
     used: str
     """Which samples this was made from, in words."""
-    found: SuperClusters | None
+    super_clusters: SuperClusters | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         plain: dict[str, Any] = {"labels": self.labels.tolist(), "map": self.places.tolist(), "used": self.used}
-        if self.found is None:
+        if self.super_clusters is None:
             return plain
         return plain | {
-            "angles": self.found.angles.tolist(),
-            "super_clusters": self.found.sets,
-            "reason": self.found.grouping.reason,
+            "angles": self.super_clusters.angles.tolist(),
+            "super_clusters": self.super_clusters.sets,
+            "reason": self.super_clusters.grouping.reason,
         }
 
 
@@ -150,7 +150,7 @@ class Inspection:
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie inspect --json`` prints."""
         view = self.view
-        found: dict[str, Any] = {
+        return {
             "title": self.title,
             "partition": view.partition,
             "clients": view.clients,
@@ -170,8 +170,8 @@ class Inspection:
             "advice": self.advice.to_json(),
             "map": self.places.tolist(),
             "map_by": self.drawn_by,
+            "classes": None if self.classes is None else self.classes.to_json(),
         }
-        return found | {"classes": None if self.classes is None else self.classes.to_json()}
 
     def report(self) -> str:
         """Return the numbers and the advice for the terminal."""
@@ -338,8 +338,8 @@ def _classes(data: FederatedData, in_full: bool, count: int | None, seed: int) -
     if len(np.unique(y)) < 2:
         return None
     if in_full:
-        found = super_clusters(Samples(x, y), groups=count)
-        return Classes(found.labels, on_a_map(found.angles, seed)[0], "all training samples", found)
+        supers = super_clusters(Samples(x, y), groups=count)
+        return Classes(supers.labels, on_a_map(supers.angles, seed)[0], "all training samples", supers)
     chosen = np.concatenate([np.flatnonzero(y == label)[:GLANCE] for label in np.unique(y)])
     labels, angles = class_angles(Samples(x[chosen], y[chosen]))
     return Classes(labels, on_a_map(angles, seed)[0], f"up to {GLANCE} training samples of each class", None)

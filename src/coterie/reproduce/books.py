@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from coterie.errors import CoterieError, suggestion
+from coterie.results.toml import read_toml
 from coterie.run.validation import merge
 
 PLACE = Path(__file__).parent / "catalogue"
@@ -256,14 +256,9 @@ def _based(raw: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CoterieError(f"there is no catalogue '{file}'") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CoterieError(f"'{file}' is not a TOML file: {error}") from None
-    except OSError as error:
-        raise CoterieError(f"'{file}' can't be read: {error.strerror}") from None
+    if not file.exists():
+        raise CoterieError(f"there is no catalogue '{file}'")
+    return read_toml(file)
 
 
 def _book(file: Path, tables: Mapping[str, Any]) -> Book:

@@ -156,10 +156,6 @@ class Reproducible:
         note = self.book.data[column.data]
         return list(note.needs) or [str(note.settings.get("data", {}).get("name", column.data))]
 
-    def all_needs(self) -> list[str]:
-        """Return the data sets that the entry needs."""
-        return list(dict.fromkeys(name for column in self.columns() for name in self.needs(column)))
-
 
 class Catalogue(Mapping[str, Reproducible]):
     """Entries by name, in the order of the books."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -99,19 +97,15 @@ class PairStudy:
             "rows": [row.to_json() for row in self.rows],
         }
 
-    def to_csv(self) -> str:
-        """Return a line per client 2, the first for training alone; accuracies are fractions."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            ["c1", "c2", "shared", "angle", "L", "L_sd", "C", "C_sd", "gain", "gain_sd", "verdict", "seeds"]
-        )
+    def csv_rows(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the heads and a row per client 2, the first for training alone; accuracies are fractions."""
+        head = ["c1", "c2", "shared", "angle", "L", "L_sd", "C", "C_sd", "gain", "gain_sd", "verdict", "seeds"]
         c1, n = _name(self.c1), len(self.seeds)
-        writer.writerow([c1, "", "", "", self.solo.mean, self.solo.sd, "", "", 0.0, 0.0, "alone", n])
+        rows = [[c1, "", "", "", self.solo.mean, self.solo.sd, "", "", 0.0, 0.0, "alone", n]]
         for row in self.rows:
             numbers = [row.own.mean, row.own.sd, row.received.mean, row.received.sd, row.gain.mean, row.gain.sd]
-            writer.writerow([c1, _name(row.labels), row.shared, row.angle, *numbers, row.verdict, n])
-        return text.getvalue()
+            rows.append([c1, _name(row.labels), row.shared, row.angle, *numbers, row.verdict, n])
+        return head, rows
 
     def report(self) -> str:
         """Return the study as a table for the terminal."""
@@ -122,11 +116,12 @@ class PairStudy:
     def save(self, folder: Path) -> list[Path]:
         """Write table, numbers and picture into a folder."""
         from coterie.report.studies import draw_pairs
+        from coterie.report.text_table import csv_text
 
         folder.mkdir(parents=True, exist_ok=True)
         numbers, table = folder / "pairs.json", folder / "pairs.csv"
         write_whole(numbers, (json.dumps(self.to_json(), indent=1) + "\n").encode())
-        write_whole(table, self.to_csv().encode())
+        write_whole(table, csv_text(*self.csv_rows()).encode())
         return [numbers, table, *draw_pairs(self.to_json(), folder)]
 
 
