@@ -100,7 +100,8 @@ def test_without_splits_it_is_the_plain_mean_of_the_cohort() -> None:
     with federation(**unequal, model_options={}) as (method, fed):
         engine = Recorded(fed)
         method.begin(fed)
-        for fed.round in range(1, 5):
+        for t in range(1, 5):
+            fed.start_round(t)
             method.round(fed, fed.cohort(fed.round))
             thetas = [after for _, after in engine.trained[fed.round].values()]
             assert len(thetas) == 3
@@ -407,7 +408,8 @@ def test_against_a_direct_loop(dataset: str, fraction: float, drop: float) -> No
     with federation(**settings, algorithm_options=SPLITTING) as (method, fed):
         engine = Recorded(fed)
         method.begin(fed)
-        for fed.round in range(1, 14):
+        for t in range(1, 14):
+            fed.start_round(t)
             method.round(fed, fed.cohort(fed.round))
             ours.append(([method.groups().get(c) for c in range(20)], [flat(m) for m in method.models]))
         assert not engine.walked  # else clients would come in that the loop does not know of

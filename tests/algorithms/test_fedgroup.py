@@ -93,7 +93,7 @@ def begun(method: str = "fedgroup", change: Change | None = None, **settings: An
         requests: list[dict[int, Request]] = []
         made.fed.engine = Changed(made.fed.engine, change, requests)
         made.algorithm.begin(made.fed)
-        yield Run(made.fed, made.algorithm, made.evaluator, data, requests)
+        yield Run(made.config, made.fed, made.algorithm, made.evaluator, data, requests)
 
 
 def flat(params: Params) -> np.ndarray:

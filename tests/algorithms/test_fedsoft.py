@@ -65,7 +65,8 @@ class Heard(EngineWrapper):
 
 def play(method: FedSoft, fed: Federation, rounds: int) -> None:
     method.begin(fed)
-    for fed.round in range(1, rounds + 1):
+    for t in range(1, rounds + 1):
+        fed.start_round(t)
         method.round(fed, fed.cohort(fed.round))
 
 
@@ -192,7 +193,8 @@ def test_every_client_that_is_drawn_trains_its_own_model_near_all_centres() -> N
     with federation(algorithm_options={"lam": 0.5}) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        for fed.round in (1, 2):
+        for t in (1, 2):
+            fed.start_round(t)
             centres = list(method.models)
             method.round(fed, fed.cohort(fed.round))
             for client in engine.who(fed.round, "train"):
@@ -229,7 +231,8 @@ def test_clients_are_drawn_as_often_as_their_shares_say() -> None:
         method.begin(fed)
         method.u = {c: [0.9, 0.1] if c < 2 else [1e-4, 1.0] for c in range(6)}
         draws = np.zeros((2, 6))
-        for fed.round in range(1, 2001):
+        for t in range(1, 2001):
+            fed.start_round(t)
             for s in range(2):
                 (client,) = method.chosen(fed, s, fed.trainable)
                 draws[s, client] += 1
@@ -245,7 +248,8 @@ def test_it_selects_clients_itself_unless_told_not_to() -> None:
         with federation(clients=12, algorithm_options={"selection": selection}) as (method, fed, _):
             engine = Heard(fed)
             method.begin(fed)
-            for fed.round in (1, 2, 3):
+            for t in (1, 2, 3):
+                fed.start_round(t)
                 method.round(fed, cohorts)
             drawn = {client for t in (1, 2, 3) for client in engine.who(t, "train")}
             assert (drawn == {0, 1}) is not selection
@@ -287,7 +291,8 @@ def test_nobody_answers(selection: bool) -> None:
         Heard(fed, lambda client, t: True)
         method.begin(fed)
         before = list(method.models)
-        for fed.round in (1, 2):
+        for t in (1, 2):
+            fed.start_round(t)
             method.round(fed, fed.cohort(fed.round))
         assert all(a is b for a, b in zip(method.models, before, strict=True))
         assert method.memberships() == {}
@@ -357,7 +362,8 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
         restored = FedSoft(tau=4)
         restored.load(load_checkpoint(path))
         assert restored.memberships() == method.memberships()
-        for fed.round in (3, 5):
+        for t in (3, 5):
+            fed.start_round(t)
             for each in (method, restored):
                 each.round(fed, fed.cohort(fed.round))
                 fed.start_round(fed.round)  # so that clients may be asked by both

@@ -98,7 +98,8 @@ def test_clients_choose_by_their_training_loss_and_not_by_test_accuracy(options:
     by_loss, by_test = [], []
     with federation(**MCLR, algorithm_options=options) as (method, fed, data):
         method.begin(fed)
-        for fed.round in (1, 2, 3):
+        for t in (1, 2, 3):
+            fed.start_round(t)
             models = list(method.models)
             method.round(fed, range(8))
             for client in range(8):
@@ -167,7 +168,8 @@ def test_means_against_a_loop(weights: str) -> None:
     with federation(**uneven, drop=0.3, algorithm_options={"weights": weights}) as (method, fed, _):
         engine = Heard(fed)
         method.begin(fed)
-        for fed.round in range(1, 7):
+        for t in range(1, 7):
+            fed.start_round(t)
             before = list(method.models)
             method.round(fed, fed.cohort(fed.round))
             now = {client: answer for (t, client), answer in engine.trained.items() if t == fed.round}
@@ -325,12 +327,14 @@ def test_a_state_that_was_saved_goes_on_as_the_one_that_was_not(tmp_path: Path) 
     path = tmp_path / "checkpoint.safetensors"
     with federation(groups=3, clients=12) as (method, fed, _):
         method.begin(fed)
-        for fed.round in (1, 2):
+        for t in (1, 2):
+            fed.start_round(t)
             method.round(fed, fed.cohort(fed.round))
         save_checkpoint(path, method.save())
         restored = IFCA()
         restored.load(load_checkpoint(path))
-        for fed.round in (3, 4):
+        for t in (3, 4):
+            fed.start_round(t)
             for each in (method, restored):
                 each.round(fed, fed.cohort(fed.round))
                 fed.start_round(fed.round)  # so that clients may be asked by both
