@@ -77,9 +77,9 @@ def _heat_map(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     if chart.groups:
         return _between_groups(chart)
     return (corner, "least", "mean", "most"), [
-        (name, min(known), statistics.fmean(known), max(known)) if known else (name, None, None, None)
+        (name, min(measured), statistics.fmean(measured), max(measured)) if measured else (name, None, None, None)
         for name, numbers in zip(chart.rows, chart.values, strict=True)
-        for known in [[number for number in numbers if number is not None]]
+        for measured in [[number for number in numbers if number is not None]]
     ]
 
 
@@ -96,8 +96,8 @@ def _between_groups(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     for a, of_a in members.items():
         cells: list[Value] = []
         for of_b in members.values():
-            known = [v for i in of_a for j in of_b if i != j and (v := chart.values[i][j]) is not None]
-            cells.append(statistics.fmean(known) if known else None)
+            measured = [v for i in of_a for j in of_b if i != j and (v := chart.values[i][j]) is not None]
+            cells.append(statistics.fmean(measured) if measured else None)
         rows.append((name(a), *cells))
     return ("mean of the pairs", *(name(group) for group in members)), rows
 
@@ -127,23 +127,30 @@ def _distribution(chart: Distribution) -> tuple[tuple[str, ...], list[Row]]:
     columns: tuple[str, ...] = ("", "measured", "least", "lower quartile", "median", "upper quartile", "most", "mean")
     rows: list[Row] = []
     for sample in chart.samples:
-        known = sorted(number for number in sample.values if number is not None)
-        quartiles: list[Value] = [*quartiles_of(known)]
-        ends: tuple[Value, Value] = (known[0], known[-1]) if known else (None, None)
-        row: Row = (sample.name, len(known), ends[0], *quartiles, ends[1], statistics.fmean(known) if known else None)
+        measured = sorted(number for number in sample.values if number is not None)
+        quartiles: list[Value] = [*quartiles_of(measured)]
+        ends: tuple[Value, Value] = (measured[0], measured[-1]) if measured else (None, None)
+        row: Row = (
+            sample.name,
+            len(measured),
+            ends[0],
+            *quartiles,
+            ends[1],
+            statistics.fmean(measured) if measured else None,
+        )
         rows.append((*row, worst_of(sample.values, chart.worst)[1]) if chart.worst else row)
     return (*columns, f"mean of the worst {100 * chart.worst:g} %") if chart.worst else columns, rows
 
 
-def quartiles_of(known: list[float]) -> tuple[Value, Value, Value]:
+def quartiles_of(measured: list[float]) -> tuple[Value, Value, Value]:
     """Return the quartiles of sorted numbers, between neighbours in proportion (as NumPy does)."""
-    if not known:
+    if not measured:
         return None, None, None
 
     def at(share: float) -> float:
-        place = share * (len(known) - 1)
+        place = share * (len(measured) - 1)
         low = int(place)
-        return known[low] + (place - low) * (known[min(low + 1, len(known) - 1)] - known[low])
+        return measured[low] + (place - low) * (measured[min(low + 1, len(measured) - 1)] - measured[low])
 
     return at(0.25), at(0.5), at(0.75)
 

@@ -61,11 +61,11 @@ def make_page(paths: Sequence[Path]) -> Page:
     given = list(dict.fromkeys(paths))
     if not given:
         raise CoterieError("say which folders the page is to show: coterie report RUN...")
-    found = {path: _kind(path) for path in given}
-    if len({kind.name for kind in found.values()}) > 1:
-        told = ", ".join(f"'{path}' is {kind.name}" for path, kind in found.items())
-        raise CoterieError(f"a page shows folders of one kind, but {told}: make a page for each")
-    return found[given[0]].build(given)
+    kinds = {path: _kind(path) for path in given}
+    if len({kind.name for kind in kinds.values()}) > 1:
+        listed = ", ".join(f"'{path}' is {kind.name}" for path, kind in kinds.items())
+        raise CoterieError(f"a page shows folders of one kind, but {listed}: make a page for each")
+    return kinds[given[0]].build(given)
 
 
 def _kind(path: Path) -> Kind:

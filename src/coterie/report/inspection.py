@@ -25,9 +25,9 @@ from coterie.report.text_table import TextTable, printed, wrapped
 from coterie.results.charts import Chart
 
 
-def inspection_text(found: Mapping[str, Any], groups: str) -> str:
+def inspection_text(inspected: Mapping[str, Any], groups: str) -> str:
     """Return mean and spread of each measure, the groups and the advice, for the terminal."""
-    others = found["against"]
+    others = inspected["against"]
     table = TextTable(
         ["measure", "mean", "sd", "range", *others, "unit", "made from"],
         [
@@ -39,37 +39,37 @@ def inspection_text(found: Mapping[str, Any], groups: str) -> str:
                 measured["unit"] + (" (1: alike)" if measured["similarity"] else ""),
                 made_from(measured),
             ]
-            for name, measured in found["measures"].items()
+            for name, measured in inspected["measures"].items()
         ],
         left=["unit", "made from"],
     )
     notes = []
     if others:
         notes.append(f"Under {', '.join(others)}: the mean with that partition of the same data.")
-    if any(not measured["real_federation"] for measured in found["measures"].values()):
+    if any(not measured["real_federation"] for measured in inspected["measures"].values()):
         notes.append("Measures made from samples look at what no client sends: they are for simulations.")
-    parts = [printed([f"{named(found)}: how far pairs of clients are from each other"], table, notes), groups]
-    if found["classes"] and "super_clusters" in found["classes"]:
-        sets = "  ".join("{" + ", ".join(map(str, labels)) + "}" for labels in found["classes"]["super_clusters"])
-        parts.append(wrapped([f"Super clusters of classes: {sets}. {found['classes']['reason']}"]))
-    parts.append(wrapped([f"Advice: {found['advice']['sentence']}"]))
+    parts = [printed([f"{named(inspected)}: how far pairs of clients are from each other"], table, notes), groups]
+    if inspected["classes"] and "super_clusters" in inspected["classes"]:
+        sets = "  ".join("{" + ", ".join(map(str, labels)) + "}" for labels in inspected["classes"]["super_clusters"])
+        parts.append(wrapped([f"Super clusters of classes: {sets}. {inspected['classes']['reason']}"]))
+    parts.append(wrapped([f"Advice: {inspected['advice']['sentence']}"]))
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def write_inspection(found: Mapping[str, Any], grouping: Grouping, folder: Path) -> list[Path]:
+def write_inspection(inspected: Mapping[str, Any], grouping: Grouping, folder: Path) -> list[Path]:
     """Write the page and its pictures into a folder; return their paths."""
     page = folder / "inspection.html"
-    page.write_text(render(inspection_page(found, grouping)), encoding="utf-8")
+    page.write_text(render(inspection_page(inspected, grouping)), encoding="utf-8")
     written = [page]
-    pictures: dict[str, Sequence[Chart]] = {"labels": [labels_chart(found)]}
-    pictures |= {f"proximity-{name.replace('_', '-')}": heat_maps(found, name) for name in found["measures"]}
-    pictures["clients"] = [clients_map(found)]
+    pictures: dict[str, Sequence[Chart]] = {"labels": [labels_chart(inspected)]}
+    pictures |= {f"proximity-{name.replace('_', '-')}": heat_maps(inspected, name) for name in inspected["measures"]}
+    pictures["clients"] = [clients_map(inspected)]
     if len(grouping.tree):
-        pictures["dendrogram"] = [tree_chart(found, grouping)]
-    if found["classes"]:
-        pictures["classes"] = [classes_map(found["classes"])]
-        if "angles" in found["classes"]:
-            pictures["class-angles"] = [class_angles(found["classes"])]
+        pictures["dendrogram"] = [tree_chart(inspected, grouping)]
+    if inspected["classes"]:
+        pictures["classes"] = [classes_map(inspected["classes"])]
+        if "angles" in inspected["classes"]:
+            pictures["class-angles"] = [class_angles(inspected["classes"])]
     for name, charts in pictures.items():
         path = folder / f"{name}.png"
         side_by_side(charts).savefig(path, dpi=130)

@@ -125,9 +125,9 @@ def _chart(chart: Chart, drawn: list[Chart]) -> str:
         return f'<figure class="block wide">{head}{text}{note}</figure>\n'
     drawn.append(chart)
     numbers = as_table(chart)
-    told = "" if numbers is None else f"<details><summary>The numbers, as a table</summary>{_table(numbers)}</details>"
+    table = "" if numbers is None else f"<details><summary>The numbers, as a table</summary>{_table(numbers)}</details>"
     plot = f'<div class="plot" data-chart="{len(drawn) - 1}"></div>'
-    return f'<figure class="block chart">{head}{plot}{note}{told}</figure>\n'
+    return f'<figure class="block chart">{head}{plot}{note}{table}</figure>\n'
 
 
 def _table(table: Table) -> str:

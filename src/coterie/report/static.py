@@ -272,14 +272,14 @@ def _scatter(chart: Scatter, axes: Axes) -> None:
 
 def _apart(chart: Scatter) -> list[tuple[str, float, float]]:
     """Return the points whose names can be written without touching another name, roughly."""
-    known = [(p.name, p.x, p.y) for p in chart.points if p.x is not None and p.y is not None]
-    if not known:
+    measured = [(p.name, p.x, p.y) for p in chart.points if p.x is not None and p.y is not None]
+    if not measured:
         return []
-    wide, high = (max(np.ptp([point[axis] for point in known]), 1e-12) for axis in (1, 2))
+    wide, high = (max(np.ptp([point[axis] for point in measured]), 1e-12) for axis in (1, 2))
     if chart.map:  # which has one scale for both axes
         wide = high = max(wide, high)
     chosen: list[tuple[str, float, float]] = []
-    for name, x, y in known:
+    for name, x, y in measured:
         if all(abs(x - a) / wide > 0.015 * min(len(name), LONG) or abs(y - b) / high > 0.035 for _, a, b in chosen):
             chosen.append((name, x, y))
     return chosen
@@ -324,15 +324,15 @@ def _dendrogram(chart: Dendrogram, axes: Axes) -> None:
 def _distribution(chart: Distribution, axes: Axes) -> None:
     for row, sample in enumerate(chart.samples):
         values = _numbers(sample.values)
-        known = values[np.isfinite(values)]
-        if not len(known):
+        measured = values[np.isfinite(values)]
+        if not len(measured):
             axes.annotate("not measured", (0.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8)
             continue
         places = np.full(len(values), float(row)) + 0.28 * (np.arange(len(values)) * 0.618 % 1 - 0.5)
         worst, mean = worst_of(sample.values, chart.worst)
         others = [i for i in range(len(values)) if i not in worst]
         axes.boxplot(
-            known,
+            measured,
             positions=[row],
             orientation="horizontal",
             widths=0.5,

@@ -33,8 +33,8 @@ def values(numbers: Iterable[Any], factor: float = 1) -> Values:
     >>> values([0.5, None, float("inf")], 100)
     (50.0, None, None)
     """
-    found = (value(number) for number in numbers)
-    return tuple(None if number is None else factor * number for number in found)
+    plain_numbers = (value(number) for number in numbers)
+    return tuple(None if number is None else factor * number for number in plain_numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,8 +296,8 @@ def plain(thing: Any) -> Any:
     return value(thing) if isinstance(thing, (float, np.floating)) else thing
 
 
-def chart_of(told: Mapping[str, Any]) -> Chart:
-    """Return the chart that `plain` told; a ValueError says why it can't be one.
+def chart_of(data: Mapping[str, Any]) -> Chart:
+    """Return the chart that `plain` wrote; a ValueError says why it can't be one.
 
     >>> chart = Code(title="again", text="coterie run")
     >>> chart_of(plain(chart)) == chart
@@ -306,9 +306,9 @@ def chart_of(told: Mapping[str, Any]) -> Chart:
     from pydantic import TypeAdapter
 
     kinds = {kind.__name__.lower(): kind for kind in Chart.__subclasses__()}
-    if told.get("kind") not in kinds:
-        raise ValueError(f"there is no chart of kind {told.get('kind')!r}")
-    chart: Chart = TypeAdapter(kinds[str(told["kind"])]).validate_python(dict(told))
+    if data.get("kind") not in kinds:
+        raise ValueError(f"there is no chart of kind {data.get('kind')!r}")
+    chart: Chart = TypeAdapter(kinds[str(data["kind"])]).validate_python(dict(data))
     return chart
 
 
@@ -366,8 +366,8 @@ def worst_of(numbers: Values, share: float) -> tuple[list[int], float | None]:
     >>> worst_of((3.0, None, 1.0, 2.0), 0.5)
     ([2, 3], 1.5)
     """
-    known = sorted((number, place) for place, number in enumerate(numbers) if number is not None)
-    chosen = known[: math.ceil(share * len(known) - 1e-9)]
+    measured = sorted((number, place) for place, number in enumerate(numbers) if number is not None)
+    chosen = measured[: math.ceil(share * len(measured) - 1e-9)]
     return [place for _, place in chosen], sum(number for number, _ in chosen) / len(chosen) if chosen else None
 
 

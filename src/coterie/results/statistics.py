@@ -68,17 +68,17 @@ def paired(a: BySeed, b: BySeed, level: float = 0.95) -> Difference | None:
     >>> f"{difference.mean:.4f} [{difference.low:.4f}, {difference.high:.4f}]"
     '0.0667 [-0.0050, 0.1384]'
     """
-    found = spread([a[seed] - b[seed] for seed in a if seed in b])
-    if found is None:
+    difference = spread([a[seed] - b[seed] for seed in a if seed in b])
+    if difference is None:
         return None
-    if found.std is None or found.std < NO_SPREAD:
-        return Difference(found.n, found.mean, None, None, None)
+    if difference.std is None or difference.std < NO_SPREAD:
+        return Difference(difference.n, difference.mean, None, None, None)
     from scipy.stats import t
 
-    error, freedom = found.std / math.sqrt(found.n), found.n - 1
+    error, freedom = difference.std / math.sqrt(difference.n), difference.n - 1
     reach = float(t.ppf((1 + level) / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(found.mean) / error, freedom))
-    return Difference(found.n, found.mean, found.mean - reach, found.mean + reach, p)
+    p = 2 * float(t.sf(abs(difference.mean) / error, freedom))
+    return Difference(difference.n, difference.mean, difference.mean - reach, difference.mean + reach, p)
 
 
 def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0.05) -> Leader | None:
@@ -88,15 +88,15 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
     then, whichever method came out highest, one that is not the best is called the clear best with a probability of
     at most alpha. Methods that miss a seed can't lead.
     """
-    known = {label: values for label, values in methods.items() if values}
-    whole = {label: spread([*values.values()]) for label, values in known.items() if set(seeds) <= set(values)}
-    if len(known) < 2 or not whole:
+    measured = {label: values for label, values in methods.items() if values}
+    whole = {label: spread([*values.values()]) for label, values in measured.items() if set(seeds) <= set(values)}
+    if len(measured) < 2 or not whole:
         return None
-    first = max(whole, key=lambda label: found.mean if (found := whole[label]) else -math.inf)
-    limit = alpha / (len(known) - 1)
+    first = max(whole, key=lambda label: over.mean if (over := whole[label]) else -math.inf)
+    limit = alpha / (len(measured) - 1)
     rivals = []
-    for label, values in known.items():
-        found = paired(known[first], values) if label != first else None
-        if label != first and (found is None or found.p is None or found.p >= limit or found.mean <= 0):
+    for label, values in measured.items():
+        lead = paired(measured[first], values) if label != first else None
+        if label != first and (lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0):
             rivals.append(label)
-    return Leader(first, tuple(rivals), " of those with every seed" if len(whole) < len(known) else "")
+    return Leader(first, tuple(rivals), " of those with every seed" if len(whole) < len(measured) else "")

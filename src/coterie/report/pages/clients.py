@@ -37,7 +37,7 @@ def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple
     """Draw all clients of a protocol, a row per sample."""
     variants: list[tuple[str, Chart]] = []
     for protocol in EACH_CLIENT:
-        shown = tuple(one for one in samples(protocol) if any(number is not None for number in one.values))
+        shown = tuple(sample for sample in samples(protocol) if any(number is not None for number in sample.values))
         if shown:
             what = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
@@ -64,13 +64,13 @@ def solo_of(run: StoredRun, runs: Sequence[StoredRun]) -> StoredRun | None:
 
 def differences(runs: Sequence[StoredRun]) -> list[str]:
     """Return in what the federations of runs differ: data, division, newcomers, sites, seed."""
-    found = [
+    differing = [
         name
         for name, section in (("data", "data"), ("division", "partition"), ("newcomers", "newcomers"))
         if any(run.config.get(section) != runs[0].config.get(section) for run in runs)
     ]
-    found += ["sites"] if any(run.sites != runs[0].sites for run in runs) else []
-    return found + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
+    differing += ["sites"] if any(run.sites != runs[0].sites for run in runs) else []
+    return differing + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
 
 
 def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
@@ -126,22 +126,22 @@ def _sites(run: StoredRun, alone: bool) -> Table:
 
 def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
     """Say and show who gains and who loses against SOLO, in percentage points."""
-    found = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
-    found.sort(key=lambda pair: (-pair[0], pair[1]))
-    up, down = [g for g, _ in found if g > 0], [g for g, _ in found if g < 0]
-    mean = sum(g for g, _ in found) / len(found) if found else 0.0
+    gains = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
+    gains.sort(key=lambda pair: (-pair[0], pair[1]))
+    up, down = [g for g, _ in gains if g > 0], [g for g, _ in gains if g < 0]
+    mean = sum(g for g, _ in gains) / len(gains) if gains else 0.0
     text = (
-        f"{run.name} against {solo.name}: under {protocol} {len(up)} of {len(found)} clients gain, {len(down)} lose "
-        f"and {len(found) - len(up) - len(down)} stay the same; {mean:+.1f} percentage points on average."
+        f"{run.name} against {solo.name}: under {protocol} {len(up)} of {len(gains)} clients gain, {len(down)} lose "
+        f"and {len(gains) - len(up) - len(down)} stay the same; {mean:+.1f} percentage points on average."
     )
     chart = Bars(
         title=f"{run.name} against {solo.name}, client by client ({protocol})",
         x_label="client",
         y_label=f"{protocol} minus L of SOLO (points)",
-        categories=tuple(str(client) for _, client in found),
+        categories=tuple(str(client) for _, client in gains),
         series=(
-            Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in found), slot=0),
-            Series(name="loses", y=tuple(g if g < 0 else None for g, _ in found), slot=1),
+            Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in gains), slot=0),
+            Series(name="loses", y=tuple(g if g < 0 else None for g, _ in gains), slot=1),
         ),
         stacked=True,
         note="In order of the difference. SOLO has protocol L only: each client trains alone.",
@@ -189,10 +189,10 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
         for label, alone in compared.alone.items():
             pairs = [(seed, run, compared.runs[alone].get(seed)) for seed, run in compared.runs[label].items()]
             by_seed = {seed: gain(run, solo, protocol) for seed, run, solo in pairs if solo is not None}
-            known = [number for numbers in by_seed.values() for number in numbers if number is not None]
-            if known:
+            gains = [number for numbers in by_seed.values() for number in numbers if number is not None]
+            if gains:
                 samples.append(_pooled(label, by_seed))
-                rows.append((label, protocol, *_counted(known)))
+                rows.append((label, protocol, *_counted(gains)))
         if samples:
             chart = Distribution(
                 title=f"{protocol} minus L of SOLO, client by client",

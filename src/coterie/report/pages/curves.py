@@ -27,8 +27,8 @@ def accuracy_over_rounds(lines: Drawn, marks: Marked, remark: str = "") -> list[
 
 def accuracy_against_megabytes(lines: Drawn, marks: Marked, x_label: str, remark: str = "") -> list[tuple[str, Chart]]:
     """Return a chart per protocol that anybody has; lines are in %, over megabytes."""
-    told = f"Evaluation is not counted. {remark}".strip()
-    return _accuracies(lines, marks, "against megabytes", x_label, told)
+    remarks = f"Evaluation is not counted. {remark}".strip()
+    return _accuracies(lines, marks, "against megabytes", x_label, remarks)
 
 
 def _accuracies(lines: Drawn, marks: Marked, over: str, x_label: str, remark: str) -> list[tuple[str, Chart]]:

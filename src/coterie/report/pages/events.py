@@ -20,11 +20,11 @@ def events_in_words(run: StoredRun) -> str:
     """Say in a sentence or two what went wrong; empty if nothing did, or nothing is known."""
     if not run.events:
         return ""
-    told = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
-    found = {event["kind"]: event for event in run.events}
-    text = f"What went wrong: {told}; each round went on with the other replies."
-    if NONSENSE in found and (who := clients_of(found[NONSENSE])):
-        out = clients_of(found.get(EXCLUDED, {}))
+    counted = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
+    events = {event["kind"]: event for event in run.events}
+    text = f"What went wrong: {counted}; each round went on with the other replies."
+    if NONSENSE in events and (who := clients_of(events[NONSENSE])):
+        out = clients_of(events.get(EXCLUDED, {}))
         many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} asked no more"
         text += f" {_clients(len(who))} sent nonsense{many if out else ''}."
     return text
@@ -34,8 +34,8 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
     """Show the events of runs."""
     if not any(run.events for run in runs):
         unfinished = [run.name for run in runs if run.result is None]
-        told = f"Events are known when a run is finished: {', '.join(unfinished)}." if unfinished else ""
-        return Section(heading="Events", text=(told or "Nothing went wrong: every reply came and was valid.",))
+        remark = f"Events are known when a run is finished: {', '.join(unfinished)}." if unfinished else ""
+        return Section(heading="Events", text=(remark or "Nothing went wrong: every reply came and was valid.",))
     rows = tuple(
         (
             run.name,
@@ -70,19 +70,19 @@ def _titled(kind: str) -> str:
 
 
 def _who(run: StoredRun, event: Mapping[str, Any]) -> str:
-    found = clients_of(event)
-    shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*found.items()][:SHOWN]]
-    return ", ".join(shown) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "") or "–"
+    counts = clients_of(event)
+    shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*counts.items()][:SHOWN]]
+    return ", ".join(shown) + (f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else "") or "–"
 
 
 def _what(event: Mapping[str, Any]) -> str:
     details: dict[str, int] = event.get("details", {})
     if not details:
         return "–" if "details" in event else str(event.get("example", "")) or "–"  # of an older result
-    found = sorted(details.items(), key=lambda pair: -pair[1])
-    told = "; ".join(f"{detail}{f' (× {n})' if n > 1 else ''}" for detail, n in found[:3])
-    more = len(found) - 3
-    return told + (f"; and {more} other description{'s' * (more > 1)}" if more > 0 else "")
+    seen = sorted(details.items(), key=lambda pair: -pair[1])
+    listed = "; ".join(f"{detail}{f' (× {n})' if n > 1 else ''}" for detail, n in seen[:3])
+    more = len(seen) - 3
+    return listed + (f"; and {more} other description{'s' * (more > 1)}" if more > 0 else "")
 
 
 def _clients(many: int) -> str:
@@ -91,11 +91,11 @@ def _clients(many: int) -> str:
 
 def _strikes(run: StoredRun) -> list[str]:
     """Say who sent nonsense how often, how often is allowed, and who is out."""
-    found = {event["kind"]: event for event in run.events}
-    if NONSENSE not in found:
+    events = {event["kind"]: event for event in run.events}
+    if NONSENSE not in events:
         return []
-    strikes, out = clients_of(found[NONSENSE]), clients_of(found.get(EXCLUDED, {}))
-    who = f"{_clients(len(strikes))} sent nonsense" if strikes else f"{found[NONSENSE]['count']} replies were nonsense"
+    strikes, out = clients_of(events[NONSENSE]), clients_of(events.get(EXCLUDED, {}))
+    who = f"{_clients(len(strikes))} sent nonsense" if strikes else f"{events[NONSENSE]['count']} replies were nonsense"
     allowed = run.setting("engine", "max_strikes")
     if allowed is None:
         return [f"{who}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]

@@ -68,8 +68,8 @@ def _table(run: StoredRun) -> Table:
         means: list[float | None] = []
         for protocol in EACH_CLIENT:
             each = run.per_client(protocol)
-            known = [n for client in who if client < len(each) and (n := each[client]) is not None]
-            means.append(sum(known) / len(known) if known else None)
+            measured = [n for client in who if client < len(each) and (n := each[client]) is not None]
+            means.append(sum(measured) / len(measured) if measured else None)
         held: list[str | float] = []
         if counts is not None:
             held = [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
@@ -133,23 +133,23 @@ def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArr
     places = classical_mds(proximity - np.diag(np.diag(proximity)))
 
     def drawn(groups: Sequence[int], what: str) -> Scatter:
-        known = sorted(set(groups))
+        numbers = sorted(set(groups))
         return Scatter(
             title=f"Map of clients, {what}",
             map=True,
             points=tuple(
-                Point(name=str(client), x=float(place[0]), y=float(place[1]), group=known.index(group))
+                Point(name=str(client), x=float(place[0]), y=float(place[1]), group=numbers.index(group))
                 for client, place, group in zip(who, places, groups, strict=True)
             ),
-            groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in known),
+            groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in numbers),
             note="Numbers are clients. Distances are near the proximities (classical scaling); the axes mean nothing.",
         )
 
-    found = drawn(labels, "groups found")
+    by_method = drawn(labels, "groups found")
     if run.true_groups is None:
-        return found
+        return by_method
     true = drawn([run.true_groups[client] for client in who], "true groups")
-    return Switch(label="Colours", variants=(("groups found", found), ("true groups", true)))
+    return Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
 
 
 def _profiles(run: StoredRun, counts: Ints) -> HeatMap:
@@ -170,17 +170,17 @@ def _profiles(run: StoredRun, counts: Ints) -> HeatMap:
 
 def _memberships(run: StoredRun) -> list[Block]:
     """Show shares of clients in several groups, where a method has them."""
-    found = (run.result or {}).get("memberships")
-    soft = [m for m in found or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
-    if not found or not soft:
+    memberships = (run.result or {}).get("memberships")
+    soft = [m for m in memberships or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
+    if not memberships or not soft:
         return []
-    who = [client for client, m in enumerate(found) if m]
+    who = [client for client, m in enumerate(memberships) if m]
     return [
         HeatMap(
             title="Shares of clients in groups",
             rows=tuple(f"group {group}" for group in range(len(soft[0]))),
             columns=tuple(str(client) for client in who),
-            values=tuple(values(found[client][group] for client in who) for group in range(len(soft[0]))),
+            values=tuple(values(memberships[client][group] for client in who) for group in range(len(soft[0]))),
             unit="share",
             column_label="client",
             limits=(0, 1),

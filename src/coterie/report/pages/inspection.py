@@ -16,94 +16,94 @@ SIMULATION = "simulation only"
 ANYWHERE = "also for a real federation"
 
 
-def inspection_page(found: Mapping[str, Any], grouping: Grouping) -> Page:
+def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
     """Return the page."""
     sections = [
-        _measures(found),
-        _labels(found),
-        *(_proximities(found, name) for name in found["measures"]),
-        _maps(found),
-        _suggested(found, grouping),
-        _classes(found["classes"]),
-        _evidence(found["advice"]),
+        _measures(inspected),
+        _labels(inspected),
+        *(_proximities(inspected, name) for name in inspected["measures"]),
+        _maps(inspected),
+        _suggested(inspected, grouping),
+        _classes(inspected["classes"]),
+        _evidence(inspected["advice"]),
     ]
     return Page(
-        title=f"How heterogeneous is {named(found)}?",
-        summary=(found["advice"]["sentence"],),
-        facts=_facts(found),
+        title=f"How heterogeneous is {named(inspected)}?",
+        summary=(inspected["advice"]["sentence"],),
+        facts=_facts(inspected),
         sections=tuple(section for section in sections if section is not None),
     )
 
 
-def _facts(found: Mapping[str, Any]) -> tuple[Fact, ...]:
-    advice = found["advice"]
+def _facts(inspected: Mapping[str, Any]) -> tuple[Fact, ...]:
+    advice = inspected["advice"]
     groups = f", {advice['groups']} groups" if advice["choice"] == "cluster" else ""
     return (
         Fact(name="advice", value=f"{advice['choice']}{groups}"),
-        Fact(name="clients", value=str(len(found["clients"]))),
-        Fact(name="groups told apart", value=str(found["grouping"]["n_groups"])),
+        Fact(name="clients", value=str(len(inspected["clients"]))),
+        Fact(name="groups told apart", value=str(inspected["grouping"]["n_groups"])),
         *(
             Fact(name=f"mean {name}", value=f"{number(measured['mean'])} {measured['unit']}".strip())
-            for name, measured in found["measures"].items()
+            for name, measured in inspected["measures"].items()
         ),
     )
 
 
-def _measures(found: Mapping[str, Any]) -> Section:
+def _measures(inspected: Mapping[str, Any]) -> Section:
     return Section(
         heading="How far clients are apart",
         text=(
             "Mean and spread over all pairs of clients. Angles and labels come from what clients may send, and "
             "serve a real federation too; measures made from samples are for simulations.",
         ),
-        blocks=(measures_table(found),),
+        blocks=(measures_table(inspected),),
     )
 
 
-def _labels(found: Mapping[str, Any]) -> Section:
+def _labels(inspected: Mapping[str, Any]) -> Section:
     return Section(
         heading="Which labels clients have",
         text=("Clients stand in the order of the tree of groups, those of a group beside each other.",),
-        blocks=(labels_chart(found),),
+        blocks=(labels_chart(inspected),),
     )
 
 
-def _proximities(found: Mapping[str, Any], name: str) -> Section:
-    measured, others = found["measures"][name], ", ".join(found["against"])
+def _proximities(inspected: Mapping[str, Any], name: str) -> Section:
+    measured, others = inspected["measures"][name], ", ".join(inspected["against"])
     beside = f" Beside it the same data divided by {others}; colours mean the same." if others else ""
     end = "Larger is more alike." if measured["similarity"] else "Larger is farther apart."
     return Section(
         heading=f"Proximities: {measured['title']}",
         text=(f"{sentence(measured['says'])} {end} Made from {made_from(measured)}.{beside}",),
-        blocks=tuple(heat_maps(found, name)),
+        blocks=tuple(heat_maps(inspected, name)),
     )
 
 
-def _maps(found: Mapping[str, Any]) -> Section:
-    maps: list[Chart] = [clients_map(found)]
-    if found["classes"]:
-        maps.append(classes_map(found["classes"]))
+def _maps(inspected: Mapping[str, Any]) -> Section:
+    maps: list[Chart] = [clients_map(inspected)]
+    if inspected["classes"]:
+        maps.append(classes_map(inspected["classes"]))
     return Section(
         heading="Maps",
-        text=(f"Made by {found['map_by']}: near is alike. Axes have no meaning of their own.",),
+        text=(f"Made by {inspected['map_by']}: near is alike. Axes have no meaning of their own.",),
         blocks=tuple(maps),
     )
 
 
-def _suggested(found: Mapping[str, Any], grouping: Grouping) -> Section:
-    ari = found["grouping"]["ari"]
+def _suggested(inspected: Mapping[str, Any], grouping: Grouping) -> Section:
+    ari = inspected["grouping"]["ari"]
     agreement = "" if ari is None else f" Agreement with the true groups (ARI): {ari:.3f}."
     return Section(
         heading="Suggested groups",
-        text=(found["grouping"]["reason"], f"Rule `{found['grouping']['rule']}`.{agreement}"),
-        blocks=(*([tree_chart(found, grouping)] if len(grouping.tree) else []), groups_table(found)),
+        text=(inspected["grouping"]["reason"], f"Rule `{inspected['grouping']['rule']}`.{agreement}"),
+        blocks=(*([tree_chart(inspected, grouping)] if len(grouping.tree) else []), groups_table(inspected)),
     )
 
 
 def _classes(classes: Mapping[str, Any] | None) -> Section | None:
     if not classes or "angles" not in classes:
         return None
-    sets = "; ".join("{" + ", ".join(map(str, one)) + "}" for one in classes["super_clusters"])
+    sets = "; ".join("{" + ", ".join(map(str, labels)) + "}" for labels in classes["super_clusters"])
     return Section(
         heading="Classes and their super clusters",
         text=(f"{classes['reason']} That makes {sets}. This looks at samples: {SIMULATION}.",),
@@ -115,9 +115,9 @@ def _evidence(advice: Mapping[str, Any]) -> Section:
     return Section(heading="The evidence for the advice", text=(advice["sentence"],), blocks=(evidence_table(advice),))
 
 
-def measures_table(found: Mapping[str, Any]) -> Table:
+def measures_table(inspected: Mapping[str, Any]) -> Table:
     """Return mean and spread of each measure, and what it is."""
-    others = found["against"]
+    others = inspected["against"]
     return Table(
         title="Measures between pairs of clients",
         columns=("measure", "mean", "sd", "min", "median", "max", *(f"mean, {name}" for name in others), "unit",
@@ -133,19 +133,19 @@ def measures_table(found: Mapping[str, Any]) -> Table:
                 made_from(measured),
                 measured["says"],
             )
-            for name, measured in found["measures"].items()
+            for name, measured in inspected["measures"].items()
         ),
         digits=3,
     )  # fmt: skip
 
 
-def labels_chart(found: Mapping[str, Any]) -> HeatMap:
+def labels_chart(inspected: Mapping[str, Any]) -> HeatMap:
     """Return which share of each client's samples has which label."""
-    counts = np.array(found["labels"], np.float64)[found["order"]]
+    counts = np.array(inspected["labels"], np.float64)[inspected["order"]]
     shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return HeatMap(
         title="Labels by client",
-        rows=tuple(str(found["clients"][i]) for i in found["order"]),
+        rows=tuple(str(inspected["clients"][i]) for i in inspected["order"]),
         columns=tuple(map(str, range(counts.shape[1]))),
         values=tuple(values(row) for row in shares),
         unit="% of the client's samples",
@@ -155,9 +155,9 @@ def labels_chart(found: Mapping[str, Any]) -> HeatMap:
     )
 
 
-def heat_maps(found: Mapping[str, Any], name: str) -> list[HeatMap]:
+def heat_maps(inspected: Mapping[str, Any], name: str) -> list[HeatMap]:
     """Return the proximities of a measure with each partition, all with one scale of colours."""
-    views = {found["partition"]: found, **found["against"]}
+    views = {inspected["partition"]: inspected, **inspected["against"]}
     apart = [
         value
         for view in views.values()
@@ -165,7 +165,7 @@ def heat_maps(found: Mapping[str, Any], name: str) -> list[HeatMap]:
         for j, value in enumerate(row)
         if i != j
     ]
-    measured = found["measures"][name]
+    measured = inspected["measures"][name]
     return [
         HeatMap(
             title=title if len(views) > 1 else f"{measured['title']}, {title}",
@@ -182,16 +182,17 @@ def heat_maps(found: Mapping[str, Any], name: str) -> list[HeatMap]:
     ]
 
 
-def clients_map(found: Mapping[str, Any]) -> Scatter:
+def clients_map(inspected: Mapping[str, Any]) -> Scatter:
     """Return the clients on a map, by group."""
+    what = "the distances they were grouped by" if inspected["grouping"]["heights"] else "their labels"
     return Scatter(
-        title=f"Clients, by {'the distances they were grouped by' if found['grouping']['heights'] else 'their labels'}",
-        note=found["map_by"],
+        title=f"Clients, by {what}",
+        note=inspected["map_by"],
         points=tuple(
-            Point(name=str(client), x=place[0], y=place[1], group=_group(found, i))
-            for i, (client, place) in enumerate(zip(found["clients"], found["map"], strict=True))
+            Point(name=str(client), x=place[0], y=place[1], group=_group(inspected, i))
+            for i, (client, place) in enumerate(zip(inspected["clients"], inspected["map"], strict=True))
         ),
-        groups=tuple(f"group {group}" for group in range(found["grouping"]["n_groups"])),
+        groups=tuple(f"group {group}" for group in range(inspected["grouping"]["n_groups"])),
         map=True,
     )
 
@@ -199,7 +200,7 @@ def clients_map(found: Mapping[str, Any]) -> Scatter:
 def classes_map(classes: Mapping[str, Any]) -> Scatter:
     """Return the classes on a map, by super cluster where these are known."""
     sets = classes.get("super_clusters", [])
-    owner = {label: k for k, one in enumerate(sets) for label in one}
+    owner = {label: k for k, labels in enumerate(sets) for label in labels}
     return Scatter(
         title="Classes, by the angles between them",
         note=f"Made from {classes['used']}: {SIMULATION}.",
@@ -207,15 +208,15 @@ def classes_map(classes: Mapping[str, Any]) -> Scatter:
             Point(name=str(label), x=place[0], y=place[1], group=owner.get(label))
             for label, place in zip(classes["labels"], classes["map"], strict=True)
         ),
-        groups=tuple("{" + ", ".join(map(str, one)) + "}" for one in sets),
+        groups=tuple("{" + ", ".join(map(str, labels)) + "}" for labels in sets),
         map=True,
     )
 
 
 def class_angles(classes: Mapping[str, Any]) -> HeatMap:
     """Return the angles between classes, super clusters framed."""
-    order = [classes["labels"].index(label) for one in classes["super_clusters"] for label in one]
-    owner = [k for k, one in enumerate(classes["super_clusters"]) for _ in one]
+    order = [classes["labels"].index(label) for labels in classes["super_clusters"] for label in labels]
+    owner = [k for k, labels in enumerate(classes["super_clusters"]) for _ in labels]
     names = tuple(str(classes["labels"][i]) for i in order)
     return HeatMap(
         title="Angles between classes",
@@ -230,13 +231,13 @@ def class_angles(classes: Mapping[str, Any]) -> HeatMap:
     )
 
 
-def groups_table(found: Mapping[str, Any]) -> Table:
+def groups_table(inspected: Mapping[str, Any]) -> Table:
     """Return who is in which group, and their labels."""
-    counts = np.array(found["labels"], np.int64)
+    counts = np.array(inspected["labels"], np.int64)
     rows = []
-    for group in range(found["grouping"]["n_groups"]):
-        mine = [i for i in range(len(found["clients"])) if _group(found, i) == group]
-        who = " ".join(str(found["clients"][i]) for i in mine)
+    for group in range(inspected["grouping"]["n_groups"]):
+        mine = [i for i in range(len(inspected["clients"])) if _group(inspected, i) == group]
+        who = " ".join(str(inspected["clients"][i]) for i in mine)
         rows.append((str(group), len(mine), int(counts[mine].sum()), who, profile(counts[mine].sum(axis=0))))
     return Table(title="Groups", columns=("group", "clients", "samples", "who", "labels"), rows=tuple(rows))
 
@@ -260,11 +261,11 @@ def evidence_table(advice: Mapping[str, Any]) -> Table:
     return Table(title="Evidence", columns=("what", "value"), rows=rows)
 
 
-def tree_chart(found: Mapping[str, Any], grouping: Grouping) -> Chart:
+def tree_chart(inspected: Mapping[str, Any], grouping: Grouping) -> Chart:
     """Return the tree of merges."""
     return tree_of(
         grouping.tree,
-        [str(client) for client in found["clients"]],
+        [str(client) for client in inspected["clients"]],
         grouping.labels.tolist(),
         title="The tree of merges and its cut",
         unit=describe_unit(grouping.unit),
@@ -272,9 +273,9 @@ def tree_chart(found: Mapping[str, Any], grouping: Grouping) -> Chart:
     )
 
 
-def named(found: Mapping[str, Any]) -> str:
+def named(inspected: Mapping[str, Any]) -> str:
     """Name a federation; data that come divided have no partition of another name."""
-    title, partition = found["title"], found["partition"]
+    title, partition = inspected["title"], inspected["partition"]
     return str(title) if str(title).startswith(f"{partition},") else f"{title}, {partition}"
 
 

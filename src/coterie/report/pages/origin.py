@@ -27,9 +27,9 @@ def origin_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show with what, and how, runs were made."""
     blocks, _ = _versions([(run.name, run) for run in runs], "run")
     for run in runs:
-        told = f" ({run.name})"
-        blocks += [] if run.sites else [_again("run", run.path / CONFIG, told)]
-        blocks.append(_file(CONFIG, run.config_text, told))
+        whose = f" ({run.name})"
+        blocks += [] if run.sites else [_again("run", run.path / CONFIG, whose)]
+        blocks.append(_file(CONFIG, run.config_text, whose))
     texts = dict.fromkeys(DEPLOYED if run.sites else SIMULATED for run in runs)
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
@@ -54,25 +54,25 @@ def _versions(named: Sequence[tuple[str, StoredRun]], what: str) -> tuple[list[B
     """Return a table of versions, a row for all that have the same, and whether programs differ."""
     results = [(name, run.result) for name, run in named if run.result]
     programs = list(dict.fromkeys(program for _, result in results for program in result.get("versions", {})))
-    found: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[tuple[str, ...], list[str]] = {}
     for name, result in results:
         versions = [str(result.get("versions", {}).get(program, "")) for program in programs]
-        found.setdefault((*versions, str(result["trainer"]), str(result["engine"])), []).append(name)
-    if not found:
+        alike.setdefault((*versions, str(result["trainer"]), str(result["engine"])), []).append(name)
+    if not alike:
         return [], False
-    all_alike = len(found) == 1 and len(results) > 1
+    all_alike = len(alike) == 1 and len(results) > 1
     table = Table(
         title="Versions",
         columns=(what, *programs, "trainer", "engine"),
-        rows=tuple(("all" if all_alike else ", ".join(dict.fromkeys(who)), *made) for made, who in found.items()),
+        rows=tuple(("all" if all_alike else ", ".join(dict.fromkeys(who)), *made) for made, who in alike.items()),
     )
-    return [table], len({made[:-2] for made in found}) > 1
+    return [table], len({made[:-2] for made in alike}) > 1
 
 
-def _again(command: str, file: Path, told: str = "") -> Code:
+def _again(command: str, file: Path, whose: str = "") -> Code:
     text = f"coterie {command} {shlex.quote(str(file))} --out runs/again"
-    return Code(title=f"The command that reruns it{told}", text=text)
+    return Code(title=f"The command that reruns it{whose}", text=text)
 
 
-def _file(name: str, text: str, told: str = "") -> Code:
-    return Code(title=f"{name}{told}", text=text.rstrip("\n"))
+def _file(name: str, text: str, whose: str = "") -> Code:
+    return Code(title=f"{name}{whose}", text=text.rstrip("\n"))

@@ -123,9 +123,9 @@ def _rounds(runs: Sequence[StoredRun]) -> Section:
     others = followed(lambda key: _lines(runs, key), marks)
     text = () if variants else ("No accuracy was measured in any round.",)
     lacking = [f"{run.name} has no {', '.join(names)}" for run in runs if (names := _lacking(run, runs))]
-    told = (f"{'; '.join(lacking)}: not defined for the method, or not measured.",) if lacking and variants else ()
+    missing = (f"{'; '.join(lacking)}: not defined for the method, or not measured.",) if lacking and variants else ()
     blocks = (*switch("Protocol", variants), *switch("Show", others))
-    return Section(heading="Accuracy over rounds", text=text + told, blocks=blocks)
+    return Section(heading="Accuracy over rounds", text=text + missing, blocks=blocks)
 
 
 def _lacking(run: StoredRun, runs: Sequence[StoredRun]) -> list[str]:

@@ -21,8 +21,8 @@ def run_summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     """Say in plain words what it comes to."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
-        told = (_reached(runs[0]), _tested(runs), _found(runs[0]), _spent(runs[0]))
-        return (*texts, " ".join(text for text in told if text), *runs[0].problems)
+        sentences = (_reached(runs[0]), _tested(runs), _found(runs[0]), _spent(runs[0]))
+        return (*texts, " ".join(text for text in sentences if text), *runs[0].problems)
     if len({_setting(run) for run in runs}) == 1:
         texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
     apart = differences(runs)
@@ -101,8 +101,8 @@ def _reached(run: StoredRun) -> str:
 
 def _tested(runs: Sequence[StoredRun]) -> str:
     """Say where it was not test samples that were tested on."""
-    told = dict.fromkeys(held_out(float(run.setting("evaluation", "validation") or 0.0)) for run in runs)
-    return " ".join(text for text in told if text)
+    sentences = dict.fromkeys(held_out(float(run.setting("evaluation", "validation") or 0.0)) for run in runs)
+    return " ".join(text for text in sentences if text)
 
 
 def _found(run: StoredRun) -> str:

@@ -78,11 +78,11 @@ def means_over_rounds(
     runs: Sequence[StoredRun], key: str, factor: float = 1
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Return rounds, megabytes, means and the edges of the band, over the rounds in which all runs have a number."""
-    found = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
+    curves = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
     sent = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
-    rounds = sorted({at for one in found for at in one if at is not None})
-    spreads = [_whole([one.get(at) for one in found]) for at in rounds]
-    traffic = [_whole([one.get(at) for one in sent]) for at in rounds]
+    rounds = sorted({at for curve in curves for at in curve if at is not None})
+    spreads = [_whole([curve.get(at) for curve in curves]) for at in rounds]
+    traffic = [_whole([curve.get(at) for curve in sent]) for at in rounds]
     band = [None if s is None or s.std is None else s.std for s in spreads]
     means = values(None if s is None else s.mean for s in spreads)
     edges = [
@@ -101,8 +101,8 @@ def means_over_rounds(
 
 def _whole(numbers: Sequence[Value]) -> Spread | None:
     """Return the spread of numbers of which none is missing."""
-    known = [number for number in numbers if number is not None]
-    return spread(known) if len(known) == len(numbers) else None
+    measured = [number for number in numbers if number is not None]
+    return spread(measured) if len(measured) == len(numbers) else None
 
 
 def _band(compared: StoredComparison) -> str:
@@ -118,30 +118,30 @@ def _too_many(compared: StoredComparison) -> bool:
 
 
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
-    goals = [(protocol, float(at)) for protocol, _, at in (one.partition("=") for one in compared.targets)]
+    goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.targets)]
     return target_marks({at for protocol, at in goals if protocol == key})
 
 
 def _final(compared: StoredComparison) -> Chart:
-    shown = [(row.label, found) for row in compared.table.rows if (found := row.accuracy["plus"]) is not None]
+    shown = [(row.label, spread) for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None]
     return Bars(
         title="Accuracy + at the end",
         x_label=compared.what,
         y_label="accuracy + (%)",
         categories=tuple(label for label, _ in shown),
-        series=(bars("accuracy +", [found for _, found in shown], 100),),
+        series=(bars("accuracy +", [spread for _, spread in shown], 100),),
         note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. "
         "Whiskers: a standard deviation.",
     )
 
 
-def bars(name: str, found: Sequence[Spread | None], factor: float = 1, slot: int | None = None) -> Series:
+def bars(name: str, spreads: Sequence[Spread | None], factor: float = 1, slot: int | None = None) -> Series:
     """Return means as bars or points of a line, with a standard deviation to each side where there is one."""
-    ends = [[None if s is None or s.std is None else s.mean + sign * s.std for s in found] for sign in (-1, 1)]
+    ends = [[None if s is None or s.std is None else s.mean + sign * s.std for s in spreads] for sign in (-1, 1)]
     many = any(end is not None for end in ends[0])
     return Series(
         name=name,
-        y=values((None if s is None else s.mean for s in found), factor),
+        y=values((None if s is None else s.mean for s in spreads), factor),
         low=values(ends[0], factor) if many else (),
         high=values(ends[1], factor) if many else (),
         slot=slot,
@@ -151,17 +151,17 @@ def bars(name: str, found: Sequence[Spread | None], factor: float = 1, slot: int
 def groups_by_seed(compared: StoredComparison) -> Section | None:
     """Show how many groups each seed found, and how well they agree with the true ones."""
     number = _by_seed(compared, "group_count", "Groups found in each seed", "groups", 0, "At the end of each run.")
-    told = "1: the true groups; 0: what chance would give."
-    agreement = _by_seed(compared, "ari", "Agreement with the true groups (ARI)", "ARI", 2, told)
+    note = "1: the true groups; 0: what chance would give."
+    agreement = _by_seed(compared, "ari", "Agreement with the true groups (ARI)", "ARI", 2, note)
     variants = [(name, chart) for name, chart in (("number", number), ("agreement", agreement)) if chart is not None]
     return Section(heading="Groups", blocks=tuple(switch("Show", variants))) if variants else None
 
 
 def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits: int, note: str) -> Chart | None:
     """Draw a number of each run; None where no run has it."""
-    found = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
-    shown = [label for label, of in found.items() if any(number is not None for number in of.values())]
-    series = (Series(name=f"seed {s}", y=values(found[label].get(s) for label in shown)) for s in compared.seeds)
+    numbers = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
+    shown = [label for label, of in numbers.items() if any(number is not None for number in of.values())]
+    series = (Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in shown)) for s in compared.seeds)
     if not shown:
         return None
     return Bars(

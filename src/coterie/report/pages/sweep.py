@@ -25,7 +25,7 @@ def sweep_page(compared: StoredComparison) -> Page:
 def _section(compared: StoredComparison) -> Section:
     keys = compared.varied
     heading = "Accuracy over the values"
-    if all(found is None for row in compared.table.rows for found in row.accuracy.values()):
+    if all(spread is None for row in compared.table.rows for spread in row.accuracy.values()):
         return Section(heading=heading, text=("No run is finished: there is nothing to draw.",))
     if len(keys) > 2:
         text = (
@@ -36,13 +36,13 @@ def _section(compared: StoredComparison) -> Section:
     return Section(heading=heading, blocks=(Switch(label="Protocol", variants=tuple(variants)),))
 
 
-def ordered(found: Sequence[Any]) -> list[Any]:
+def ordered(given: Sequence[Any]) -> list[Any]:
     """Return each value once: numbers in their order, others as they came.
 
     >>> ordered([8, 2, 8]), ordered(["b", "a"])
     ([2, 8], ['b', 'a'])
     """
-    once = [value for place, value in enumerate(found) if value not in found[:place]]
+    once = [value for place, value in enumerate(given) if value not in given[:place]]
     return sorted(once) if all(_is_number(value) for value in once) else once
 
 
@@ -66,14 +66,14 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     rows = [row for value in ordered([*at.values()]) for row in table.rows if at[row.label] == value]
     names = tuple(written(at[row.label]) for row in rows)
     grouped = any(row.groups is not None for row in rows)
-    spreads = " Whiskers: a standard deviation over seeds." if len(table.seeds) > 1 else " One seed: no spread."
+    whiskers = " Whiskers: a standard deviation over seeds." if len(table.seeds) > 1 else " One seed: no spread."
     variants: list[tuple[str, Chart]] = []
     for protocol, name in COMPARED.items():
-        found = [row.accuracy[protocol] for row in rows]
-        if all(one is None for one in found):
+        spreads = [row.accuracy[protocol] for row in rows]
+        if all(spread is None for spread in spreads):
             continue
-        line = bars(f"accuracy {name}", found, 100, slot=1 if grouped else 0)
-        note = f"{name}: {PROTOCOLS[protocol].sentence}.{spreads}{_some(rows, protocol, len(table.seeds))}"
+        line = bars(f"accuracy {name}", spreads, 100, slot=1 if grouped else 0)
+        note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_some(rows, protocol, len(table.seeds))}"
         chart = Bars(
             title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
@@ -93,17 +93,19 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
 
 def _some(rows: Sequence[ComparisonRow], protocol: str, seeds: int) -> str:
     """Say where a mean is of some seeds only."""
-    told = [f"{row.label} {one.n}" for row in rows if (one := row.accuracy[protocol]) is not None and one.n < seeds]
-    return f" Of {seeds} seeds, {', '.join(told)} only." if told else ""
+    some = [
+        f"{row.label} {spread.n}" for row in rows if (spread := row.accuracy[protocol]) is not None and spread.n < seeds
+    ]
+    return f" Of {seeds} seeds, {', '.join(some)} only." if some else ""
 
 
 def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow], at: Sequence[float]) -> Chart:
     """Draw all protocols over a number, with bands."""
     series = []
     for slot, (protocol, name) in enumerate(COMPARED.items()):
-        found = [row.accuracy[protocol] for row in rows]
-        if any(one is not None for one in found):
-            line = bars(name, found, 100)
+        spreads = [row.accuracy[protocol] for row in rows]
+        if any(spread is not None for spread in spreads):
+            line = bars(name, spreads, 100)
             series.append(Series(name=name, x=values(at), y=line.y, low=line.low, high=line.high, slot=slot))
     many = len(compared.table.seeds) > 1
     return Lines(
@@ -119,18 +121,18 @@ def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow
 def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
     """Draw a map per protocol, and one of the number of groups."""
     table = compared.table
-    rows, columns = (ordered([one.get(key) for one in compared.settings.values()]) for key in (row_key, column_key))
+    rows, columns = (ordered([of.get(key) for of in compared.settings.values()]) for key in (row_key, column_key))
     places = {
         row.label: (rows.index(of.get(row_key)), columns.index(of.get(column_key)))
         for row in table.rows
         for of in [compared.settings[row.label]]
     }
 
-    def drawn(name: str, unit: str, found: dict[str, Spread | None], factor: float, note: str) -> HeatMap:
+    def drawn(name: str, unit: str, spreads: dict[str, Spread | None], factor: float, note: str) -> HeatMap:
         cells: list[list[Value]] = [[None] * len(columns) for _ in rows]
         for label, (r, c) in places.items():
-            one = found[label]
-            cells[r][c] = None if one is None else factor * one.mean
+            spread = spreads[label]
+            cells[r][c] = None if spread is None else factor * spread.mean
         return HeatMap(
             title=name,
             rows=tuple(map(written, rows)),
@@ -145,12 +147,12 @@ def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tupl
     mean = f"Mean over {'seeds' if len(table.seeds) > 1 else 'the one seed'}; spreads are in the table."
     variants: list[tuple[str, Chart]] = []
     for protocol, name in COMPARED.items():
-        found = {row.label: row.accuracy[protocol] for row in table.rows}
-        if any(found.values()):
+        spreads = {row.label: row.accuracy[protocol] for row in table.rows}
+        if any(spreads.values()):
             some = _some(table.rows, protocol, len(table.seeds))
             note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{some}"
             variants.append(
-                (name, drawn(f"Accuracy {name} by both settings", f"accuracy {name} (%)", found, 100, note))
+                (name, drawn(f"Accuracy {name} by both settings", f"accuracy {name} (%)", spreads, 100, note))
             )
     groups = {row.label: row.groups for row in table.rows}
     if any(groups.values()):

@@ -25,9 +25,9 @@ from coterie.results.protocols import COMPARED
 from coterie.results.statistics import Difference, Spread
 
 
-def _told(found: Spread | None, text: str, factor: float = 1) -> Told:
+def _told(spread: Spread | None, text: str, factor: float = 1) -> Told:
     """Return a cell of a table."""
-    return Told(text, None if found is None else factor * found.mean)
+    return Told(text, None if spread is None else factor * spread.mean)
 
 
 def main_table(compared: StoredComparison) -> Section:
@@ -84,7 +84,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     by_protocol = {
         protocol: shown
         for protocol in COMPARED
-        if (shown := {label: found for label, of in others.items() if (found := of[protocol]) is not None})
+        if (shown := {label: difference for label, of in others.items() if (difference := of[protocol]) is not None})
     }
     heading, texts = f"Differences to {table.baseline}", list[str]()
     measured = [p for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)]
@@ -104,7 +104,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
 
 
 def _difference_bars(table: ComparisonTable, name: str, shown: Mapping[str, Difference]) -> Chart:
-    low, high = (values((getattr(found, end) for found in shown.values()), 100) for end in ("low", "high"))
+    low, high = (values((getattr(difference, end) for difference in shown.values()), 100) for end in ("low", "high"))
     whiskers = any(number is not None for number in low)
     return Bars(
         title=f"{name} minus {name} of {table.baseline}",
@@ -114,7 +114,7 @@ def _difference_bars(table: ComparisonTable, name: str, shown: Mapping[str, Diff
         series=(
             Series(
                 name=f"minus {table.baseline}",
-                y=values((found.mean for found in shown.values()), 100),
+                y=values((difference.mean for difference in shown.values()), 100),
                 low=low if whiskers else (),
                 high=high if whiskers else (),
             ),
@@ -130,8 +130,8 @@ def _difference_table(
 ) -> Table:
     seeds = len(table.seeds)
 
-    def cell(found: Difference | None) -> Told:
-        return Told(difference_text(found, seeds), None if found is None else found.mean)
+    def cell(difference: Difference | None) -> Told:
+        return Told(difference_text(difference, seeds), None if difference is None else difference.mean)
 
     return Table(
         title=f"Minus {table.baseline}, in percentage points",
