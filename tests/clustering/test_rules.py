@@ -1,5 +1,7 @@
 """Rules on proximities whose groups are known, and on hard cases."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,7 @@ from coterie.clustering import (
 )
 from coterie.clustering.silhouettes import silhouettes
 from coterie.errors import CoterieError
+from coterie.federation.state import load_fields, save_fields, saved
 from coterie.registry import is_own
 
 EACH = [Auto(granularity=1.4), Threshold(threshold=5.0), Count(groups=2), Gap(), Silhouette(), Demo()]
@@ -179,12 +182,18 @@ def test_a_cut_says_where_it_lies() -> None:
     assert number_of_groups(merges, Cut.into(merges, 2, "").threshold) == 2
 
 
+@dataclass
+class Method:
+    grouping: Grouping | None = saved(default=None)  # noqa: RUF009
+
+
 def test_a_grouping_is_saved_without_its_proximities() -> None:
-    found = grouped(Gap("average"), blocks([3, 3]))
-    again = Grouping(**found.save())
-    assert again.proximity is None
-    assert again.summary() == found.summary()
-    assert again.labels.tolist() == found.labels.tolist()
+    method, again = Method(), Method()
+    method.grouping = grouped(Gap("average"), blocks([3, 3]))
+    load_fields(again, save_fields(method, complete=True))
+    assert again.grouping.proximity is None
+    assert again.grouping.summary() == method.grouping.summary()
+    assert again.grouping.labels.tolist() == method.grouping.labels.tolist()
 
 
 @pytest.mark.parametrize(

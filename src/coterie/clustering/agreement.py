@@ -45,11 +45,11 @@ def clustering_error(groups: npt.ArrayLike, label_sets: Sequence[Collection[int]
     >>> clustering_error([0, 0, 1], [{1, 2}, {2, 3}, {3, 4}])  # client 2 is missed by 1, and 1 by it
     0.6666666666666666
     """
-    found = np.asarray(groups)
-    if found.ndim == 1:
-        found = found[:, None] == found
+    together = np.asarray(groups)
+    if together.ndim == 1:
+        together = together[:, None] == together
     n = len(label_sets)
-    if found.shape != (n, n):
+    if together.shape != (n, n):
         raise ValueError(f"{n} label sets, but groups have shape {np.shape(groups)}")
     if n == 0:
         return 0.0
@@ -60,4 +60,4 @@ def clustering_error(groups: npt.ArrayLike, label_sets: Sequence[Collection[int]
     for client, labels in enumerate(label_sets):
         has[client, [classes[label] for label in labels]] = 1
     expected = has @ has.T >= np.ceil(has.sum(axis=1) / 2)[:, None]
-    return float((found.astype(bool) != expected).sum() / n)
+    return float((together.astype(bool) != expected).sum() / n)

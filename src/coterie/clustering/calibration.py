@@ -1,6 +1,6 @@
-"""How far apart two clients of the same distribution would be: noise, told by halves of their own data (ours).
+"""How far apart two clients of the same distribution would be: noise, measured by halves of their own data (ours).
 
-A client cuts its samples at random into two halves, several times, and tells how far apart the halves' signatures
+A client cuts its samples at random into two halves, several times, and sends how far apart the halves' signatures
 are on average. Both halves come from one distribution, so this is what chance alone does. With n samples chance
 moves a signature by ν = σ/√n, two independent signatures by √(ν_i² + ν_j²); two halves, of n/2 samples each, are thus
 d = 2ν apart, and ν = d/2.

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class KMeans:
-    """What k-means found."""
+    """The groups that k-means finds."""
 
     labels: Ints
     """Each client's group, numbered by first appearance, (n,)."""
@@ -36,8 +36,8 @@ def k_means(
     `features` is (n, features). Equal clients fall into one group, so where fewer than `k` differ there are fewer
     groups; no group is empty. The same generator gives the same groups, for any number of threads.
 
-    >>> found = k_means([[0.0], [0.1], [9.0]], k=2, rng=np.random.default_rng(0))
-    >>> found.labels, found.centres.ravel()
+    >>> result = k_means([[0.0], [0.1], [9.0]], k=2, rng=np.random.default_rng(0))
+    >>> result.labels, result.centres.ravel()
     (array([0, 0, 1]), array([0.05, 9.  ]))
     """
     x = np.asarray(features, np.float64)
@@ -50,7 +50,7 @@ def k_means(
     k = min(k, len(np.unique(x, axis=0)))
     if k == 0:
         return KMeans(np.zeros(0, np.int64), np.zeros((0, x.shape[1])), 0.0)
-    return min((_lloyd(x, _seeds(x, k, rng), iterations) for _ in range(restarts)), key=lambda found: found.inertia)
+    return min((_lloyd(x, _seeds(x, k, rng), iterations) for _ in range(restarts)), key=lambda result: result.inertia)
 
 
 def _seeds(x: Floats, k: int, rng: np.random.Generator) -> Floats:

@@ -83,8 +83,8 @@ def _singular_vectors(samples: npt.NDArray[Any], p: int) -> Floats:
     count, features = samples.shape
     if min(count, features) == 0:
         return np.zeros((features, 0))
-    if count > features > WIDE and (found := _by_iteration(samples, p)) is not None:
-        return _signed(found)
+    if count > features > WIDE and (vectors := _by_iteration(samples, p)) is not None:
+        return _signed(vectors)
     if count <= features:
         rows = samples.astype(np.float64, copy=False)
         gram = rows @ rows.T

@@ -102,7 +102,7 @@ def _gram(x: npt.NDArray[Any], y: npt.NDArray[Any] | None = None) -> Floats:
     """Return x yᵀ, or x xᵀ, in float64, some columns after the others."""
     step = max(1, AT_ONCE // max(1, len(x)))
     total = np.zeros((len(x), len(x if y is None else y)))
-    with np.errstate(invalid="ignore", over="ignore"):  # which is found and told by `_lengths`
+    with np.errstate(invalid="ignore", over="ignore"):  # `_lengths` names what overflows
         for i in range(0, x.shape[1], step):
             some = x[:, i : i + step].astype(np.float64)
             total += some @ (some if y is None else y[:, i : i + step].astype(np.float64)).T
