@@ -1,7 +1,5 @@
 """What Coterie says when something is wrong, and how it finds the nearest right name."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

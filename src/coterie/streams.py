@@ -5,8 +5,6 @@ client and which round. The same address always gives the same stream, so neithe
 clients are processed, nor the number of workers, nor a resume in the middle changes any number.
 """
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each is a function of a walk, the number of nodes and the nodes' costs, which these methods pay but do not look at.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

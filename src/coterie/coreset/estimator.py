@@ -1,9 +1,7 @@
 """`Coreset`, used as scikit-learn's estimators are."""
 
-from __future__ import annotations
-
 import inspect
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +51,7 @@ class Coreset:
         self.norms = norms
         self.seed = seed
 
-    def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Coreset:
+    def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Self:
         """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
         checked_count(self.k, 1)
         checked_share("smoothness λ", self.smoothness)
@@ -63,11 +61,11 @@ class Coreset:
 
     def fit_points(
         self, points: npt.ArrayLike, cost: npt.ArrayLike | None = None, neighbours: int = NEIGHBOURS
-    ) -> Coreset:
+    ) -> Self:
         """Choose points of a cloud, (n, features), on the graph of nearest neighbours."""
         return self.fit(neighbour_graph(points, neighbours), cost)
 
-    def extend(self, k: int) -> Coreset:
+    def extend(self, k: int) -> Self:
         """Go on to k iterations from those that are done; the result is that of a fit with this k."""
         ascent = self._fitted()
         count = checked_count(k, ascent.walk.n)
@@ -104,7 +102,7 @@ class Coreset:
         """Return the parameters by name, as scikit-learn's `clone` and searches ask for them."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def set_params(self, **params: Any) -> Coreset:
+    def set_params(self, **params: Any) -> Self:
         """Change parameters by name."""
         for name, value in params.items():
             if name not in self.get_params():

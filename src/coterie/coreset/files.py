@@ -1,7 +1,5 @@
 """Graphs and costs from files."""
 
-from __future__ import annotations
-
 import csv
 import zipfile
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Graphs as they are given, and the lazy walk that a coreset is chosen on (Definition 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,10 +8,9 @@ What is kept from step to step are the inner products P_v·y of all columns with
 P^ℓ P^ℓ e_v, so a step costs O(nnz) and touches, for ℓ = 1, the neighbours of neighbours of one node.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class Ascent:
         self.iterations += 1
         return True
 
-    def run(self, iterations: int) -> Ascent:
+    def run(self, iterations: int) -> Self:
         """Go on until so many iterations are done in all; what is there already is kept."""
         while self.iterations < iterations and self.advance():
             pass

@@ -1,7 +1,5 @@
 """What every method returns: few weighted nodes, what they cost, and how far off they may be."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,10 +7,8 @@ always measured exactly. So an estimate can change which node is chosen, as a κ
 weights, the error or the bound of what is chosen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -61,7 +59,7 @@ class Walk:
         """The number of nodes."""
         return int(self.p.shape[0])
 
-    def own(self) -> Walk:
+    def own(self) -> Self:
         """Return a walk that can be measured further without changing this one."""
         if self.estimated is None:
             return self

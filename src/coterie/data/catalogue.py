@@ -1,7 +1,5 @@
 """What is known of the named data sets: size, licence, where they come from, and whether they are here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Concept shift and drift: groups of clients that see the same samples in their own ways (ALGORITHMS 8.12)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Parts of chosen difficulty, and of chosen size, from any partition (dissertation ch. 2; ALGORITHMS 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

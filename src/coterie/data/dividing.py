@@ -1,7 +1,5 @@
 """From a pooled data set to a federated one: the server's set first, then the clients' parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Downloading the named data sets, with their checksums."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

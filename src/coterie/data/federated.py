@@ -1,7 +1,5 @@
 """What every data source resolves to: clients with training and test parts, and the server's own set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,7 +21,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, index: Any) -> Samples:
+    def __getitem__(self, index: Any) -> "Samples":
         return Samples(self.x[index], self.y[index])
 
 

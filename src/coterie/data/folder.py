@@ -1,7 +1,5 @@
 """Where data sets are: the user's folder, named by the environment variable COTERIE_DATA, and the platform's cache."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one door to data: from names and options to a federated data set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

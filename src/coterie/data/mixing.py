@@ -9,8 +9,6 @@ them. One normalisation for all would be simpler, but networks learn more slowly
 black for the most part, would come out with little contrast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

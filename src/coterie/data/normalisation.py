@@ -1,7 +1,5 @@
 """How raw inputs are brought to mean 0 and standard deviation 1."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coterie.data.federated import Array, Normalisation

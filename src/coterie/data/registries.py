@@ -1,7 +1,5 @@
 """The registries of data sets and partitions, and the decorators that fill them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """Super clusters: sets of classes whose images span alike subspaces (dissertation, chapter 5; ALGORITHMS 8.8)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

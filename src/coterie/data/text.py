@@ -1,7 +1,5 @@
 """Text as networks see it: words and letters are numbers first, and vectors when they are used."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

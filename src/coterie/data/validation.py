@@ -1,7 +1,5 @@
 """Part of the training samples in the place of the test samples: for choosing settings without looking at these."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

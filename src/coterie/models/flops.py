@@ -1,7 +1,5 @@
 """What a network costs: its parameters, and the multiply-adds of its convolutions, whole or under a mask."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

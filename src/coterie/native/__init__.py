@@ -5,8 +5,6 @@ flattening runs here; others run on PyTorch. The library is built when Coterie i
 C++ compiler it is missing, and `available` says so.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from dataclasses import astuple

@@ -5,8 +5,6 @@ tile, so that memory is bounded, and each tile is reduced to one angle per pair.
 float32, and again in float64 where an angle comes out small, since the arc cosine magnifies rounding near 1.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Centred kernel alignment: whether features vary together in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

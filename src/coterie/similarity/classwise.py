@@ -14,11 +14,9 @@ clients are measured by the same rule as those who were there:
     A = mixed_proximity(V, G, beta, scales)                                            # old × new
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +44,7 @@ class Scales:
     gradient_max: float
 
     @classmethod
-    def of(cls, V: npt.ArrayLike, G: npt.ArrayLike, counts: npt.ArrayLike, eps_mode: EpsMode = "log1p") -> Scales:
+    def of(cls, V: npt.ArrayLike, G: npt.ArrayLike, counts: npt.ArrayLike, eps_mode: EpsMode = "log1p") -> Self:
         """Take them from the matrices V and G of the clients whose samples per class are `counts`, (clients, C)."""
         low, high = _weight_range(np.asarray(counts), eps_mode)
         return cls(low, high, float(np.max(V, initial=0.0)), float(np.max(G, initial=0.0)))

@@ -1,7 +1,5 @@
 """Maximum mean discrepancy: whether two clients' samples lie in the same regions."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

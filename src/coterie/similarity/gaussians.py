@@ -1,7 +1,5 @@
 """How far apart the Gaussians are that two clients' samples suggest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What chance does to a signature: the distance between two halves of one client's samples (ours)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Inference similarity: how alike two clients' models label the server's samples (FLIS)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

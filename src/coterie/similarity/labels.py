@@ -1,7 +1,5 @@
 """How different the mixtures of labels are that clients have."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -4,8 +4,6 @@ What compares samples is for simulations, not for a federation. Samples stand in
 and bytes are brought to [0, 1].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

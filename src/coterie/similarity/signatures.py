@@ -1,7 +1,5 @@
 """Data signatures: a few directions that span most of a client's samples (PACFL)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

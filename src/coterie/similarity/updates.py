@@ -1,7 +1,5 @@
 """How alike clients' model updates are: cosines, and FedGroup's EDC and MADC (Duan et al.)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

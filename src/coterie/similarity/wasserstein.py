@@ -1,7 +1,5 @@
 """Earth mover's distances: how far samples would have to move."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

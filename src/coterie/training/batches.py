@@ -1,7 +1,5 @@
 """Which samples each local step uses; shared by all trainers, so that they see the same batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Which trainer runs a network."""
 
-from __future__ import annotations
-
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
 from coterie.training.job import Trainer

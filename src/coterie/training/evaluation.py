@@ -1,7 +1,5 @@
 """Scoring models: losses and right answers from outputs, and a common test set that scores each model once."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """A plan with everything filled in, and what a trainer makes of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

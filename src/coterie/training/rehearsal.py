@@ -1,7 +1,5 @@
 """A trainer that does no work but counts what there would be, for estimates before a run."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -4,8 +4,6 @@ C-NIID and C-Dir let every client have any labels. SC-NIID and SC-Dir first divi
 images span alike subspaces, and give every client labels of one of them only, which is its true group.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """One client is one real person (LEAF; ALGORITHMS 8.9)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -5,8 +5,6 @@ samples are dealt out evenly at random. With `drift_at`, each group sees its sam
 from that round on.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

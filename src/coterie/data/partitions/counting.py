@@ -3,8 +3,6 @@
 Such a table is drawn, mended where a client got too few, and the samples are then dealt out by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Label proportions drawn from Dirichlet distributions, for each label (ALGORITHMS 8.4) or each client (8.5)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every client has the labels that it is told: to ask what happens if."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Everyone gets the same mixture."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

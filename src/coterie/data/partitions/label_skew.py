@@ -1,7 +1,5 @@
 """Every client knows only some of the labels ("#label k" of NIID-Bench; ALGORITHMS 8.2)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

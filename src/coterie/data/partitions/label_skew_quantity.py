@@ -1,7 +1,5 @@
 """Groups of clients with a label set each, who share its samples unevenly (FLAG; ALGORITHMS 8.6)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Two groups of clients by how many labels of one set they have ("noniid1"; ALGORITHMS 8.3)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

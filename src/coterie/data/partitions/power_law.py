@@ -1,7 +1,5 @@
 """Clients of very different sizes, with consecutive labels: FedGroup's MNIST and FEMNIST (ALGORITHMS 8.9)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples sorted by label and cut into shards (McMahan et al.; ALGORITHMS 8.7)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

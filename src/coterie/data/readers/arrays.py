@@ -13,8 +13,6 @@ Labels are integers from 0; a class may be missing from the training part, as lo
 how many classes there are, by the format or because the user says so, any of them may be missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """CelebA: photographs of faces with a list of attributes, one of which is the label."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 from typing import IO, Annotated
 

@@ -1,7 +1,5 @@
 """CIFAR-10 and CIFAR-100, in the versions for Python and in binary, unpacked or as the archive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import IO, Annotated, Literal

@@ -1,7 +1,5 @@
 """One kind of error for every way in which a file can be cut short, garbled, or something else than it should be."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import tarfile

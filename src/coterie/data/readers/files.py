@@ -3,8 +3,6 @@
 Archives are read member by member and never unpacked, so that no path in one can lead anywhere.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import os

@@ -7,8 +7,6 @@ Two options have a meaning at the sites of a deployed federation, each of which 
 agree on: a reader whose labels are numbers has ``classes``, one that numbers names itself ``class_names``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """IDX files, in which MNIST and its relatives come: big-endian arrays behind a short header."""
 
-from __future__ import annotations
-
 import math
 import re
 import struct

@@ -3,8 +3,6 @@
 All samples are pooled, those of LEAF's own test part too: who divides them by user holds out a part of each.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath

@@ -3,8 +3,6 @@
 SciPy reads these files too, but a single garbled byte can make its reader crash the whole process.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

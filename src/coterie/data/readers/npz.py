@@ -1,7 +1,5 @@
 """NumPy's ``.npz`` files, the way to bring one's own data; which arrays they hold is said in `arrays`."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Plays by speaking role: the text of each role, cut into windows with the letter that follows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """STL-10 in binary: labelled images of 96 x 96, which are made smaller while they are read."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import IO, Annotated
 

@@ -1,7 +1,5 @@
 """SVHN's cropped digits, in files of MATLAB (version 5)."""
 
-from __future__ import annotations
-
 from typing import IO
 
 import numpy as np

@@ -4,8 +4,6 @@ A pickle is a program: it may name any function and call it. This reader knows t
 store an array, and puts its own harmless stand-ins in their place.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

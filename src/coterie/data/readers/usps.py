@@ -1,7 +1,5 @@
 """USPS, as LIBSVM's text files or as an HDF5 file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import IO

@@ -1,7 +1,5 @@
 """Scikit-learn's handwritten digits: real, tiny, always there; as they are, or with planted groups of clients."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The data sets that come in files: an .npz file of their name, or the original files in a folder of their name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from coterie.data.catalogue import where

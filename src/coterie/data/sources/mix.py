@@ -1,7 +1,5 @@
 """A mixture of any image data sets, whose clients form a true group per data set (ALGORITHMS 8.10, generalised)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -7,8 +7,6 @@ photographs: grey ones are normalised by the published constants, which USPS and
 the means of those of CIFAR-10 and SVHN, which differ little (by 0.13 deviations at most from the own ones).
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Computed data, every client with a model of its own: Synthetic(alpha, beta) of FedProx (ALGORITHMS 8.9)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -4,8 +4,6 @@ A user's own is registered alike, by ``@coterie.measure("name", needs=...)``, an
 ``coterie inspect --measures`` and, where it compares signatures, to ``pacfl:measure=name``.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Sequence

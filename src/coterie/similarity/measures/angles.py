@@ -1,7 +1,5 @@
 """Angles between signatures as measures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy.typing as npt

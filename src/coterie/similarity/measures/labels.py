@@ -1,7 +1,5 @@
 """The mixture of labels as a measure."""
 
-from __future__ import annotations
-
 import numpy.typing as npt
 
 from coterie.similarity.labels import Floats, label_total_variation

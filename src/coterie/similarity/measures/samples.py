@@ -1,7 +1,5 @@
 """Distances between samples as measures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
