@@ -43,7 +43,7 @@ def main() -> None:
         for method, settings in METHODS.items()
     }
     print(result_table([result.to_json() for result in results.values()]))
-    print("The hidden groups are four; ARI 1 means that they were found. IFCA was told their number.")
+    print("There are four hidden groups; an ARI of 1 means that they were found. IFCA is given their number.")
     picture = OUT / "accuracy.png"
     accuracy_plot({name: result.history for name, result in results.items()}, "digits-rotated, 20 clients", picture)
     print(f"Picture: {picture}")
