@@ -17,15 +17,17 @@ from coterie.results.charts import Block, Chart, Code, Fact, Page, Section, Swit
 NOT_MEASURED = "not measured"
 LONG = 24
 """Cells with more letters than this are not squeezed to a word per line."""
+SCRIPTS = ("axes.js", "painters.js", "page.js")
+"""They draw the charts as SVG, without any library, and share one scope."""
 FOLDED = 12
 """Code of more lines than this is shown when it is asked for."""
 
 
 def render(page: Page) -> str:
     """Return a page as HTML. Whatever names and texts hold, they are shown as they are and never executed."""
-    style = resources.files("coterie.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = _asset("page.css")
     style += ":root{" + "".join(f"--c{slot}:{_on_both(colour)};" for slot, colour in enumerate(COLOURS)) + "}\n"
-    script = resources.files("coterie.report").joinpath("page.js").read_text(encoding="utf-8")
+    script = '"use strict";\n(() => {\n' + "".join(_asset(name) for name in SCRIPTS) + "})();\n"
     drawn: list[Chart] = []
     names = count(1)
     body = "".join(_section(number, section, drawn, names) for number, section in enumerate(page.sections, 1))
@@ -50,6 +52,10 @@ def render(page: Page) -> str:
         f'<script type="application/json" id="charts">{_data(drawn)}</script>\n<script>{script}</script>\n'
         "</body>\n</html>\n"
     )
+
+
+def _asset(name: str) -> str:
+    return resources.files("coterie.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _on_both(colour: str) -> str:
