@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import SMALL, cli, outcome, refusal, tree
 
-from coterie.run import runner
+from coterie.run import building
 from coterie.run.dry_run import estimate
 from coterie.run.settings import settings_to_config
 from coterie.training.torch_trainer import TorchTrainer
@@ -59,7 +59,7 @@ def test_steps_and_bytes_are_those_of_the_real_run(case: str, place: Path, monke
     assert tree(place) == before
 
     trainer = Counting()
-    monkeypatch.setattr(runner, "make_trainer", lambda *given: trainer)
+    monkeypatch.setattr(building, "make_trainer", lambda *given: trainer)
     assert cli("run", *flags, "--out", "x", "--quiet").code == 0
     traffic = outcome(place / "x")["result"]["traffic"]
     assert said.steps == trainer.steps
