@@ -49,7 +49,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
         if result["newcomers"]:
             notes.append(_newcomers(result))
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
-    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)])
+    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
 
 
 def _newcomers(result: Mapping[str, Any]) -> str:

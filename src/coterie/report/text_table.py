@@ -87,9 +87,9 @@ def csv_text(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return file.getvalue()
 
 
-def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = ()) -> str:
+def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = (), width: int = WIDTH) -> str:
     """Write a table for a terminal with prose above and below it."""
-    return "\n\n".join(part for part in (wrapped(above), table.text(), wrapped(below)) if part) + "\n"
+    return "\n\n".join(part for part in (wrapped(above, width), table.text(), wrapped(below, width)) if part) + "\n"
 
 
 def wrapped(lines: Iterable[str], width: int = WIDTH) -> str:
