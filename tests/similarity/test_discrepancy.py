@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from random_samples import GENERATED, sample, sizes
 from scipy.spatial.distance import cdist
 
-from coterie.similarity import discrepancy as module
 from coterie.similarity import mmd, pairwise
+from coterie.similarity.measures import samples as module
 
 
 @given(sizes, st.booleans())

@@ -7,7 +7,7 @@ from random_samples import GENERATED, sample, sizes
 from scipy.stats import wasserstein_distance
 
 from coterie.similarity import emd_pixel, sliced_wasserstein
-from coterie.similarity import wasserstein as module
+from coterie.streams import stream
 
 
 @given(sizes)
@@ -16,7 +16,7 @@ def test_earth_movers_distance_against_scipy(size: tuple[int, int, int, int]) ->
     seed, n, m, f = size
     x, y = sample(seed, n, f), sample(seed + 1, m, f, 1.0)
     assert sliced_wasserstein(x[:, :1], y[:, :1]) == pytest.approx(wasserstein_distance(x[:, 0], y[:, 0]), abs=1e-12)
-    directions = module.stream(3, "projections").normal(size=(f, 5))
+    directions = stream(3, "projections").normal(size=(f, 5))
     directions /= np.linalg.norm(directions, axis=0)
     each = [wasserstein_distance(x @ d, y @ d) for d in directions.T]
     assert sliced_wasserstein(x, y, projections=5, seed=3) == pytest.approx(np.mean(each), abs=1e-12)

@@ -5,11 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coterie.similarity.samples import Floats, as_rows, check_features, evenly_taken, features_of
-from coterie.similarity.signatures import signature
-
-MOMENTS = 128
-"""Directions in which second moments of more than twice as many features are compared."""
+from coterie.similarity.samples import Floats, as_rows
 
 
 def linear_cka(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -46,29 +42,3 @@ def cka_of_grams(grams: Sequence[Floats]) -> Floats:
     alike[np.ix_(constant, constant)] = 1.0
     np.fill_diagonal(alike, 1.0)
     return np.asarray(np.clip(alike, 0.0, 1.0), np.float64)
-
-
-def moment_cka(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Return the alignment of the second moments of two samples, from 0 to 1; 1 is the same up to scale.
-
-    ⟨Sx, Sy⟩ / (‖Sx‖ ‖Sy‖) with Sx = XᵀX, not centred: linear CKA between features, for clients whose samples are
-    different ones. Samples that are all 0 have an alignment of 0 with others, and of 1 with each other. Of more than
-    256 features only what lies in the first 128 singular directions of all samples is compared (of about 2,048 of
-    them, evenly taken): for photographs that is good to 0.001.
-    """
-    return float(moment_cka_of_pairs([x, y])[0, 1])
-
-
-def moment_cka_of_pairs(samples: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the cosines between the second moments of all pairs of clients, (clients, clients)."""
-    arrays = [np.asarray(x) for x in samples]
-    check_features(arrays)
-    many = features_of(arrays[0]) > 2 * MOMENTS
-    axes = signature(as_rows(evenly_taken(arrays), "samples"), MOMENTS) if many else None
-    moments = []
-    for i, x in enumerate(arrays):
-        rows = as_rows(x, f"samples[{i}]")
-        rows = rows if axes is None else rows @ axes
-        moment = rows.T @ rows
-        moments.append(moment / (np.linalg.norm(moment.ravel()) or 1.0))
-    return cka_of_grams(moments)
