@@ -6,8 +6,6 @@
 ['C', 'G', 'L', 'L_max', 'W_max', 'plus']
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from coterie.compare import compare, sweep

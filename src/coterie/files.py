@@ -1,7 +1,5 @@
 """Writing files so that a kill or a full disk never leaves half of one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -12,8 +12,6 @@ Registering a method enrols it in Coterie's tests; for a method of your own:
 A check takes settings of ``coterie.run`` too, such as ``trainer="torch"``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

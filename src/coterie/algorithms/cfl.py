@@ -1,7 +1,5 @@
 """Clustered federated learning by recursive bipartition (CFL, Sattler, Müller and Samek, 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated

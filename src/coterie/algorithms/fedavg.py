@@ -1,7 +1,5 @@
 """Federated averaging (McMahan et al., AISTATS 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """FedNova (Wang et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

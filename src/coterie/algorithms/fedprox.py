@@ -1,7 +1,5 @@
 """FedProx (Li et al., MLSys 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

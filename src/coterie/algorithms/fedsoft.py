@@ -1,7 +1,5 @@
 """Soft clustered federated learning with proximal local updates (FedSoft, Ruan and Joe-Wong, AAAI 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated

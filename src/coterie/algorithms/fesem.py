@@ -1,7 +1,5 @@
 """Multi-centre federated learning (FeSEM, Xie et al., 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Clustering by class-wise data angles and gradients, with a search for the cut (FLAG)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

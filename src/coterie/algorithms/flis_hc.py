@@ -1,7 +1,5 @@
 """Hierarchical clusters by inference similarity (FLIS-HC, Morafah et al., 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """What all clustered methods share: one model per group, and averaging inside a group."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

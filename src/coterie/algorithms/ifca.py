@@ -1,7 +1,5 @@
 """Iterative federated clustering (IFCA, Ghosh et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models predict for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, TypeAlias

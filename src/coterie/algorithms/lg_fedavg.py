@@ -1,7 +1,5 @@
 """Local and global layers (LG-FedAvg, Liang et al., 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Mean-regularised multi-task learning, the baseline of Sub-FedAvg."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

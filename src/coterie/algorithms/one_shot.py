@@ -1,7 +1,5 @@
 """What one-shot methods share: group once, by what clients send; then one model per group (PACFL, FLIS-HC, FLAG)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Clustering by principal angles between client data subspaces (PACFL, Vahidian et al., AAAI 2023)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Personalised FedAvg by meta-learning, first order (Per-FedAvg, Fallah et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

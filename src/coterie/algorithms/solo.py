@@ -1,7 +1,5 @@
 """Every client alone: what a federation must beat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated

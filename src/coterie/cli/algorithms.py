@@ -1,7 +1,5 @@
 """``coterie algorithms``: the methods."""
 
-from __future__ import annotations
-
 from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
 

@@ -1,7 +1,5 @@
 """Progress of many runs: live on a terminal, a line per run elsewhere."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Any

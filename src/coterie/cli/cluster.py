@@ -1,7 +1,5 @@
 """``coterie cluster``: the groups of a method, without training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``coterie compare``: several methods over seeds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Commands that take a configuration: every key of it is a flag, laid over a TOML file."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path

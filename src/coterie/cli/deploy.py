@@ -1,7 +1,5 @@
 """``coterie deploy``: a federation of real machines, on Flower."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

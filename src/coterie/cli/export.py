@@ -1,7 +1,5 @@
 """``coterie export``: a model as a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """``coterie inspect``: how heterogeneous a federation is, and what to do about it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

@@ -1,7 +1,5 @@
 """Ctrl-C, answered with how to go on."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

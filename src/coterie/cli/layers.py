@@ -1,7 +1,5 @@
 """``coterie layers``: how alike clients' models are, layer by layer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Lists of what is registered under names."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import Any

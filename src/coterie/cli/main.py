@@ -4,8 +4,6 @@ A command is the module of its name in this package, which holds a function or a
 when it is called, so that no command waits for what another needs.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import sys

@@ -1,7 +1,5 @@
 """``coterie measures``: how far apart clients are."""
 
-from __future__ import annotations
-
 import typer
 
 from coterie.cli.listing import load_plugins, show_entry

@@ -1,7 +1,5 @@
 """``coterie models``: the networks, and which trainer runs them."""
 
-from __future__ import annotations
-
 import typer
 
 from coterie.cli.listing import list_registry, load_plugins, show_entry

@@ -1,7 +1,5 @@
 """``coterie pairs``: what client 1 gains from a federation with client 2, by the labels that client 2 holds."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

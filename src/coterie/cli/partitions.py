@@ -1,7 +1,5 @@
 """``coterie partitions``: the ways to divide data."""
 
-from __future__ import annotations
-
 from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
 

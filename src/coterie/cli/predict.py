@@ -1,7 +1,5 @@
 """``coterie predict``: labels from a trained model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

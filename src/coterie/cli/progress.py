@@ -1,7 +1,5 @@
 """Progress of a run: live on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``coterie report``: a page to look at, and to send to a colleague."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

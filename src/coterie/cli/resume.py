@@ -1,7 +1,5 @@
 """``coterie resume``: go on after any interruption."""
 
-from __future__ import annotations
-
 import typer
 
 from coterie.cli.options import Quiet, RunArgument

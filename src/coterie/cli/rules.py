@@ -1,7 +1,5 @@
 """``coterie rules``: where groups are cut."""
 
-from __future__ import annotations
-
 from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
 

@@ -1,7 +1,5 @@
 """What ``coterie inspect``, ``pairs`` and ``layers`` share: printing what was found, and writing it into a folder."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any, Protocol

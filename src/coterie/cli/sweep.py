@@ -1,7 +1,5 @@
 """``coterie sweep``: one method with several values of some settings."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

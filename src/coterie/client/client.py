@@ -1,7 +1,5 @@
 """A client: the only place where its samples are touched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from coterie.client.data import LocalData

@@ -1,7 +1,5 @@
 """A client's own samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

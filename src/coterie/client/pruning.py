@@ -3,8 +3,6 @@
 A mask has booleans by name, of the shapes of the tensors that can be pruned: true is what is left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """One request being answered: what the verbs have in common."""
 
-from __future__ import annotations
-
 from coterie.client.data import Floats, Index, LocalData
 from coterie.client.store import State
 from coterie.messages import Array, ClientId, Params, Request

@@ -1,7 +1,5 @@
 """In which order a curriculum shows a client's samples (ALGORITHMS 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ The last two generations are kept, each stamped with the round that made it. A r
 because the server died in it, starts from the state before it; what the lost attempt left is dropped.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How well two groupings agree, and how well groups fit what their clients have."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import numpy as np

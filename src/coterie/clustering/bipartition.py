@@ -4,8 +4,6 @@ Sattler, Müller, Samek, Clustered Federated Learning: Model-Agnostic Distribute
 Constraints, 2019.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

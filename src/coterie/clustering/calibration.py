@@ -9,8 +9,6 @@ Distances between clients are then counted in units of their noise: about 1 for 
 whatever measure and for however many samples.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

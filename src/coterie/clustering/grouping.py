@@ -1,7 +1,5 @@
 """The answer to "who belongs together", everywhere the same."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

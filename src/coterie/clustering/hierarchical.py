@@ -10,8 +10,6 @@ array([0, 0, 1])
 array([0, 0, 0])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

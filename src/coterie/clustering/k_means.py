@@ -3,8 +3,6 @@
 Not scikit-learn's: that sums in the order in which threads finish, and warns where points coincide.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Placing newcomers: beside groups that stay as they are, or by grouping anew."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

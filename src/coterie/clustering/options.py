@@ -1,7 +1,5 @@
 """From what a user asks for to a rule, and which rules a method can take."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Vahidian et al., FLIS: Clustered Federated Learning via Inference Similarity for Non-IID Data Distribution.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

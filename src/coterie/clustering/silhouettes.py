@@ -1,7 +1,5 @@
 """Silhouettes: how much nearer clients are to their own group than to the next one (Rousseeuw, 1987)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coterie.clustering.grouping import Floats, Ints

@@ -1,7 +1,5 @@
 """Making all runs of a design that are not there yet."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs that were finished before: read only if they are whole, and the ones that are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

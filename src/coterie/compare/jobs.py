@@ -5,8 +5,6 @@ JSON on its standard input and writes how they go to its standard output. When t
 its end of the pipe closes, and workers end too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

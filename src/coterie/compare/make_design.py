@@ -1,7 +1,5 @@
 """From what the user names (methods, keys, values, seeds) to a design."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Choosing settings for each cell of a comparison by itself, on part of the clients' training samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A line of standard input is a configuration as JSON. Each call of the run's `Pro
 output, and so is its end. The process ends when standard input does, which happens when its parent ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Writing the folder of a new federation: a Flower app with its files to fill in."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a site should know before it joins: whether its data fit, and what would leave it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The samples that sites and the server bring: read, and refused where they are not what all agreed on."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from collections.abc import Mapping

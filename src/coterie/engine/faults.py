@@ -1,7 +1,5 @@
 """Faults that a simulation plays: clients that are not reached, that are late, or that answer nonsense."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From divided data to the clients of a simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ or whole numbers as keys. It comes back as it was. Parts that stay over many rou
 describe themselves, are marked `WriteOnce`: each is written once, into a file of its own that is named by its content.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path

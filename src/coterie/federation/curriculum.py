@@ -1,7 +1,5 @@
 """The client curriculum: cohorts are drawn from a pool that grows from the easiest clients to all (ALGORITHMS 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Where clients live, as the federation sees it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 

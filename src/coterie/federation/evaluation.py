@@ -1,7 +1,5 @@
 """Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

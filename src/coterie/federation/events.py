@@ -1,7 +1,5 @@
 """What went wrong without stopping the run: counted by kind and client, with what was said of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any

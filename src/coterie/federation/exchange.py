@@ -1,7 +1,5 @@
 """One exchange with clients: requests are sent, replies collected, and it is settled which of them count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 

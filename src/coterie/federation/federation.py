@@ -1,7 +1,5 @@
 """Federation: the server's only view of the world."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Exact traffic, counted where it passes: bytes up and down by kind of message, client and round."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The round loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from coterie.federation.algorithm import Algorithm

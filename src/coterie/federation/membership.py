@@ -1,7 +1,5 @@
 """Who takes part in a federation: who is admitted, who joined late, and who was left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Admitting clients that come late: the same for every method, in simulation and in deployment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm

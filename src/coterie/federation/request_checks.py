@@ -1,7 +1,5 @@
 """What a method may ask, checked where it asks: an error points at the line that is wrong, not at a client."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any

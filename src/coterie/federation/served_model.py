@@ -1,7 +1,5 @@
 """What a client receives: one model, several of which it takes the best, or layers to lay over its own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 

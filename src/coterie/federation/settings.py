@@ -1,7 +1,5 @@
 """What a federation is set up with, and what never changes while it runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

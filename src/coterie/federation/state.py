@@ -1,7 +1,5 @@
 """Which fields of a method are its state, and how they are saved and loaded."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping

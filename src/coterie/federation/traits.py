@@ -1,7 +1,5 @@
 """What is true of a method whatever its options are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The one border where replies are checked; behind it they are trusted. What is valid, each verb says."""
 
-from __future__ import annotations
-
 from coterie.messages import Params, Reply, Request
 from coterie.models import initial
 

@@ -4,8 +4,6 @@ Angles and labels come from what clients may send (singular vectors, counts), by
 they serve a real federation too. The other measures look at clients' samples, which only a simulation can do.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How the labels of two clients compare: by how many samples each has, and by what they look like."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What is believed of an answer: limits that verbs share, and what is wrong with numbers and tensors beyond them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model's parameters by name, and the little arithmetic that servers do on them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

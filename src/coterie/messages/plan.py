@@ -14,8 +14,6 @@ One step of a plan, for a mini-batch b:
 With a meta-step α the gradient is taken at w − α ∇f(w; b₁) on a second batch b₂ (Per-FedAvg).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Which network: enough to build it anywhere, and nothing of its parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

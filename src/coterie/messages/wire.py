@@ -5,8 +5,6 @@ the blob. Only the classes listed here can be made by decoding. A float has the 
 that how long a message is does not depend on how a computation was rounded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -1,7 +1,5 @@
 """What each chart shows, as a table: for whoever does not see it, and for whoever wants the numbers."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Comparisons as tables: for the terminal, Markdown, CSV and LaTeX."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from coterie.report.text_table import TextTable, csv_text, wrapped

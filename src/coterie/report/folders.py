@@ -1,7 +1,5 @@
 """From folders to a page: a builder per kind of folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How heterogeneous a federation is, as text and as files: the page and its pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pruning as a picture: what accuracy is left when so many weights are gone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

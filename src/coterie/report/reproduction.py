@@ -1,7 +1,5 @@
 """A published table beside ours: for the terminal, Markdown, CSV and LaTeX, and as pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pair study and the layer study as tables and pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Distances between data sets, classes, Gaussians and clients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

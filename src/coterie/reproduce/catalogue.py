@@ -4,8 +4,6 @@ Configurations are laid over each other in this order: book, entry, data set, co
 row, row on this data set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

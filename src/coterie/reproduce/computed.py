@@ -1,7 +1,5 @@
 """Tables and figures that follow from formulas, and the list of all kinds that need no federated runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Chapter 6: coresets of graphs beside their baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

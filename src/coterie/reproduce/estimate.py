@@ -1,7 +1,5 @@
 """How long a table takes here, roughly: local steps and evaluated samples, counted from the catalogue and timed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a table comes to, and where it is made."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

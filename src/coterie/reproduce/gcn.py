@@ -1,7 +1,5 @@
 """A graph convolutional network of two layers, which learns from the labels of few nodes (chapter 6, Figure 6.1)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 6: what few chosen nodes of a graph are good for, by how they were chosen and how many they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The graphs of chapter 6: block models, trees, random graphs, and two that must be downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a published number measures, taken from our results."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

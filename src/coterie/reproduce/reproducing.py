@@ -1,7 +1,5 @@
 """Reproducing a table or figure: run or compute it, put the published numbers beside it, and write it down."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables and figures that need runs: which, and what is read from them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

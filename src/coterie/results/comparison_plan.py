@@ -1,7 +1,5 @@
 """What a comparison was asked for: ``comparison.toml``, and what was chosen where settings are chosen."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

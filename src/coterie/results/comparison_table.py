@@ -1,7 +1,5 @@
 """A comparison, counted: means and spreads over seeds, paired differences to the baseline, and who leads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Comparisons and sweeps as their folders hold them: also those that are not finished, or damaged in part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The papers' own communication formulas, which the exact ledger stands beside."""
 
-from __future__ import annotations
-
 
 def paper_megabits(rounds: int, fraction: float, transfers: float, parameters: int) -> float:
     """Return PACFL's cost: expected megabits of one client, both ways (ALGORITHMS 0.5).

@@ -1,7 +1,5 @@
 """What can go wrong without stopping a run: the kinds of events, and what each means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The formats of what is written: tables of texts, and the versions of the files that are read back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 

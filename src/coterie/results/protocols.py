@@ -1,7 +1,5 @@
 """The protocols under which accuracies are measured: one table, from which all names and explanations are taken."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

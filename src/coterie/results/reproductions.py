@@ -1,7 +1,5 @@
 """The folder of a reproduction: ``reproduction.json``, the tables and the pictures."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Runs as their folders hold them: also those that are old, unfinished or damaged, and what is missing then."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What several seeds allow to say: spread, paired differences, and whether one method is clearly the best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

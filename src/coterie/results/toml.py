@@ -1,7 +1,5 @@
 """Reading TOML files, and writing values as they stand in one."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Mapping

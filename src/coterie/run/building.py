@@ -1,7 +1,5 @@
 """From a configuration to a federation that is ready to run: data, network, plan, trainer, engine, method."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

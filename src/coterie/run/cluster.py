@@ -1,7 +1,5 @@
 """Forming groups without training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

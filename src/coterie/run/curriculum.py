@@ -1,7 +1,5 @@
 """Curricula of a run: what its settings say (ALGORITHMS 6)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args, get_origin

@@ -5,8 +5,6 @@ and bytes are counted, not guessed (they are estimates where a method's course d
 steps on real samples show how long a step takes here.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From the configuration to the engine of a simulation."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

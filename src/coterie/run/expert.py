@@ -1,7 +1,5 @@
 """The expert, which knows which samples are hard: the one kept by a run, read from where settings say, or trained."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

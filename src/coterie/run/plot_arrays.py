@@ -1,7 +1,5 @@
 """What pictures of a run need beside its numbers: who holds which labels, what clients were grouped by, pools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

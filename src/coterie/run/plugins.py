@@ -1,7 +1,5 @@
 """A user's own methods, models, data sets and partitions, imported by name or by file."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

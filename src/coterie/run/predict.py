@@ -1,7 +1,5 @@
 """Using what a run has trained."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run reports while it goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run records as it goes, and resumes from after a kill."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

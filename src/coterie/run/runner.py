@@ -1,7 +1,5 @@
 """Running a configuration: from the beginning, after a kill, or on an engine of one's own."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

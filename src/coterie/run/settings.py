@@ -1,7 +1,5 @@
 """Settings given as keywords in Python, laid over a configuration file or tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

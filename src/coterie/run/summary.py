@@ -1,7 +1,5 @@
 """From a run that is over to its result."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Configurations as TOML."""
 
-from __future__ import annotations
-
 from coterie.results.toml import toml_value
 from coterie.run.config import SECTIONS, ChoiceSection, Config, Key
 

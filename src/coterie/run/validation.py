@@ -4,8 +4,6 @@ What passes is complete but for what only the data can tell (number of clients, 
 `coterie.run.building` fills in.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

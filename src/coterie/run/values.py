@@ -1,7 +1,5 @@
 """Values written as text: behind ``--set key=``, and the short form ``name:option=value,option=value``."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from typing import Any

@@ -1,7 +1,5 @@
 """How pools of samples grow under curricula."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from coterie.messages import Curriculum

@@ -3,8 +3,6 @@
 Each has one public function, ``answer(handler, verb)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

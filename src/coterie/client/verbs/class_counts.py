@@ -1,7 +1,5 @@
 """ClassCounts: count the training samples of each class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coterie.client.request_handler import RequestHandler

@@ -1,7 +1,5 @@
 """Evaluate: count the right answers of a model."""
 
-from __future__ import annotations
-
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Evaluate, EvaluateReply
 from coterie.training import evaluate

@@ -1,7 +1,5 @@
 """Losses: compare models by their mean losses."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coterie.client.request_handler import RequestHandler

@@ -1,7 +1,5 @@
 """Prune: prune what the training before it led to, if that pays."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Signature: describe the training data by singular vectors."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

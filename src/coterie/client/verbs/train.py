@@ -1,7 +1,5 @@
 """Train: local training by a plan."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coterie.client.data import Floats, Index

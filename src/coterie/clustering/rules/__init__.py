@@ -1,7 +1,5 @@
 """Rules: from proximities to groups, with the reason. One file each; a user's own are registered alike."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Rule `auto`: groups differ by more than chance explains (ours)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Rule `count`: the number of groups is given."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

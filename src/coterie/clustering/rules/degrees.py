@@ -1,7 +1,5 @@
 """Rule `degrees`: the threshold is given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Rule `demo`: PACFL's demonstration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

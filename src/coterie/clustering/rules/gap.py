@@ -1,7 +1,5 @@
 """Rule `gap`: the widest step between successive merges."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

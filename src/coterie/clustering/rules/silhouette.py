@@ -1,7 +1,5 @@
 """Rule `silhouette`: the number of groups with the largest mean silhouette."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated

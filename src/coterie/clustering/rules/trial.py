@@ -1,7 +1,5 @@
 """Rule `trial`: the cut is found by training (FLAG)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

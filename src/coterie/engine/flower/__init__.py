@@ -1,7 +1,5 @@
 """Flower as engine: a simulation on Ray, or real machines; the only package that imports flwr."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

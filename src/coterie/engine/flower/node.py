@@ -1,7 +1,5 @@
 """How a node answers, in bytes: the client's side of the border. It needs no Flower."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

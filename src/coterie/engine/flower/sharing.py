@@ -1,7 +1,5 @@
 """Divided data as files that several processes of a simulation map into their memory: read once, held once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """ClassCounts: the training samples of each class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from coterie.messages.envelope import Answer, Request, Verb

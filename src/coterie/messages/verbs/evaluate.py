@@ -1,7 +1,5 @@
 """Evaluate: how many samples a model labels right."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from coterie.messages.envelope import Answer, Part, Request, Verb

@@ -1,7 +1,5 @@
 """Losses: several models compared on the client's samples."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal

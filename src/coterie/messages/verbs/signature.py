@@ -1,7 +1,5 @@
 """Signature: the training data described by a few vectors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Train: local training by a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 

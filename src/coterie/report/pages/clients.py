@@ -1,7 +1,5 @@
 """Accuracy of single clients on pages: how it is distributed, and who gains and who loses against training alone."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The page of a comparison or a sweep: several methods, or settings, over seeds."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Curves on pages: accuracy over rounds and against megabytes, and what else is followed from round to round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from coterie.results.charts import Block, Chart, Lines, Mark, Series, Switch

@@ -1,7 +1,5 @@
 """What went wrong without stopping a run, in plain words: what, how often, whose, and who is asked no more."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

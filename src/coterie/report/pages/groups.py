@@ -1,7 +1,5 @@
 """Groups of clients on a page: proximities, tree, map, and who holds which labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page of `coterie inspect`: how heterogeneous a federation is, what to do, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

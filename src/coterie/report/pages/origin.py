@@ -1,7 +1,5 @@
 """Where numbers on a page come from: versions, configurations, and commands that make them again."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of a reproduction, or of several: published numbers beside ours, and the charts that were made."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a run, or of several runs beside each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

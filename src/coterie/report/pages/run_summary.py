@@ -1,7 +1,5 @@
 """What runs come to, in plain words and as a few numbers: the top of a run's page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from coterie.report.pages.clients import differences, worst_tenth

@@ -1,7 +1,5 @@
 """Curves, bars and groups over seeds, for the page of a comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from coterie.report.pages.curves import (

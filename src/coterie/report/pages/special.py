@@ -1,7 +1,5 @@
 """What only some runs have: newcomers, a curriculum, pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

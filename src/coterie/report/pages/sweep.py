@@ -1,7 +1,5 @@
 """What a sweep shows beyond a comparison: accuracy and groups over the values of one setting, or of two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tables of a comparison's page: means over seeds, differences to the baseline, choices, and all runs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 
