@@ -162,7 +162,7 @@ def test_a_name_that_is_taken_names_both_files_and_blames_the_plugin(place: Path
     ("source", "told"),
     [
         (HEAD + METHOD.replace('"median"', '"my median"'), "'my median' can't be the name of a method: use letters"),
-        (HEAD + METHOD.partition("    def groups")[0], "it has no function groups and no save and no load"),
+        (HEAD + METHOD.partition("    def round")[0], "it has no function model_for and no round"),
         (HEAD + METHOD.replace('("median")', ""), "Median is registered as a method without a name"),
     ],
     ids=["a space", "half of it", "no name"],
@@ -173,10 +173,10 @@ def test_what_is_no_method_is_refused_when_it_is_imported(source: str, told: str
     assert not (place / "run").exists()
 
 
-def test_a_state_with_numbers_as_keys_is_refused_before_the_first_round(place: Path) -> None:
-    (place / "mine.py").write_text(HEAD + METHOD.replace('{"model": self.model}', '{"model": {0: self.model}}'))
+def test_a_state_with_keys_that_would_not_come_back_is_refused_before_the_first_round(place: Path) -> None:
+    (place / "mine.py").write_text(HEAD + METHOD.replace('{"model": self.model}', '{"model": {(0, 1): self.model}}'))
     message = refusal(cli("run", *flags("method")))
-    assert "save() of method 'median' returned at ['model'] the key 0, an int" in message
+    assert "save() of method 'median' returned at ['model'] the key (0, 1), a tuple" in message
     assert not (place / "run" / "checkpoint.safetensors").exists()
 
 
