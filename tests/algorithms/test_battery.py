@@ -17,7 +17,7 @@ QUICK = (needs_nothing_but_messages,)
 def cases() -> Iterator[Any]:
     """Each check with the compiled trainer where that knows the method's network, and with PyTorch."""
     for method in ALGORITHMS:
-        compiled = available() and "model" not in getattr(ALGORITHMS[method], "battery", {})
+        compiled = available() and "model" not in ALGORITHMS[method].traits.battery
         for check in BATTERY:
             name = f"{check.__name__}-{method}"
             if compiled:
