@@ -245,7 +245,7 @@ def test_a_run_that_began_otherwise_is_not_continued(tmp_path: Path) -> None:
         serve(grid, read_terms(tmp_path / "app"))
     path = tmp_path / "app" / "federation.toml"
     path.write_text(path.read_text().replace("epochs = 1", "epochs = 2"))
-    with pytest.raises(coterie.errors.CoterieError, match=r"began otherwise \(training.epochs was 1, is 2\)"):
+    with pytest.raises(coterie.errors.CoterieError, match=r"began with other settings \(training.epochs was 1, is 2\)"):
         serve(grid, read_terms(tmp_path / "app"))
 
 
