@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.data import read, recognise
-from coterie.data.readers.damage import reading
+from coterie.data.readers.files import reading
 from coterie.data.readers.unpickling import loads
 from coterie.errors import CoterieError
 

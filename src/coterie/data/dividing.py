@@ -1,6 +1,6 @@
 """From a pooled data set to a federated one: the server's set first, then the clients' parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -151,8 +151,12 @@ def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index
 
 def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, list[Index]]:
     """Return the samples of all parts, one part after the other, and where each part now is."""
-    ends = np.cumsum([0, *map(len, parts)])
-    return samples[np.concatenate(parts)], [np.arange(a, b) for a, b in pairwise(ends)]
+    return samples[np.concatenate(parts)], ranges(parts)
+
+
+def ranges(parts: Sequence[Sized]) -> list[Index]:
+    """Return positions of parts of these lengths that lie one after the other."""
+    return [np.arange(a, b) for a, b in pairwise(np.cumsum([0, *map(len, parts)]))]
 
 
 def _parts_of_own_labels(y_test: Index, y_parts: Sequence[Index]) -> list[Index]:

@@ -1,14 +1,16 @@
 """What every data source resolves to: clients with training and test parts, and the server's own set."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]
+Normaliser = Callable[[Array], npt.NDArray[np.float32]]
+"""From raw inputs, (n, *shape), to what networks see, (n, *another shape)."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,6 @@ class Samples:
 
     def __getitem__(self, index: Any) -> "Samples":
         return Samples(self.x[index], self.y[index])
-
-
-class Normaliser(Protocol):
-    """From raw inputs to what networks see."""
-
-    def __call__(self, raw: Array) -> npt.NDArray[np.float32]:
-        """Return raw inputs (n, *shape) as networks see them, (n, *another shape)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -40,15 +40,11 @@ def stored_names() -> list[str]:
 def find(file: str, advice: str = "give the path of a file instead") -> Path:
     """Return the path of a file of the user's folder, which must be there; `advice` is what else one could do."""
     place = folder()
-    if place is None:
+    if place is None or not place.is_dir():
+        reason = "which is not set" if place is None else f"but '{place}' is no folder"
         raise CoterieError(
-            f"'{file}' is looked for in the folder {VARIABLE}, which is not set: "
-            f"set it to the folder that holds {file}, or {advice}"
-        )
-    if not place.is_dir():
-        raise CoterieError(
-            f"'{file}' is looked for in the folder {VARIABLE}, but '{place}' is no folder: "
-            f"set it to the folder that holds {file}, or {advice}"
+            f"'{file}' is looked for in the folder {VARIABLE}, {reason}: set it to the folder that holds {file}, "
+            f"or {advice}"
         )
     if not (place / file).is_file():
         raise CoterieError(f"there is no '{file}' in '{place}', the folder {VARIABLE}: put it there, or {advice}")

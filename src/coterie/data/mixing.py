@@ -9,14 +9,13 @@ them. One normalisation for all would be simpler, but networks learn more slowly
 black for the most part, would come out with little contrast.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dividing import balanced, server_samples
+from coterie.data.dividing import balanced, ranges, server_samples
 from coterie.data.federated import Array, FederatedData, Index, Normalisation, Normaliser, Samples
 from coterie.data.normalisation import measured
 from coterie.data.partitions.counting import cut, dealt
@@ -55,15 +54,15 @@ def mixture(
     *,
     shared_labels: bool = False,
     shape: tuple[int, int, int] | None = None,
-    normaliser: Callable[[Array, Array, tuple[int, int]], Normaliser] | None = None,
+    normalise: Normaliser | None = None,
 ) -> FederatedData:
     """Divide clients among data sets, and give each so many samples of its own.
 
     Where there are too few samples, all clients get fewer. A client is tested on the whole test part of its data set.
     The server's set is drawn from what the clients leave over. Labels are numbered on from one data set to the next, or
-    with `shared_labels` mean the same in all. Images get the `shape` of the largest by default. `normaliser` makes the
-    normalisation from the server's grey images, its colour images, and the size of the largest grey ones. The list of
-    sources is emptied on the way, as all of them together are large.
+    with `shared_labels` mean the same in all. Images get the `shape` of the largest by default, and by default the
+    normalisation is measured on the server's. The list of sources is emptied on the way, as all of them together are
+    large.
     """
     labels = [source.train.y for source in sources]
     shares = [source.share for source in sources]
@@ -73,7 +72,7 @@ def mixture(
     counted = [0 if shared_labels else source.classes for source in sources]
     offsets = np.cumsum([0, *counted[:-1]]).tolist()
     for_server = _for_server(labels, offsets, parts, stream(seed, "server set"))
-    tested = _ranges([len(source.test) for source in sources])
+    tested = ranges([source.test for source in sources])
     classes = max(offset + source.classes for offset, source in zip(offsets, sources, strict=True))
     names, grey = [source.name for source in sources], [source.train.x.shape[1] == 1 for source in sources]
     largest = np.max([source.train.x.shape[1:] for source in sources], axis=0).tolist()
@@ -93,13 +92,12 @@ def mixture(
         classes=classes,
         train=train.samples,
         test=test.samples,
-        train_parts=_ranges([len(part) for own in parts for part in own]),
+        train_parts=ranges([part for own in parts for part in own]),
         test_parts=[own for own, number in zip(tested, numbers, strict=True) for _ in range(number)],
         common_test=True,
         server=server.samples,
-        normalise=(normaliser or measured_normaliser)(
-            server.samples.x[is_grey], server.samples.x[~is_grey], (int(frame[0]), int(frame[1]))
-        ),
+        normalise=normalise
+        or measured_normaliser(server.samples.x[is_grey], server.samples.x[~is_grey], (int(frame[0]), int(frame[1]))),
         true_groups=np.repeat(np.arange(len(parts)), numbers),
         notes=_notes(name, names, parts, each, samples),
     )
@@ -176,16 +174,11 @@ def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequenc
 
 def _parts(source: Source, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
     """Divide a data set among its clients."""
-    deal = proportional if _by_proportion(source, clients * each) else even
-    return deal(source.train.y, clients, each, rng)
-
-
-def _by_proportion(source: Source, wanted: int) -> bool:
-    """Say whether clients have classes in proportion: as told, or if equally many of each would leave many short."""
-    if source.proportional is not None:
-        return source.proportional
-    stock = np.unique(source.train.y, return_counts=True)[1]
-    return bool(np.maximum(wanted / len(stock) - stock, 0).sum() > _SHORT * wanted)
+    stock, wanted = np.unique(source.train.y, return_counts=True)[1], clients * each
+    in_proportion = source.proportional
+    if in_proportion is None:  # if equally many of each class would leave many clients short
+        in_proportion = np.maximum(wanted / len(stock) - stock, 0).sum() > _SHORT * wanted
+    return (proportional if in_proportion else even)(source.train.y, clients, each, rng)
 
 
 def even(y: Index, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
@@ -216,7 +209,7 @@ def _for_server(
     y = np.concatenate([offset + y[positions] for offset, y, positions in zip(offsets, labels, left, strict=True)])
     drawn = np.zeros(len(y), bool)
     drawn[balanced(y, server_samples(sum(map(len, labels))), rng)] = True
-    return [positions[drawn[place]] for positions, place in zip(left, _ranges([len(p) for p in left]), strict=True)]
+    return [positions[drawn[place]] for positions, place in zip(left, ranges(left), strict=True)]
 
 
 class _Album:
@@ -240,11 +233,6 @@ def _centre(shape: tuple[int, int], inner: tuple[int, int]) -> tuple[slice, slic
     """Return where a smaller image lies in a larger one."""
     top, left = (shape[0] - inner[0]) // 2, (shape[1] - inner[1]) // 2
     return slice(top, top + inner[0]), slice(left, left + inner[1])
-
-
-def _ranges(sizes: Sequence[int]) -> list[Index]:
-    """Return positions of parts that lie one after the other."""
-    return [np.arange(a, b) for a, b in pairwise(np.cumsum([0, *sizes]))]
 
 
 def _notes(name: str, names: Sequence[str], parts: Sequence[Sequence[Index]], each: int, wanted: int) -> list[str]:

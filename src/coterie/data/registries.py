@@ -61,7 +61,13 @@ _TRAITS: dict[Callable[..., Any], SourceTraits] = {}
 
 PooledSource = TypeVar("PooledSource", bound=Callable[..., Dataset])
 DividedSource = TypeVar("DividedSource", bound=Callable[..., FederatedData])
-PartitionFunction = TypeVar("PartitionFunction", bound=Callable[..., Partition])
+Source = TypeVar("Source", bound=Callable[..., Any])
+
+partition = PARTITIONS.register
+"""Registers a function ``(data, clients, rng, *, options) -> Partition`` of a pooled data set to be divided.
+
+What it returns are positions in ``data.train``; all its randomness comes from the generator `rng`.
+"""
 
 
 def dataset(
@@ -71,13 +77,7 @@ def dataset(
 
     `clients` is the usual number of clients; `file` a file of the folder of data sets that must be there.
     """
-
-    def enter(source: PooledSource) -> PooledSource:
-        _TRAITS[source] = SourceTraits(clients=clients, file=file)
-        DATASETS.register(name)(source)
-        return source
-
-    return enter
+    return _source(name, SourceTraits(clients=clients, file=file))
 
 
 def divided_dataset(
@@ -92,24 +92,14 @@ def divided_dataset(
     `clients` is the usual number of clients; `made_of` names other data sets that must be there, `made_of_option` an
     option that does.
     """
+    return _source(name, SourceTraits(divided=True, clients=clients, made_of=made_of, made_of_option=made_of_option))
 
-    def enter(source: DividedSource) -> DividedSource:
-        _TRAITS[source] = SourceTraits(divided=True, clients=clients, made_of=made_of, made_of_option=made_of_option)
+
+def _source(name: str, source_traits: SourceTraits) -> Callable[[Source], Source]:
+    def enter(source: Source) -> Source:
+        _TRAITS[source] = source_traits
         DATASETS.register(name)(source)
         return source
-
-    return enter
-
-
-def partition(name: str) -> Callable[[PartitionFunction], PartitionFunction]:
-    """Register a function ``(data, clients, rng, *, options) -> Partition`` of a pooled data set to be divided.
-
-    What it returns are positions in ``data.train``; all its randomness comes from the generator `rng`.
-    """
-
-    def enter(function: PartitionFunction) -> PartitionFunction:
-        PARTITIONS.register(name)(function)
-        return function
 
     return enter
 

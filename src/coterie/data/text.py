@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.federated import Array
-from coterie.data.readers.damage import reading
-from coterie.data.readers.files import opened
+from coterie.data.readers.files import opened, reading
 from coterie.errors import CoterieError
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"

@@ -1,10 +1,9 @@
 """Part of the training samples in the place of the test samples: for choosing settings without looking at these."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from coterie.data.dividing import held_out, side_by_side
-from coterie.data.federated import FederatedData, Index
+from coterie.data.federated import FederatedData
 from coterie.streams import stream
 
 
@@ -15,17 +14,12 @@ def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData
     and is not tested. Where the data drift, the same samples are held out before and after.
     """
     phases = [data.train_parts, *(phase.train_parts for phase in data.drift)]
-    kept, held = zip(*(_divided(parts, share, seed) for parts in phases), strict=True)
-    train, train_parts = side_by_side(data.train, [part for parts in kept for part in parts])
-    test, test_parts = side_by_side(data.train, [part for parts in held for part in parts])
+    halves = [held_out(part, share, stream(seed, "validation", i)) for parts in phases for i, part in enumerate(parts)]
+    train, train_parts = side_by_side(data.train, [kept for kept, _ in halves])
+    test, test_parts = side_by_side(data.train, [held for _, held in halves])
     ends = range(0, len(phases) * data.clients, data.clients)
     trains, tests = ([parts[a : a + data.clients] for a in ends] for parts in (train_parts, test_parts))
     drift = [replace(phase, train_parts=trains[k], test_parts=tests[k]) for k, phase in enumerate(data.drift, start=1)]
     return replace(
         data, train=train, test=test, train_parts=trains[0], test_parts=tests[0], common_test=False, drift=drift
     )
-
-
-def _divided(parts: Sequence[Index], share: float, seed: int) -> tuple[list[Index], list[Index]]:
-    halves = [held_out(part, share, stream(seed, "validation", client)) for client, part in enumerate(parts)]
-    return [kept for kept, _ in halves], [held for _, held in halves]

@@ -16,6 +16,8 @@ from coterie.data.partitions.iid import iid
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
+Turns = Annotated[int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."]
+Namings = Annotated[int, Ge(1), "Groups of clients; each but the first has its own permutation of the labels."]
 Drift = Annotated[int | None, Ge(1), "Round from which each group sees its samples as the next group did; none: never."]
 
 
@@ -25,9 +27,7 @@ def rotated(
     clients: int,
     rng: np.random.Generator,
     *,
-    groups: Annotated[
-        int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."
-    ] = 4,
+    groups: Turns = 4,
     drift_at: Drift = None,
 ) -> Partition:
     """Up to four true groups of clients, each seeing the images turned by another right angle."""
@@ -42,7 +42,7 @@ def permuted(
     clients: int,
     rng: np.random.Generator,
     *,
-    groups: Annotated[int, Ge(1), "Groups of clients; each but the first has its own permutation of the labels."] = 4,
+    groups: Namings = 4,
     drift_at: Drift = None,
 ) -> Partition:
     """True groups of clients, each naming the classes in another order."""

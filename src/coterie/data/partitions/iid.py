@@ -20,17 +20,17 @@ def iid(
 ) -> Partition:
     """Every client gets an equal share, drawn at random."""
     y = data.train.y
-    if labels is None:
-        return Partition([np.sort(part) for part in np.array_split(rng.permutation(len(y)), clients)])
-    present = np.unique(y)
-    if labels > len(present):
-        raise CoterieError(
-            f"partition 'iid': labels = {labels}, but there are {len(present)}: use at most {len(present)}"
-        )
-    used = np.flatnonzero(np.isin(y, rng.permutation(present)[:labels]))
-    if clients > len(used):
-        raise CoterieError(
-            f"partition 'iid': the {labels} labels in use have {len(used)} samples, too few for {clients} clients: "
-            f"use at most {len(used)} clients, or more labels"
-        )
+    used = np.arange(len(y))
+    if labels is not None:
+        present = np.unique(y)
+        if labels > len(present):
+            raise CoterieError(
+                f"partition 'iid': labels = {labels}, but there are {len(present)}: use at most {len(present)}"
+            )
+        used = np.flatnonzero(np.isin(y, rng.permutation(present)[:labels]))
+        if clients > len(used):
+            raise CoterieError(
+                f"partition 'iid': the {labels} labels in use have {len(used)} samples, too few for {clients} "
+                f"clients: use at most {len(used)} clients, or more labels"
+            )
     return Partition([np.sort(part) for part in np.array_split(rng.permutation(used), clients)])

@@ -1,6 +1,7 @@
 """Every client knows only some of the labels ("#label k" of NIID-Bench; ALGORITHMS 8.2)."""
 
 import math
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -52,35 +53,40 @@ def shared_evenly(y: Index, labels: Index, owned: Owned, rng: np.random.Generato
 
 
 def covering(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
-    """Draw who has which labels, `each` of them, until every label has an owner; `clients` times `each` suffice."""
+    """Draw who has which labels, `each` of them, until every label has an owner; `clients` times `each` suffice.
+
+    Client i gets the label i modulo their number first, then others at random, all different. Where clients are so few
+    that a label may be left over, there are fewer clients than labels, and no two have the same first label; of the
+    owners of a shared label, one at least did not get it first and can give it up.
+    """
+    rows = np.arange(clients)
+
+    def draw() -> Owned:
+        lots = rng.random((clients, labels))
+        lots[rows, rows % labels] = -1.0
+        owned = np.zeros((clients, labels), bool)
+        owned[rows[:, None], np.argpartition(lots, each - 1, axis=1)[:, :each]] = True
+        return owned
+
+    first = np.zeros((clients, labels), bool)
+    first[rows, rows % labels] = True
+    return drawn_until_covering(draw, lambda spare: spare & ~first, rng)
+
+
+def drawn_until_covering(
+    draw: Callable[[], Owned], can_give_up: Callable[[Owned], Owned], rng: np.random.Generator
+) -> Owned:
+    """Draw who has which labels until every label has an owner; after many draws the last one is mended.
+
+    Nearly all draws may leave a label over, so that drawing alone would not end. Each label without owner is then given
+    to a client in place of one that others have as well, which must be among those that the client `can_give_up`.
+    """
     for _ in range(_DRAWS):
-        owned = _draw(clients, labels, each, rng)
+        owned = draw()
         if owned.any(axis=0).all():
             return owned
-    return _mended(owned, rng)
-
-
-def _draw(clients: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
-    """Give client i the label i modulo their number first, then others at random, all different."""
-    rows = np.arange(clients)
-    lots = rng.random((clients, labels))
-    lots[rows, rows % labels] = -1.0
-    owned = np.zeros((clients, labels), bool)
-    owned[rows[:, None], np.argpartition(lots, each - 1, axis=1)[:, :each]] = True
-    return owned
-
-
-def _mended(owned: Owned, rng: np.random.Generator) -> Owned:
-    """Give each label without owner to a client, in place of a label that others have as well.
-
-    Where clients are so few that a label may be left over, nearly all draws may leave one, so that drawing
-    alone would not end. There are fewer clients than labels then, and no two have the same first label; of
-    the owners of a shared label, one at least did not get it first and can give it up.
-    """
-    rows = np.arange(len(owned))
     for label in np.flatnonzero(~owned.any(axis=0)):
-        spare = owned & (owned.sum(axis=0) > 1)
-        spare[rows, rows % owned.shape[1]] = False
+        spare = can_give_up(owned & (owned.sum(axis=0) > 1))
         client, given_up = rng.choice(np.argwhere(spare))
         owned[client, given_up], owned[client, label] = False, True
     return owned

@@ -9,11 +9,9 @@ from annotated_types import Gt, Lt
 
 from coterie.data.federated import Dataset
 from coterie.data.partitions.counting import Owned
-from coterie.data.partitions.label_skew import shared_evenly
+from coterie.data.partitions.label_skew import drawn_until_covering, shared_evenly
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
-
-_DRAWS = 100
 
 
 @partition("planted")
@@ -46,25 +44,16 @@ def planted(
         )
     base = np.zeros(len(labels), bool)
     base[rng.permutation(len(labels))[:each]] = True
-    owned = _covering(base, clients, rng)
-    group = (2 * owned[:, base].sum(axis=1) < each).astype(np.int64)
-    return Partition(shared_evenly(data.train.y, labels, owned, rng), group)
 
-
-def _covering(base: npt.NDArray[np.bool_], clients: int, rng: np.random.Generator) -> Owned:
-    """Draw who has which labels, until every label has an owner; after many draws the last one is mended."""
-    for _ in range(_DRAWS):
-        owned = _draw(base, clients, rng)
-        if owned.any(axis=0).all():
-            return owned
-    for label in np.flatnonzero(~owned.any(axis=0)):
+    def can_give_up(spare: Owned) -> Owned:
         # There are as many places as labels, so if one has no owner another has several, and not only client 0.
-        spare = owned & (owned.sum(axis=0) > 1)
         spare[0] = False
         outside = spare & ~base
-        client, given_up = rng.choice(np.argwhere(outside if outside.any() else spare))
-        owned[client, given_up], owned[client, label] = False, True
-    return owned
+        return outside if outside.any() else spare
+
+    owned = drawn_until_covering(lambda: _draw(base, clients, rng), can_give_up, rng)
+    group = (2 * owned[:, base].sum(axis=1) < each).astype(np.int64)
+    return Partition(shared_evenly(data.train.y, labels, owned, rng), group)
 
 
 def _draw(base: npt.NDArray[np.bool_], clients: int, rng: np.random.Generator) -> Owned:

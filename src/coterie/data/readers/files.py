@@ -1,13 +1,17 @@
 """The files that a data set comes in: in a folder, in an archive, or a single one with those beside it.
 
-Archives are read member by member and never unpacked, so that no path in one can lead anywhere.
+Archives are read member by member and never unpacked, so that no path in one can lead anywhere. Every way in which a
+file can be cut short, garbled, or something else than it should be ends in one kind of error.
 """
 
 import bz2
 import gzip
 import os
+import pickle
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +20,6 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, TypeVar, cast
 
-from coterie.data.readers.damage import DAMAGE, reading
 from coterie.errors import CoterieError
 
 LARGEST = 2**32
@@ -28,7 +31,42 @@ _HEAD = 65536
 _PIECE = 2**20
 _CHECKED_TO_THE_END = 2**29
 
+# What NumPy and the standard library raise over such files. A garbled header may also ask for more memory
+# than there is, for a compression or password that nobody set, or for nesting without end.
+DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    pickle.UnpicklingError,
+)
+
 T = TypeVar("T")
+
+
+class Unsafe(Exception):
+    """A file wants what data must not: to run something."""
+
+
+@contextmanager
+def reading(place: Path | str, what: str) -> Iterator[None]:
+    """Turn whatever shows in the block that `place` is not `what` it should be into a `CoterieError`."""
+    try:
+        yield
+    except (CoterieError, FileNotFoundError, PermissionError):
+        raise
+    except Unsafe as error:
+        raise CoterieError(f"{place} is refused as {what}: {error}") from error
+    except DAMAGE as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise CoterieError(
+            f"{place} cannot be read as {what} ({reason}): it may be cut short or damaged; make or fetch it again"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ agree on: a reader whose labels are numbers has ``classes``, one that numbers na
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from coterie.data.federated import Dataset
 from coterie.data.readers.files import Files, look
@@ -21,18 +21,13 @@ FORMATS: Registry[Callable[..., Dataset]] = Registry("format", "coterie.data.rea
 
 _RECOGNISES: dict[str, Callable[[Files], bool]] = {}
 
-Reader = TypeVar("Reader", bound=Callable[..., Dataset])
 
-
-def reader(name: str, recognises: Callable[[Files], bool]) -> Callable[[Reader], Reader]:
+def reader(
+    name: str, recognises: Callable[[Files], bool]
+) -> Callable[[Callable[..., Dataset]], Callable[..., Dataset]]:
     """Register a function that reads a format; its docstring's first line says what it reads."""
-
-    def enter(function: Reader) -> Reader:
-        _RECOGNISES[name] = recognises
-        FORMATS.register(name)(function)
-        return function
-
-    return enter
+    _RECOGNISES[name] = recognises
+    return FORMATS.register(name)
 
 
 @dataclass(frozen=True)

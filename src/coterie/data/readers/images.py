@@ -11,8 +11,7 @@ from annotated_types import Ge, Le
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import dataset_from_arrays
-from coterie.data.readers.damage import reading
-from coterie.data.readers.files import Files
+from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError, suggestion
 

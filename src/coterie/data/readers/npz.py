@@ -9,8 +9,7 @@ import numpy as np
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import Classes, checked_inputs, dataset_from_arrays
-from coterie.data.readers.damage import reading
-from coterie.data.readers.files import Files
+from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
 

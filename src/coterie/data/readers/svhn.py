@@ -1,17 +1,27 @@
-"""SVHN's cropped digits, in files of MATLAB (version 5)."""
+"""SVHN's cropped digits, in MATLAB's files of version 5, of which arrays of numbers are read.
 
+SciPy reads these files too, but a single garbled byte can make its reader crash the whole process.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Collection, Iterator
 from typing import IO
 
 import numpy as np
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import dataset_from_arrays
-from coterie.data.readers.files import Files
+from coterie.data.readers.files import LARGEST, Files, exactly
 from coterie.data.readers.formats import reader
-from coterie.data.readers.mat import read_mat
 
-_WHAT = "SVHN's .mat files"
 _TRAIN, _TEST = "train_32x32.mat", "test_32x32.mat"
+_HEADER = 128
+_COMPRESSED, _MATRIX = 15, 14
+_NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
+_COMPLEX = 0x0800
 
 
 def _recognises(files: Files) -> bool:
@@ -24,7 +34,7 @@ def svhn(files: Files, name: str | None = None) -> Dataset:
     given = {_TRAIN, _TEST} & set(files.bases)
     train = _TRAIN if given else files.place.name  # any other name is a training part by itself
     parts = {"train": train} | ({"test": _TEST} if given and files.has(_TEST) else {})
-    read = files.read(dict.fromkeys(parts.values(), _parse), _WHAT)
+    read = files.read(dict.fromkeys(parts.values(), _parse), "SVHN's .mat files")
     arrays = {}
     for part, base in parts.items():
         arrays[f"x_{part}"], arrays[f"y_{part}"] = read[base]
@@ -42,3 +52,73 @@ def _parse(stream: IO[bytes]) -> tuple[Array, Array]:
     if not np.isin(y, np.arange(11)).all():
         raise ValueError(f"its labels go from {y.min()} to {y.max()}, but should from 1 to 10")
     return np.moveaxis(x, 3, 0), y.astype(np.int64).ravel() % 10
+
+
+def read_mat(stream: IO[bytes], wanted: Collection[str]) -> dict[str, Array]:
+    """Return those variables that are wanted, of which all must be arrays of real numbers."""
+    header = bytes(exactly(stream, _HEADER))
+    order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
+    if order is None or not header.startswith(b"MATLAB 5.0"):
+        raise ValueError("it is not a MATLAB file of version 5 (save it with -v6 or -v7)")
+    variables: dict[str, Array] = {}
+    while len(variables) < len(wanted) and (tag := stream.read(8)):
+        kind, size = struct.unpack(f"{order}II", tag)
+        content = bytes(exactly(stream, size))
+        if kind == _COMPRESSED:
+            kind, content = _decompressed(content, order)
+        if kind == _MATRIX:
+            name, array = _matrix(content, order, wanted)
+            if array is not None:
+                variables[name] = array
+    return variables
+
+
+def _decompressed(content: bytes, order: str) -> tuple[int, bytes]:
+    """Return the one element inside a compressed one; no more is unpacked than it says it has."""
+    unpacking = zlib.decompressobj()
+    kind, size = struct.unpack(f"{order}II", unpacking.decompress(content, 8))
+    if size > LARGEST:
+        raise ValueError(f"it announces {size} bytes, more than the {LARGEST} that are read")
+    element = bytearray()
+    while len(element) < size:
+        piece = unpacking.decompress(unpacking.unconsumed_tail, min(2**20, size - len(element)))
+        if not piece:
+            raise ValueError(f"it ends after {len(element)} of {size} bytes")
+        element += piece
+    if unpacking.decompress(unpacking.unconsumed_tail, 1) or not unpacking.eof:  # its checksum comes last
+        raise ValueError(f"it goes on after the {size} bytes that it should have")
+    return kind, bytes(element)
+
+
+def _matrix(content: bytes, order: str, wanted: Collection[str]) -> tuple[str, Array | None]:
+    elements = _elements(content, order)
+    try:
+        flags, sizes, name = (next(elements) for _ in range(3))
+        text = name[1].decode("ascii", "replace")
+        if text not in wanted:
+            return text, None
+        what = struct.unpack_from(f"{order}I", flags[1])[0]
+        shape = tuple(np.frombuffer(sizes[1], f"{order}i4").tolist())
+        kind, numbers = next(elements)
+    except StopIteration:
+        raise ValueError("one of its variables is not complete") from None
+    if what & 0xFF not in _CLASSES or what & _COMPLEX or kind not in _NUMBERS:
+        raise ValueError(f"its variable '{text}' is no array of real numbers")
+    array = np.frombuffer(numbers, np.dtype(f"{order}{_NUMBERS[kind]}"))
+    if min(shape, default=0) < 0 or math.prod(shape) != len(array):
+        raise ValueError(f"its variable '{text}' has {len(array)} numbers, which are not {shape}")
+    return text, array.reshape(shape, order="F").astype(_CLASSES[what & 0xFF], copy=False)
+
+
+def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """Go through the parts of a variable: each has a type and a size before it, and is filled up to 8 bytes."""
+    at = 0
+    while at + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, at)
+        start = at + 8
+        if kind >> 16:  # up to 4 bytes stand in the place of the size
+            kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
+        if start + size > len(content) or (start == at + 4 and size > 4):
+            raise ValueError("one of its variables is not complete")
+        yield kind, content[start : start + size]
+        at = start + size + -(start + size) % 8

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from coterie.data.federated import Array
-from coterie.data.readers.damage import Unsafe
+from coterie.data.readers.files import Unsafe
 
 _MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
 

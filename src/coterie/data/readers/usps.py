@@ -8,8 +8,7 @@ import numpy as np
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import dataset_from_arrays
-from coterie.data.readers.damage import reading
-from coterie.data.readers.files import Files, everything
+from coterie.data.readers.files import Files, everything, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
 

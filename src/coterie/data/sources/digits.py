@@ -1,14 +1,12 @@
 """Scikit-learn's handwritten digits: real, tiny, always there; as they are, or with planted groups of clients."""
 
 from dataclasses import replace
-from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Le
 
 from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData, Normalisation, Samples
-from coterie.data.partitions.concept_shift import Drift
+from coterie.data.partitions.concept_shift import Drift, Namings, Turns
 from coterie.data.registries import dataset, divided_dataset
 
 _CLIENTS = 20
@@ -29,9 +27,7 @@ def digits_rotated(
     clients: int,
     seed: int,
     *,
-    groups: Annotated[
-        int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."
-    ] = 4,
+    groups: Turns = 4,
     drift_at: Drift = None,
 ) -> FederatedData:
     """Digits in up to four true groups of clients, each seeing the images turned by another right angle."""
@@ -44,7 +40,7 @@ def digits_permuted(
     clients: int,
     seed: int,
     *,
-    groups: Annotated[int, Ge(1), "Groups of clients; each but the first has its own permutation of the labels."] = 4,
+    groups: Namings = 4,
     drift_at: Drift = None,
 ) -> FederatedData:
     """Digits in true groups of clients, each naming the ten digits in another order."""

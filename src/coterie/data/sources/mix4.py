@@ -45,7 +45,7 @@ def mix_4(
     clients_of_each("mix-4", clients, list(SHARES.values()))  # before data are read
     sources = [_read(name) for name in SHARES]
     shape = (3, _SIDE, _SIDE)
-    return mixture("mix-4", sources, clients, seed, samples, shape=shape, normaliser=lambda *_: _NORMALISED)
+    return mixture("mix-4", sources, clients, seed, samples, shape=shape, normalise=_NORMALISED)
 
 
 def _read(name: str) -> Source:
