@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,12 +26,16 @@ from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
-from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+from coterie.messages import EVALUATION, Answer, ClientId, Failure, Reply, Request, wire
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
 from coterie.training.torch_trainer import one_thread
+
+A = TypeVar("A", bound=Answer)
+Change = Callable[[Reply, Request], Reply | Failure]
+Script = Callable[[ClientId, Request], Answer | None]
 
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated",
@@ -225,6 +229,58 @@ class OnTheWire(EngineWrapper):
     def _count(self, way: str, request: Request, blob: bytes) -> None:
         if request.kind != EVALUATION:
             self.bytes[way] += len(blob)
+
+
+class RecordingEngine(EngineWrapper):
+    """An engine around another that keeps what passes; `change` may alter a reply, or turn it into a failure.
+
+    Requests and replies are kept by round, client and kind; the last of each.
+    """
+
+    def __init__(self, inner: Engine, change: Change = lambda reply, request: reply) -> None:
+        super().__init__(inner)
+        self.change = change
+        self.exchanges: list[dict[ClientId, Request]] = []
+        self.requests: dict[tuple[int, ClientId, str], Request] = {}
+        self.replies: dict[tuple[int, ClientId, str], Reply] = {}
+
+    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        """Keep the requests, and the replies as they are passed on."""
+        self.exchanges.append(dict(requests))
+        self.requests |= {(request.round, client, request.kind): request for client, request in requests.items()}
+        for answer in self._carry(requests, deadline):
+            request = requests[answer.client]
+            if isinstance(answer, Reply):
+                answer = self.change(answer, request)
+            if isinstance(answer, Reply):
+                self.replies[request.round, answer.client, request.kind] = answer
+            yield answer
+
+    def asked(self, round: int, kind: str) -> list[ClientId]:
+        """Return the clients that got a request of a kind in a round."""
+        return sorted(client for when, client, what in self.requests if (when, what) == (round, kind))
+
+    def answers(self, answer_type: type[A], kind: str = "train") -> dict[tuple[int, ClientId], A]:
+        """Return the answers of a type to requests of a kind, by round and client."""
+        replies = {(when, client): reply for (when, client, what), reply in self.replies.items() if what == kind}
+        return {key: reply.answer(answer_type) for key, reply in replies.items()}
+
+    def _carry(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        return self.inner.exchange(requests, deadline)
+
+
+class ScriptedEngine(RecordingEngine):
+    """An engine whose clients answer what a function says, without being asked; None is silence."""
+
+    def __init__(self, inner: Engine, script: Script = lambda client, request: None) -> None:
+        super().__init__(inner)
+        self.script = script
+
+    def _carry(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
+        for client, request in requests.items():
+            answer = self.script(client, request)
+            silence = Failure(client, request.round, "dropped")
+            yield silence if answer is None else Reply(client, request.round, (answer,))
 
 
 class _BrokenOff(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 import coterie
 from coterie.algorithms.cfl import CFL
 from coterie.errors import CoterieError
-from coterie.federation import EngineWrapper, Federation
+from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Failure, Params, Reply, Request, TrainReply
+from coterie.messages import Params, Request, TrainReply
+from coterie.testing import RecordingEngine, ScriptedEngine, outcome, small_federation, small_run
 from coterie.testing import does_not_depend_on_workers as workers
 from coterie.testing import goes_on_after_an_interruption as interruption
 from coterie.testing import needs_nothing_but_messages as messages
-from coterie.testing import outcome, small_federation, small_run
 
 SPLITTING = {"eps1": 0.4, "eps2": 0.6, "min_round": 5}
 """For twenty clients of digits-rotated and the network `mlp`."""
@@ -35,24 +35,6 @@ def federation(**settings: Any) -> Iterator[tuple[CFL, Federation]]:
 
 def flat(params: Params) -> np.ndarray:
     return np.concatenate([value.ravel() for value in params.values()]).astype(np.float64)
-
-
-class Steered(EngineWrapper):
-    """An engine whose clients answer with the updates that a test decides; None is silence."""
-
-    def __init__(self, fed: Federation, delta: Callable[[int, int], Any]) -> None:
-        super().__init__(fed.engine)
-        self.delta, self.asked = delta, list[tuple[int, int, Request]]()
-        fed.engine = self
-
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for client, request in requests.items():
-            self.asked.append((request.round, client, request))
-            delta = self.delta(client, request.round)
-            if delta is None:
-                yield Failure(client, request.round, "dropped")
-                continue
-            yield Reply(client, request.round, (TrainReply(10, 1, 1.0, moved(request.models["model"], delta)),))
 
 
 def moved(model: Params, delta: Sequence[float]) -> dict[str, np.ndarray]:
@@ -71,24 +53,30 @@ def play(method: CFL, fed: Federation, cohorts: Sequence[Sequence[int]]) -> None
         method.round(fed, cohort)
 
 
-class Recorded(EngineWrapper):
-    """An engine that notes what clients trained, by round and client, walks apart."""
+def steered(fed: Federation, delta: Callable[[int, int], Any]) -> ScriptedEngine:
+    """Let clients answer with the updates that a test decides; None is silence."""
 
-    def __init__(self, fed: Federation) -> None:
-        super().__init__(fed.engine)
-        self.trained: dict[int, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
-        self.walked: list[int] = []
-        fed.engine = self
+    def script(client: int, request: Request) -> TrainReply | None:
+        update = delta(client, request.round)
+        return None if update is None else TrainReply(10, 1, 1.0, moved(request.models["model"], update))
 
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for reply in self.inner.exchange(requests, deadline):
-            request = requests[reply.client]
-            if isinstance(reply, Reply) and request.kind == "walk":
-                self.walked.append(reply.client)
-            elif isinstance(reply, Reply) and request.kind == "train":
-                before, after = flat(request.models["model"]), flat(reply.answer(TrainReply).params)
-                self.trained.setdefault(reply.round, {})[reply.client] = before, after
-            yield reply
+    return fed.wrap_engine(lambda inner: ScriptedEngine(inner, script))
+
+
+class Recorded(RecordingEngine):
+    """What clients trained, before and after, by round and client; walks apart."""
+
+    @property
+    def trained(self) -> dict[int, dict[int, tuple[np.ndarray, np.ndarray]]]:
+        pairs: dict[int, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+        for (t, client), answer in self.answers(TrainReply).items():
+            before = flat(self.requests[t, client, "train"].models["model"])
+            pairs.setdefault(t, {})[client] = before, flat(answer.params)
+        return pairs
+
+    @property
+    def walked(self) -> list[int]:
+        return [client for _, client, kind in self.replies if kind == "walk"]
 
 
 # When there is no split
@@ -98,7 +86,7 @@ def test_without_splits_it_is_the_plain_mean_of_the_cohort() -> None:
     """Against a loop in float64, with clients of unequal size."""
     unequal = {"dataset": "digits", "partition": "dirichlet:alpha=0.5", "rounds": 4, "model": "mclr"}
     with federation(**unequal, model_options={}) as (method, fed):
-        engine = Recorded(fed)
+        engine = fed.wrap_engine(Recorded)
         method.begin(fed)
         for t in range(1, 5):
             fed.start_round(t)
@@ -144,7 +132,7 @@ def test_a_group_is_split_if_it_stands_still_while_its_clients_do_not(
     options: dict[str, Any], cohort: list[int], splits: bool
 ) -> None:
     with federation(algorithm_options={"min_round": 0, **options}) as (method, fed):
-        Steered(fed, lambda client, t: OPPOSED[client])
+        steered(fed, lambda client, t: OPPOSED[client])
         play(method, fed, [cohort])
         assert len(method.splits) == splits
         rows = np.array([OPPOSED[client] for client in cohort], float)
@@ -163,7 +151,7 @@ def test_a_run_in_which_nobody_answers_says_so() -> None:
 
 def test_no_split_up_to_min_round() -> None:
     with federation(algorithm_options={"min_round": 2}) as (method, fed):
-        Steered(fed, lambda client, t: OPPOSED[client])
+        steered(fed, lambda client, t: OPPOSED[client])
         play(method, fed, [[0, 1, 2, 3]] * 3)
         assert [split.round for split in method.splits] == [3]
 
@@ -176,7 +164,7 @@ def test_relative_thresholds_are_multiples_of_the_first_mean_length() -> None:
         unit = runs[0].unit if runs else 0
         given = options or {"eps1": 0.4 * unit, "eps2": 0.5 * unit, "min_round": 2}
         with federation(**DIGITS, algorithm_options=given) as (method, fed):
-            engine = Recorded(fed)
+            engine = fed.wrap_engine(Recorded)
             play(method, fed, [range(20)] * 9)
             runs.append(method)
     first = [np.linalg.norm(after - before) for before, after in engine.trained[1].values()]
@@ -189,7 +177,7 @@ def test_relative_thresholds_are_multiples_of_the_first_mean_length() -> None:
 
 def test_a_round_without_updates_is_no_measure() -> None:
     with federation(algorithm_options={"relative": True, "min_round": 0}) as (method, fed):
-        Steered(fed, lambda client, t: (0.0,) if t == 1 else None if t == 2 else (2.0 * client,))
+        steered(fed, lambda client, t: (0.0,) if t == 1 else None if t == 2 else (2.0 * client,))
         play(method, fed, [range(1, 4)] * 3)
         assert method.unit == pytest.approx(4)
         assert not method.splits
@@ -209,7 +197,7 @@ def test_parts_of_a_part_are_clients_and_not_positions() -> None:
         return (3, 0)
 
     with federation(clients=12, algorithm_options={"min_round": 0}) as (method, fed):
-        Steered(fed, delta)
+        steered(fed, delta)
         play(method, fed, [range(12)] * 2)
         assert len(method.splits) == 2
         parts = [{c for c, z in method.groups().items() if z == group} for group in range(3)]
@@ -220,7 +208,7 @@ def test_updates_of_earlier_rounds_never_move_a_model_nor_count_in_norms() -> No
     """Client 0 pulls hard in round 1 and is then away: it is no part of any later mean."""
     pulls = {1: {0: (50.0,), 1: (0.0,)}, 2: {2: (0.1,), 3: (0.3,)}, 3: {2: (-0.2,)}}
     with federation(algorithm_options={"min_round": 0}) as (method, fed):
-        Steered(fed, lambda client, t: pulls[t][client])
+        steered(fed, lambda client, t: pulls[t][client])
         method.begin(fed)
         at = flat(method.models[0])[0]
         for t, mean in {1: 25.0, 2: 0.2, 3: -0.2}.items():
@@ -233,7 +221,7 @@ def test_updates_of_earlier_rounds_never_move_a_model_nor_count_in_norms() -> No
 
 def test_after_a_split_each_group_moves_by_the_plain_mean_of_its_own_participants() -> None:
     with federation(algorithm_options={"min_round": 0}) as (method, fed):
-        Steered(fed, lambda client, t: OPPOSED[client])
+        steered(fed, lambda client, t: OPPOSED[client])
         method.begin(fed)
         before = flat(method.models[0])
         fed.start_round(1)
@@ -253,7 +241,7 @@ def test_who_was_away_follows_its_last_known_update_and_who_has_none_stands_at_t
         return {1: seen, 2: OPPOSED, 3: OPPOSED}[t].get(client)
 
     with federation(clients=8, algorithm_options={"min_round": 1}) as (method, fed):
-        engine = Steered(fed, delta)
+        engine = steered(fed, delta)
         play(method, fed, [[4, 5], [0, 1, 2, 3]])
         before = method.splits[0].then.value["model"]
         assert method.groups() == {0: 0, 1: 1, 2: 0, 3: 1, 4: 1, 5: 0}
@@ -266,7 +254,7 @@ def test_who_was_away_follows_its_last_known_update_and_who_has_none_stands_at_t
         method.round(fed, [7])
         assert method.groups()[7] == 1
         assert method.standing == {6: 0}
-        (walk, train) = [request for t, client, request in engine.asked if client == 7]
+        (walk, train) = [requests[7] for requests in engine.exchanges if 7 in requests]
         assert (walk.kind, walk.verbs[0].keep, walk.verbs[0].purpose) == ("walk", False, "walk")
         assert walk.models["model"] is before
         assert train.verbs[0].keep
@@ -280,7 +268,7 @@ def two_levels(method: CFL, fed: Federation) -> None:
             return (2, 0) if client < 4 else (-2, 0)
         return (3, 0) if client < 4 else (0, 2) if client < 6 else (0, -2)
 
-    Steered(fed, delta)
+    steered(fed, delta)
     play(method, fed, [range(8)] * 2)
     assert [split.groups for split in method.splits] == [(0, 1), (1, 2)]
     fed.engine = fed.engine.inner
@@ -294,12 +282,12 @@ def test_newcomers_walk_down_the_tree(pull: tuple[float, ...], group: int, walks
     """At each split from the model of then; of equal cosines the first side is taken."""
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
-        engine = Steered(fed, lambda client, t: pull)
+        engine = steered(fed, lambda client, t: pull)
         fed.start_round(3)
         del method.standing[9]  # who is then a newcomer
         method.admit(fed, [9])
         assert method.groups()[9] == group
-        models = [request.models["model"] for _, _, request in engine.asked]
+        models = [request.models["model"] for requests in engine.exchanges for request in requests.values()]
         assert len(models) == walks
         assert all(model is split.then.value["model"] for model, split in zip(models, method.splits, strict=False))
 
@@ -308,7 +296,7 @@ def test_what_was_learnt_on_the_walk_serves_at_the_next_split() -> None:
     """Client 9 walks to group 0 and never trains there; when that is split it follows what it walked by."""
     with federation(clients=10, algorithm_options={"min_round": 0}) as (method, fed):
         two_levels(method, fed)
-        Steered(fed, lambda client, t: (1, -5) if client == 9 else (0, 2) if client < 2 else (0, -2))
+        steered(fed, lambda client, t: (1, -5) if client == 9 else (0, 2) if client < 2 else (0, -2))
         fed.start_round(3)
         method.place(fed, [9])
         fed.start_round(4)
@@ -323,7 +311,7 @@ def test_who_falls_silent_on_the_way_stays_there_and_goes_on_later() -> None:
         two_levels(method, fed)
         del method.standing[9]
         answers = [(-1, -5), None, None]
-        Steered(fed, lambda client, t: answers.pop(0) if answers else (-1, -5))
+        steered(fed, lambda client, t: answers.pop(0) if answers else (-1, -5))
         fed.start_round(3)
         method.admit(fed, [9])
         assert method.standing[9] == 1
@@ -406,7 +394,7 @@ def test_against_a_direct_loop(dataset: str, fraction: float, drop: float) -> No
     settings = {**DIGITS, "dataset": dataset, "fraction": fraction, "drop": drop, "rounds": 13}
     ours = []
     with federation(**settings, algorithm_options=SPLITTING) as (method, fed):
-        engine = Recorded(fed)
+        engine = fed.wrap_engine(Recorded)
         method.begin(fed)
         for t in range(1, 14):
             fed.start_round(t)
@@ -451,7 +439,7 @@ def test_with_30_percent_missing_in_every_round_groups_are_found_all_the_same() 
 @pytest.mark.parametrize("nonsense", [np.nan, np.inf])
 def test_nonsense_takes_no_part(nonsense: float) -> None:
     with federation(algorithm_options={"min_round": 0}) as (method, fed):
-        Steered(fed, lambda client, t: (nonsense,) if client == 5 else OPPOSED[client])
+        steered(fed, lambda client, t: (nonsense,) if client == 5 else OPPOSED[client])
         play(method, fed, [[0, 1, 2, 3, 5]])
         assert sum(event["count"] for event in fed.events.save()) == 1
         assert 5 in method.standing
@@ -461,7 +449,7 @@ def test_nonsense_takes_no_part(nonsense: float) -> None:
 def test_updates_of_zero_have_no_direction() -> None:
     """They neither fail nor split, and at a split they go to some side."""
     with federation(algorithm_options={"min_round": 0}) as (method, fed):
-        Steered(fed, lambda client, t: (0.0,) if t == 1 or client > 3 else OPPOSED[client])
+        steered(fed, lambda client, t: (0.0,) if t == 1 or client > 3 else OPPOSED[client])
         play(method, fed, [range(6), range(4), range(6)])
         assert len(method.splits) == 1
         assert set(method.groups()) == set(range(6))

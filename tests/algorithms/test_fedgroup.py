@@ -19,15 +19,14 @@ from coterie.algorithms.fedgroup import FedGroup
 from coterie.client import MemoryStore
 from coterie.clustering import adjusted_rand_index, canonical
 from coterie.data import PARTITIONS, FederatedData
-from coterie.federation import Engine, EngineWrapper
 from coterie.federation.newcomers import admit
-from coterie.messages import Failure, Params, Reply, Request, Train, TrainReply, weighted_mean
+from coterie.messages import Params, Reply, Request, Train, TrainReply, weighted_mean
 from coterie.models import initial
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream
-from coterie.testing import SMALL, goes_on_after_an_interruption, small_run
+from coterie.testing import SMALL, RecordingEngine, goes_on_after_an_interruption, small_run
 from coterie.training import steps
 
 Change = Callable[[int, Request, Params, Params], Mapping[str, np.ndarray]]
@@ -64,22 +63,17 @@ class Run(Session):
             admit(self.fed, self.algorithm)
 
 
-class Changed(EngineWrapper):
-    """An engine whose clients send something else than they trained; it notes all requests."""
+def applied(change: Change | None) -> Callable[[Reply, Request], Reply]:
+    """Let clients send something else than they trained."""
 
-    def __init__(self, inner: Engine, change: Change | None, requests: list[dict[int, Request]]) -> None:
-        super().__init__(inner)
-        self.change, self.requests = change, requests
+    def changed(reply: Reply, request: Request) -> Reply:
+        trained = reply.answers[0]
+        if change is None or not isinstance(trained, TrainReply):
+            return reply
+        sent = change(reply.client, request, initial(request.spec, request.seed), trained.params)
+        return replace(reply, answers=(replace(trained, params=dict(sent)),))
 
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        self.requests.append(dict(requests))
-        for answer in self.inner.exchange(requests, deadline):
-            if self.change is not None and isinstance(answer, Reply) and isinstance(answer.answers[0], TrainReply):
-                request, trained = requests[answer.client], answer.answers[0]
-                start = initial(request.spec, request.seed)
-                sent = self.change(answer.client, request, start, trained.params)
-                answer = replace(answer, answers=(replace(trained, params=dict(sent)),))
-            yield answer
+    return changed
 
 
 @contextmanager
@@ -90,10 +84,9 @@ def begun(method: str = "fedgroup", change: Change | None = None, **settings: An
     data = load_data(config)
     config = completed(config, data)
     with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as made:
-        requests: list[dict[int, Request]] = []
-        made.fed.engine = Changed(made.fed.engine, change, requests)
+        engine = made.fed.wrap_engine(lambda inner: RecordingEngine(inner, applied(change)))
         made.algorithm.begin(made.fed)
-        yield Run(made.config, made.fed, made.algorithm, made.evaluator, data, requests)
+        yield Run(made.config, made.fed, made.algorithm, made.evaluator, data, engine.exchanges)
 
 
 def flat(params: Params) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import pytest
 
 from coterie.algorithms.fedsoft import FedSoft
 from coterie.data import FederatedData
-from coterie.federation import EngineWrapper, Federation
+from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Losses, LossesReply, Params, Reply, Request, Train, TrainReply
 from coterie.streams import stream
 from coterie.testing import (
+    RecordingEngine,
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
@@ -38,29 +39,13 @@ def flat(params: Params) -> np.ndarray:
     return np.concatenate([value.ravel() for value in params.values()]).astype(np.float64)
 
 
-class Heard(EngineWrapper):
-    """An engine that notes requests and replies by round, client and kind; some clients may be silent."""
+def silent(away: Callable[[int, int], bool]) -> Callable[[Engine], RecordingEngine]:
+    """Wrap an engine so that the replies of clients that are away in a round come too late."""
 
-    def __init__(self, fed: Federation, silent: Callable[[int, int], bool] = lambda client, t: False) -> None:
-        super().__init__(fed.engine)
-        self.silent = silent
-        self.asked: dict[tuple[int, int, str], Request] = {}
-        self.replies: dict[tuple[int, int, str], Reply] = {}
-        fed.engine = self
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        return Failure(reply.client, reply.round, "late") if away(reply.client, reply.round) else reply
 
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for client, request in requests.items():
-            self.asked[request.round, client, request.kind] = request
-        for reply in self.inner.exchange(requests, deadline):
-            if isinstance(reply, Reply) and self.silent(reply.client, reply.round):
-                yield Failure(reply.client, reply.round, "late")
-                continue
-            if isinstance(reply, Reply):
-                self.replies[reply.round, reply.client, requests[reply.client].kind] = reply
-            yield reply
-
-    def who(self, t: int, kind: str) -> list[int]:
-        return sorted(client for when, client, what in self.asked if (when, what) == (t, kind))
+    return lambda inner: RecordingEngine(inner, change)
 
 
 def play(method: FedSoft, fed: Federation, rounds: int) -> None:
@@ -145,7 +130,7 @@ def test_against_numpy(groups: int, options: dict[str, Any]) -> None:
             samples.append((np.hstack([x, np.ones((len(x), 1))]), data.train.y[part]))
         full = {"tau": 2, "sigma": 1e-4, "selection": True, **options}
         centres, u, own = in_numpy(fed, samples, groups, **full)
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         play(method, fed, 6)
         assert [method.memberships()[i] for i in range(8)] == pytest.approx(u, abs=1e-12)
         for ours, theirs in zip(method.models, centres, strict=True):
@@ -164,11 +149,11 @@ def test_against_numpy(groups: int, options: dict[str, Any]) -> None:
 
 def test_all_clients_estimate_their_shares_every_tau_rounds() -> None:
     with federation(algorithm_options={"tau": 3}) as (method, fed, _):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         play(method, fed, 7)
-        assert [t for t in range(1, 8) if engine.who(t, "losses")] == [1, 4, 7]
-        assert engine.who(4, "losses") == list(range(6))
-        request = engine.asked[4, 0, "losses"]
+        assert [t for t in range(1, 8) if engine.asked(t, "losses")] == [1, 4, 7]
+        assert engine.asked(4, "losses") == list(range(6))
+        request = engine.requests[4, 0, "losses"]
         assert request.verbs == (Losses(("centre0", "centre1"), on="train"),)
         answers = {c: engine.replies[7, c, "losses"].answer(LossesReply) for c in range(6)}
         for client, u in method.memberships().items():
@@ -191,17 +176,17 @@ def test_centres_begin_differently() -> None:
 
 def test_every_client_that_is_drawn_trains_its_own_model_near_all_centres() -> None:
     with federation(algorithm_options={"lam": 0.5}) as (method, fed, _):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         for t in (1, 2):
             fed.start_round(t)
             centres = list(method.models)
             method.round(fed, fed.cohort(fed.round))
-            for client in engine.who(fed.round, "train"):
-                (train,) = engine.asked[fed.round, client, "train"].verbs
+            for client in engine.asked(fed.round, "train"):
+                (train,) = engine.requests[fed.round, client, "train"].verbs
                 assert isinstance(train, Train)
                 assert (train.start, train.keep) == (("own",), True)
-                sent = engine.asked[fed.round, client, "train"].models
+                sent = engine.requests[fed.round, client, "train"].models
                 assert [
                     sent[anchor.model] is centre for anchor, centre in zip(train.plan.anchors, centres, strict=True)
                 ]
@@ -246,12 +231,12 @@ def test_it_selects_clients_itself_unless_told_not_to() -> None:
     cohorts: Sequence[int] = [0, 1]
     for selection in (True, False):
         with federation(clients=12, algorithm_options={"selection": selection}) as (method, fed, _):
-            engine = Heard(fed)
+            engine = fed.wrap_engine(RecordingEngine)
             method.begin(fed)
             for t in (1, 2, 3):
                 fed.start_round(t)
                 method.round(fed, cohorts)
-            drawn = {client for t in (1, 2, 3) for client in engine.who(t, "train")}
+            drawn = {client for t in (1, 2, 3) for client in engine.asked(t, "train")}
             assert (drawn == {0, 1}) is not selection
 
 
@@ -261,17 +246,19 @@ def test_it_selects_clients_itself_unless_told_not_to() -> None:
 def test_who_was_away_when_shares_were_estimated_is_asked_in_the_next_round() -> None:
     away = {1: {0, 1, 2}, 2: {1}, 3: set(), 4: set()}
     with federation(algorithm_options={"tau": 10}) as (method, fed, _):
-        engine = Heard(fed, lambda client, t: client in away[t])
+        engine = fed.wrap_engine(silent(lambda client, t: client in away[t]))
         play(method, fed, 4)
-        assert [engine.who(t, "losses") for t in (1, 2, 3, 4)] == [list(range(6)), [0, 1, 2], [1], []]
-        assert not {0, 1, 2} & {*engine.who(1, "train")}
+        assert [engine.asked(t, "losses") for t in (1, 2, 3, 4)] == [list(range(6)), [0, 1, 2], [1], []]
+        assert not {0, 1, 2} & {*engine.asked(1, "train")}
         assert set(method.memberships()) == set(range(6))
 
 
 def test_a_centre_is_the_mean_of_those_of_its_own_who_answered_and_else_stays() -> None:
     with federation(clients=12, fraction=1.0, groups=3) as (method, fed, _):
         late: set[int] = set()
-        engine = Heard(fed, lambda client, t: client in late and t == 2)
+        engine = fed.wrap_engine(
+            silent(lambda client, t: client in late and t == 2)
+        )
         play(method, fed, 1)
         fed.start_round(2)
         before = list(method.models)
@@ -288,7 +275,7 @@ def test_a_centre_is_the_mean_of_those_of_its_own_who_answered_and_else_stays() 
 @pytest.mark.parametrize("selection", [True, False])
 def test_nobody_answers(selection: bool) -> None:
     with federation(algorithm_options={"selection": selection}) as (method, fed, _):
-        Heard(fed, lambda client, t: True)
+        fed.wrap_engine(silent(lambda client, t: True))
         method.begin(fed)
         before = list(method.models)
         for t in (1, 2):

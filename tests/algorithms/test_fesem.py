@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,11 @@ import pytest
 
 from coterie.algorithms.fesem import FeSEM
 from coterie.errors import CoterieError
-from coterie.federation import EngineWrapper, Federation
+from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import (
+    RecordingEngine,
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
@@ -40,26 +41,6 @@ def federation(**settings: Any) -> Iterator[tuple[FeSEM, Federation]]:
 
 def flat(params: Params, prefix: str = "") -> np.ndarray:
     return np.concatenate([v.ravel() for name, v in params.items() if name.startswith(prefix)]).astype(np.float64)
-
-
-class Heard(EngineWrapper):
-    """An engine that notes requests and what was trained, and may change the answers."""
-
-    def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
-        super().__init__(fed.engine)
-        self.change = change
-        self.asked: dict[tuple[int, int, str], Request] = {}
-        self.trained: dict[tuple[int, int, str], TrainReply] = {}
-        fed.engine = self
-
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for client, request in requests.items():
-            self.asked[request.round, client, request.kind] = request
-        for reply in self.inner.exchange(requests, deadline):
-            reply = self.change(reply) if isinstance(reply, Reply) else reply
-            if isinstance(reply, Reply):
-                self.trained[reply.round, reply.client, requests[reply.client].kind] = reply.answer(TrainReply)
-            yield reply
 
 
 def distances(theta: Params, centres: list[Params], prefix: str) -> list[float]:
@@ -89,7 +70,7 @@ def test_against_a_direct_loop(layer: str, weights: str) -> None:
     prefix, moves = "fc2" if layer == "last" else "", 0
     with federation(**uneven, algorithm_options=options, groups=3, fraction=0.7, drop=0.2) as (method, fed):
 
-        def carried(reply: Reply) -> Reply:
+        def carried(reply: Reply, request: Request) -> Reply:
             if fed.round == 1 or (reply.client + fed.round) % 3 or not method.groups().get(reply.client):
                 return reply
             answer, z = reply.answer(TrainReply), method.groups()[reply.client]
@@ -99,7 +80,7 @@ def test_against_a_direct_loop(layer: str, weights: str) -> None:
                     params[name] = params[name] + method.models[z - 1][name] - method.models[z][name]
             return Reply(reply.client, reply.round, (replace(answer, params=params),))
 
-        engine = Heard(fed, carried)
+        engine = fed.wrap_engine(lambda inner: RecordingEngine(inner, carried))
         method.begin(fed)
         fed.start_round(1)
         method.round(fed, fed.cohort(1))
@@ -107,12 +88,12 @@ def test_against_a_direct_loop(layer: str, weights: str) -> None:
             member, before = dict(method.groups()), list(method.models)
             fed.start_round(t)
             method.round(fed, fed.cohort(t))
-            first = {c: a for (when, c, kind), a in engine.trained.items() if (when, kind) == (t, "place")}
+            first = {c: a for (when, c), a in engine.answers(TrainReply, "place").items() if when == t}
             assert not first.keys() & member.keys()
             member |= {c: nearest(a.params, before, prefix) for c, a in first.items()}
-            now = {c: a for (when, c, kind), a in engine.trained.items() if (when, kind) == (t, "train")}
+            now = {c: a for (when, c), a in engine.answers(TrainReply).items() if when == t}
             for client, answer in now.items():
-                assert engine.asked[t, client, "train"].models["model"] is before[member[client]]
+                assert engine.requests[t, client, "train"].models["model"] is before[member[client]]
                 moves += member[client] != nearest(answer.params, before, prefix)
                 member[client] = nearest(answer.params, before, prefix)
             assert method.groups() == member
@@ -136,7 +117,7 @@ def nearest(theta: Params, centres: list[Params], prefix: str = "") -> int:
 def test_who_never_trained_is_nearest_by_the_common_start() -> None:
     """Centres that are moved by hand: the second is then the one nearest to θ⁰."""
     with federation(groups=3) as (method, fed):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         start = flat(fed.initial())
         assert [np.linalg.norm(flat(model) - start) > 1 for model in method.models] == [False, True, True]
@@ -144,7 +125,7 @@ def test_who_never_trained_is_nearest_by_the_common_start() -> None:
         centre = method.models[1]
         fed.start_round(1)
         method.round(fed, [3, 4])
-        assert all(engine.asked[1, client, "train"].models["model"] is centre for client in (3, 4))
+        assert all(engine.requests[1, client, "train"].models["model"] is centre for client in (3, 4))
         assert method.groups() == {3: 1, 4: 1}
         assert method.models[1] is not centre
 
@@ -184,27 +165,29 @@ def test_k_means_finds_the_rotations(seed: int) -> None:
 
 def test_the_first_centres_are_means_of_what_a_cohort_trained_from_the_common_start() -> None:
     with federation(**DIGITS, groups=4, algorithm_options=K_MEANS) as (method, fed):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         assert method.model_for(0) is method.start
         fed.start_round(1)
         method.place(fed, fed.cohort(1))
-        assert all(request.verbs[0].start == ("initial",) for request in engine.asked.values())
-        assert all(not request.models for request in engine.asked.values())  # nothing travels down
-        thetas = {client: flat(answer.params) for (_, client, _), answer in engine.trained.items()}
+        assert all(request.verbs[0].start == ("initial",) for request in engine.requests.values())
+        assert all(not request.models for request in engine.requests.values())  # nothing travels down
+        trained = engine.answers(TrainReply, "place")
+        thetas = {client: flat(answer.params) for (_, client), answer in trained.items()}
         for group, centre in enumerate(method.models):
             own = [thetas[client] for client, z in method.groups().items() if z == group]
             assert np.allclose(flat(centre), np.mean(own, axis=0), rtol=1e-5, atol=1e-6)
-        assert method.groups() == {c: nearest(engine.trained[1, c, "place"].params, method.models) for c in thetas}
+        assert method.groups() == {c: nearest(trained[1, c].params, method.models) for c in thetas}
 
 
 def test_k_means_waits_for_a_cohort_in_which_enough_answer() -> None:
     with federation(fraction=1.0, groups=4, algorithm_options=K_MEANS) as (method, fed):
         silent = {1: {0, 1, 2}, 2: set(range(6)), 3: {5}}
-        Heard(
-            fed,
-            lambda reply: Failure(reply.client, reply.round, "late") if reply.client in silent[fed.round] else reply,
-        )
+
+        def late(reply: Reply, request: Request) -> Reply | Failure:
+            return Failure(reply.client, reply.round, "late") if reply.client in silent[fed.round] else reply
+
+        fed.wrap_engine(lambda inner: RecordingEngine(inner, late))
         method.begin(fed)
         for t in (1, 2):
             fed.start_round(t)
@@ -230,11 +213,11 @@ def test_equal_clients_make_fewer_groups() -> None:
     with federation(fraction=1.0, groups=3, algorithm_options=K_MEANS) as (method, fed):
         same: list[TrainReply] = []
 
-        def copied(reply: Reply) -> Reply:
+        def copied(reply: Reply, request: Request) -> Reply:
             same.append(reply.answer(TrainReply))
             return Reply(reply.client, reply.round, (same[0],))
 
-        Heard(fed, copied)
+        fed.wrap_engine(lambda inner: RecordingEngine(inner, copied))
         method.begin(fed)
         fed.start_round(1)
         method.round(fed, range(6))
@@ -272,18 +255,17 @@ def test_with_30_percent_missing_in_every_round_groups_are_found_all_the_same() 
 def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
     with federation(fraction=1.0, groups=2, algorithm_options={"init": init}) as (method, fed):
 
-        def change(reply: Reply) -> Reply:
+        def change(reply: Reply, request: Request) -> Reply:
             answer = reply.answer(TrainReply)
-            request = engine.asked.get((reply.round, reply.client, "train"))
             if reply.client == 5:
                 params = {name: np.full_like(value, np.nan) for name, value in answer.params.items()}
-            elif reply.client in (0, 1) and request is not None:
+            elif reply.client in (0, 1) and request.kind == "train":
                 params = dict(request.models["model"])
             else:
                 params = dict(answer.params)
             return Reply(reply.client, reply.round, (replace(answer, params=params),))
 
-        engine = Heard(fed, change)
+        fed.wrap_engine(lambda inner: RecordingEngine(inner, change))
         method.begin(fed)
         for t in (1, 2, 3):
             fed.start_round(t)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +13,12 @@ import pytest
 
 from coterie.algorithms.ifca import IFCA
 from coterie.data import FederatedData
-from coterie.federation import EngineWrapper, Federation
+from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.messages import Failure, Losses, Params, Reply, Request, TrainReply
+from coterie.messages import Losses, Params, Reply, Request, TrainReply
 from coterie.testing import (
     SMALL,
+    RecordingEngine,
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
@@ -37,26 +38,6 @@ def federation(**settings: Any) -> Iterator[tuple[IFCA, Federation, FederatedDat
 
 def flat(params: Params) -> np.ndarray:
     return np.concatenate([value.ravel() for value in params.values()]).astype(np.float64)
-
-
-class Heard(EngineWrapper):
-    """An engine that notes requests and what was trained, and may change the answers."""
-
-    def __init__(self, fed: Federation, change: Callable[[Reply], Reply | Failure] = lambda reply: reply) -> None:
-        super().__init__(fed.engine)
-        self.change = change
-        self.asked: dict[tuple[int, int], Request] = {}
-        self.trained: dict[tuple[int, int], TrainReply] = {}
-        fed.engine = self
-
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for client, request in requests.items():
-            self.asked[request.round, client] = request
-        for reply in self.inner.exchange(requests, deadline):
-            reply = self.change(reply) if isinstance(reply, Reply) else reply
-            if isinstance(reply, Reply) and requests[reply.client].kind == "train":
-                self.trained[reply.round, reply.client] = reply.answer(TrainReply)
-            yield reply
 
 
 def mean_loss(w: Params, x: np.ndarray, y: np.ndarray) -> float:
@@ -112,15 +93,15 @@ def test_clients_choose_by_their_training_loss_and_not_by_test_accuracy(options:
 @pytest.mark.parametrize("options", [{}, LEAK])
 def test_the_request_names_what_it_looks_at(options: dict[str, str]) -> None:
     with federation(groups=2, algorithm_options=options) as (method, fed, _):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         fed.start_round(1)
         method.round(fed, [0, 1])
-        losses, train = engine.asked[1, 0].verbs
+        losses, train = engine.requests[1, 0, "train"].verbs
         assert isinstance(losses, Losses)
         assert (losses.on, losses.by) == (("test", "accuracy") if options else ("train", "loss"))
         assert train.start == ("best",)
-        assert set(engine.asked[1, 0].models) == {"model0", "model1"}
+        assert set(engine.requests[1, 0, "train"].models) == {"model0", "model1"}
 
 
 def test_changing_the_test_samples_changes_nothing(tmp_path: Path) -> None:
@@ -166,13 +147,13 @@ def test_means_against_a_loop(weights: str) -> None:
     uneven = {"dataset": "digits", "partition": "dirichlet:alpha=0.4", "clients": 9, "groups": 4, "fraction": 0.7}
     unchosen = 0
     with federation(**uneven, drop=0.3, algorithm_options={"weights": weights}) as (method, fed, _):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         for t in range(1, 7):
             fed.start_round(t)
             before = list(method.models)
             method.round(fed, fed.cohort(fed.round))
-            now = {client: answer for (t, client), answer in engine.trained.items() if t == fed.round}
+            now = {client: answer for (t, client), answer in engine.answers(TrainReply).items() if t == fed.round}
             for k, model in enumerate(method.models):
                 own = [answer for client, answer in now.items() if method.groups()[client] == k]
                 if own:
@@ -234,9 +215,9 @@ def test_choices_among_refused_models_are_forgotten() -> None:
 
 def test_without_retries_nobody_is_asked_before_training() -> None:
     with federation(groups=2) as (method, fed, _):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
-        assert not engine.asked
+        assert not engine.requests
 
 
 # Newcomers, trouble, groups
@@ -244,7 +225,7 @@ def test_without_retries_nobody_is_asked_before_training() -> None:
 
 def test_newcomers_download_all_models_and_choose() -> None:
     with federation(**MCLR) as (method, fed, data):
-        engine = Heard(fed)
+        engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
         fed.start_round(1)
         method.round(fed, [0, 1, 2, 3])
@@ -253,7 +234,7 @@ def test_newcomers_download_all_models_and_choose() -> None:
         for client in (6, 7):
             losses = [mean_loss(model, *part(data, client, "train")) for model in method.models]
             assert method.groups()[client] == int(np.argmin(losses))
-            assert len(engine.asked[1, client].models) == 3
+            assert len(engine.requests[1, client, "train"].models) == 3
         assert all(a is b for a, b in zip(method.models, before, strict=True))
         assert method.model_for(5).last is None
         assert method.model_for(6).last == method.groups()[6]
@@ -280,7 +261,7 @@ def test_with_30_percent_missing_in_every_round_it_goes_on() -> None:
 def test_nonsense_takes_no_part() -> None:
     with federation(groups=2) as (method, fed, _):
 
-        def spoilt(reply: Reply) -> Reply:
+        def spoilt(reply: Reply, request: Request) -> Reply:
             if reply.client != 2:
                 return reply
             answers = [
@@ -291,7 +272,7 @@ def test_nonsense_takes_no_part() -> None:
             ]
             return replace(reply, answers=tuple(answers))
 
-        Heard(fed, spoilt)
+        fed.wrap_engine(lambda inner: RecordingEngine(inner, spoilt))
         method.begin(fed)
         fed.start_round(1)
         method.round(fed, [0, 1, 2])

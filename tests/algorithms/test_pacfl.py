@@ -1,6 +1,6 @@
 """PACFL: what it is at its two ends, that groups are what its signatures say, and who comes late."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,27 +11,18 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.data import PARTITIONS, load
-from coterie.federation import EngineWrapper, Federation
-from coterie.messages import Failure, Reply, Request
+from coterie.federation import Federation
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.similarity import principal_angles, signature
-from coterie.testing import SMALL, small_federation, small_run
-
-
-class Nobody(EngineWrapper):
-    """An engine that reaches no client."""
-
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for client, request in requests.items():
-            yield Failure(client, request.round, "dropped")
+from coterie.testing import SMALL, ScriptedEngine, small_federation, small_run
 
 
 def begin_with_nobody(method: Any, fed: Federation) -> None:
     """Begin while all clients are away."""
     everyone = fed.engine
-    fed.wrap_engine(Nobody)
+    fed.wrap_engine(ScriptedEngine)
     method.begin(fed)
     fed.wrap_engine(lambda nobody: everyone)
     assert method.groups() == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,11 @@ from torch import nn
 from coterie.algorithms.sub_fedavg import SubFedAvgHy, SubFedAvgUn, owner_mean, prunable_channels
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.federation import EngineWrapper
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.federation.served_model import SharedLayers
 from coterie.messages import (
     Channels,
-    Failure,
     ModelSpec,
     Params,
     Prune,
@@ -43,6 +41,7 @@ from coterie.run.settings import settings_to_config
 from coterie.streams import stream
 from coterie.testing import (
     SMALL,
+    RecordingEngine,
     outcome,
     small_run,
 )
@@ -62,24 +61,22 @@ HY: dict[str, Any] = {
 }
 
 
-class Heard(EngineWrapper):
-    """An engine that notes what is said, and may change the answers."""
+class Heard(RecordingEngine):
+    """What was said about training, by round and client."""
 
-    def __init__(self, inner: Any, change: Callable[[Reply], Reply] = lambda reply: reply) -> None:
-        super().__init__(inner)
-        self.change = change
-        self.asked: dict[tuple[int, int], Request] = {}
-        self.pruned: dict[tuple[int, int], PruneReply] = {}
-        self.replies: list[Reply] = []
+    @property
+    def trained(self) -> list[Reply]:
+        return [reply for (_, _, kind), reply in self.replies.items() if kind == "train"]
 
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for reply in self.inner.exchange(requests, deadline):
-            if isinstance(reply, Reply) and requests[reply.client].kind == "train":
-                reply = self.change(reply)
-                self.asked[reply.round, reply.client] = requests[reply.client]
-                self.pruned[reply.round, reply.client] = reply.answers[-1]  # type: ignore[assignment]
-                self.replies.append(reply)
-            yield reply
+    @property
+    def pruned(self) -> dict[tuple[int, int], PruneReply]:
+        return self.answers(PruneReply)
+
+    @property
+    def asked_to_train(self) -> dict[tuple[int, int], Request]:
+        return {
+            (reply.round, reply.client): self.requests[reply.round, reply.client, "train"] for reply in self.trained
+        }
 
 
 @contextmanager
@@ -90,7 +87,7 @@ def federation(settings: dict[str, Any], trainer: Any = None) -> Iterator[tuple[
     trainer = trainer or make_trainer(config, make_spec(config, data), Progress())
     store = MemoryStore()
     with session(config, data, store, trainer) as run:
-        run.fed.engine = heard = Heard(run.fed.engine)
+        heard = run.fed.wrap_engine(Heard)
         yield run.algorithm, run, store, heard
 
 
@@ -182,7 +179,7 @@ def test_a_mean_is_not_weighted_by_samples() -> None:
     unequal = {"dataset": "digits", "partition": "dirichlet:alpha=0.5", "rounds": 1, "fraction": 1.0}
     with federation({**UN, **unequal, "algorithm_options": {"target": 0.0}}) as (method, run, _, heard):
         play(run)
-        samples = [reply.answer(TrainReply).samples for reply in heard.replies]
+        samples = [reply.answer(TrainReply).samples for reply in heard.trained]
         sent = [answer.params for answer in heard.pruned.values()]
         assert len(set(samples)) > 2
         for name, value in method.model.items():
@@ -290,7 +287,7 @@ def test_masks_live_with_clients_and_only_shrink() -> None:
 def test_what_is_asked() -> None:
     with federation({**UN, "rounds": 2}) as (method, run, _, heard):
         play(run)
-        for (t, _), request in heard.asked.items():
+        for (t, _), request in heard.asked_to_train.items():
             train, prune = request.verbs
             assert isinstance(train, Train)
             assert (train.plan.mask, train.plan.snapshots, train.plan.holdout) == ("own", (1,), 0.1)
@@ -304,7 +301,7 @@ def test_what_is_asked() -> None:
         method.begin(run.fed)
         run.fed.start_round(1)
         method.round(run.fed, [0])
-        train, prune = heard.asked[1, 0].verbs
+        train, prune = heard.asked_to_train[1, 0].verbs
         assert (train.plan.holdout, prune.on, prune.last_rate) == (0.0, "test", 0.05)
 
 
@@ -361,7 +358,7 @@ def test_the_ledger_counts_what_is_left_and_the_bitmaps() -> None:
     with federation({**UN, "rounds": 9, "fraction": 1.0}) as (method, run, store, heard):
         play(run)
         for t in (1, 5, 9):
-            replies = [reply for reply in heard.replies if reply.round == t]
+            replies = [reply for reply in heard.trained if reply.round == t]
             assert run.fed.ledger.by_round[t]["up"] == sum(len(wire.encode(reply)) for reply in replies)
         for client in run.fed.clients:
             answer, mask = heard.pruned[9, client], store.load(client, before=99)["mask"]
@@ -387,8 +384,12 @@ def test_the_papers_formula_is_near_what_was_counted() -> None:
 # Replies that can't be.
 
 
-def spoilt(change: Callable[[PruneReply], PruneReply]) -> Callable[[Reply], Reply]:
-    def spoil(reply: Reply) -> Reply:
+def spoilt(
+    change: Callable[[PruneReply], PruneReply], whose: Callable[[Reply], bool] = lambda reply: True
+) -> Callable[[Reply, Request], Reply]:
+    def spoil(reply: Reply, request: Request) -> Reply:
+        if request.kind != "train" or not whose(reply):
+            return reply
         *others, pruned = reply.answers
         assert isinstance(pruned, PruneReply)
         return replace(reply, answers=(*others, change(pruned)))
@@ -435,7 +436,7 @@ def test_forged_replies_are_refused(kind: str) -> None:
     """With 15 hidden units the last bitmap has bits to spare."""
     odd = {"dataset": "synthetic", "model_options": {"hidden": 15}, "rounds": 2, "fraction": 1.0, "clients": 3}
     with federation({**UN, **odd}) as (method, run, _, heard):
-        heard.change = lambda reply: spoilt(FORGED[kind])(reply) if (reply.client, reply.round) == (1, 2) else reply
+        heard.change = spoilt(FORGED[kind], lambda reply: (reply.client, reply.round) == (1, 2))
         play(run)
         good = heard.pruned[1, 1]
         assert set(good.bitmaps) == {"fc1.weight", "fc2.weight"}
@@ -474,7 +475,7 @@ def test_late_clients_keep_their_masks_and_go_on_from_them() -> None:
     with federation({**UN, "rounds": 6, "straggle": 0.5, "fraction": 1.0}) as (method, run, store, heard):
         play(run)
         told = {client for _, client in heard.pruned}
-        assert len(heard.replies) < 36
+        assert len(heard.trained) < 36
         assert set(method.sizes) == told
         for client in run.fed.clients:
             assert not store.load(client, before=99)["mask"]["fc1.weight"].all()
@@ -605,7 +606,7 @@ Run = tuple[SubFedAvgHy, Session, MemoryStore, Heard, list[Params]]
 
 def test_scales_start_at_a_half(hybrid: Run) -> None:
     _, run, _, heard, _ = hybrid
-    sent = heard.asked[1, 0].models["model"]
+    sent = heard.asked_to_train[1, 0].models["model"]
     start = run.fed.initial()
     for name, value in sent.items():
         expected = np.full_like(value, 0.5) if name in ("bn1.weight", "bn2.weight") else start[name]
@@ -694,14 +695,14 @@ def test_statistics_may_stay_with_clients() -> None:
         play(run, every=1)
         statistics = {f"bn{k}.{p}" for k in (1, 2) for p in ("running_mean", "running_var", "num_batches_tracked")}
         assert set(run.fed.initial()) - set(method.model) == statistics
-        for key, request in heard.asked.items():
+        for key, request in heard.asked_to_train.items():
             assert request.verbs[0].start == ("own", "model")  # type: ignore[union-attr]
             assert not statistics & (set(request.models["model"]) | set(heard.pruned[key].params))
         assert isinstance(method.model_for(0), SharedLayers)
         own = [store.load(client, before=99)["model"]["bn1.running_mean"] for client in range(3)]
         assert not np.allclose(own[0], own[1])
         for client in range(3):  # counted through all rounds
-            steps = sum(r.answer(TrainReply).steps for r in heard.replies if r.client == client)
+            steps = sum(r.answer(TrainReply).steps for r in heard.trained if r.client == client)
             assert store.load(client, before=99)["model"]["bn1.num_batches_tracked"] == steps > 0
         assert run.evaluator.received  # C is measured with one's own statistics
         assert run.fed.events.save() == []
@@ -718,7 +719,7 @@ def test_forged_channels_are_refused() -> None:
     ]
     for forge in forgeries:
         with federation(small) as (_, run, _, heard):
-            heard.change = lambda reply, forge=forge: spoilt(forge)(reply) if reply.client == 1 else reply
+            heard.change = spoilt(forge, lambda reply: reply.client == 1)
             run.algorithm.begin(run.fed)
             run.fed.start_round(1)
             run.algorithm.round(run.fed, [0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +19,11 @@ from coterie.federation import Traits
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.loop import rounds
 from coterie.federation.sampling import UniformSampler
-from coterie.messages import Params, Request, Train
+from coterie.messages import Params, Train
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
-from coterie.testing import SMALL, outcome, small_run
+from coterie.testing import SMALL, RecordingEngine, outcome, small_run
 from coterie.training import losses
 from coterie.training.torch_trainer import one_thread
 
@@ -48,14 +48,7 @@ class World:
 
     def __init__(self, run: Session, data: Any, store: MemoryStore) -> None:
         self.run, self.data, self.store = run, data, store
-        self.asked: list[tuple[int, int, Request]] = []
-        plain = run.fed.engine.exchange
-
-        def exchange(requests: Mapping[int, Request], deadline: float | None) -> Any:
-            self.asked += [(request.round, client, request) for client, request in requests.items()]
-            return plain(requests, deadline)
-
-        run.fed.engine.exchange = exchange  # type: ignore[method-assign]
+        self.engine = run.fed.wrap_engine(RecordingEngine)
         self.cohorts: list[tuple[int, list[int]]] = []
         self.before: Callable[[], None] = lambda: None
         act = run.algorithm.round
@@ -72,7 +65,7 @@ class World:
         return self
 
     def who(self, kind: str, round: int) -> list[int]:
-        return sorted(client for t, client, request in self.asked if (t, request.kind) == (round, kind))
+        return self.engine.asked(round, kind)
 
     def loss(self, client: int, model: Params) -> float:
         """Mean cross-entropy of a model on a client's training samples."""
@@ -157,7 +150,7 @@ def test_everyone_in_the_pool_is_as_without_a_curriculum() -> None:
         assert outcome(small_run("fedavg", **TWELVE, client_curriculum=text)) == plain
     with world(ClientCurriculum(a=0.0)) as w, world() as other:
         assert w.go().cohorts == other.go().cohorts
-        assert not [1 for _, _, request in w.asked if request.kind == "losses"]
+        assert not [kind for _, _, kind in w.engine.requests if kind == "losses"]
 
 
 def test_from_the_round_on_in_which_all_are_in_the_pool_cohorts_are_the_usual_ones() -> None:
@@ -208,7 +201,7 @@ def test_all_batches_go_through_the_pool_one_after_the_other() -> None:
             assert sorted(client for cohort in cohorts for client in cohort) == pool
             assert [len(cohort) for cohort in cohorts[:-1]] == [3] * (len(cohorts) - 1)
             assert len(cohorts) == -(-len(pool) // 3)
-            sent = [request.models["model"] for now, _, request in w.asked if (now, request.kind) == (t, "train")]
+            sent = [w.engine.requests[t, client, "train"].models["model"] for client in w.engine.asked(t, "train")]
             assert len({id(model) for model in sent}) == len(cohorts), "each goes on from where the one before ended"
         assert [len([1 for now, _ in w.cohorts if now == t]) for t in (1, 6)] == [1, 4]
 
@@ -340,7 +333,7 @@ def test_training_still_learns_with_both() -> None:
 def test_the_question_trains_nobody() -> None:
     with world(ClientCurriculum()) as w:
         w.go()
-        asked = [request for _, _, request in w.asked if request.kind == "losses"]
+        asked = [request for (_, _, kind), request in w.engine.requests.items() if kind == "losses"]
         assert asked
         assert not any(isinstance(verb, Train) for request in asked for verb in request.verbs)
         assert {c for c in range(12) if w.store.load(c, before=99)} == {c for _, cohort in w.cohorts for c in cohort}

@@ -16,10 +16,8 @@ from coterie.messages import (
     ClassCounts,
     ClassCountsReply,
     Evaluate,
-    Failure,
     Losses,
     Reply,
-    Request,
     Signature,
     SignatureReply,
     Train,
@@ -28,7 +26,7 @@ from coterie.messages import (
 )
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
-from coterie.testing import SMALL
+from coterie.testing import SMALL, RecordingEngine
 from coterie.training.torch_trainer import TorchTrainer
 
 
@@ -38,18 +36,6 @@ def run() -> Iterator[Session]:
     data = load_data(config)
     with session(completed(config, data), data, MemoryStore(), TorchTrainer()) as run:
         yield run
-
-
-class Answers(EngineWrapper):
-    """An engine whose clients say what a test wants."""
-
-    def __init__(self, inner: Any, spoil: Any) -> None:
-        super().__init__(inner)
-        self.spoil = spoil
-
-    def exchange(self, requests: Mapping[int, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for reply in self.inner.exchange(requests, deadline):
-            yield self.spoil(reply)
 
 
 def test_cohorts_depend_on_seed_and_round_only(run: Session) -> None:
@@ -137,7 +123,7 @@ def test_nonsense_is_noted_and_ignored(run: Session, kind: str) -> None:
     request = fed.request(Train(fed.plan), model=fed.initial())
     assert set(fed.ask({0: request, 1: request})) == {0, 1}
     spoil = NONSENSE[kind]
-    fed.engine = Answers(fed.engine, lambda reply: spoil(reply) if reply.client == 1 else reply)
+    fed.wrap_engine(lambda inner: RecordingEngine(inner, lambda reply, _: spoil(reply) if reply.client == 1 else reply))
     fed.start_round(1)
     request = fed.request(Train(fed.plan), model=fed.initial())
     assert set(fed.ask({0: request, 1: request})) == {0}
@@ -165,7 +151,7 @@ def test_wrong_descriptions_are_ignored(run: Session) -> None:
             kept = [changes.get(type(answer).__name__, answer) for answer in reply.answers]
             return replace(reply, answers=tuple(kept))
 
-        fed.engine = Answers(good, spoil)
+        fed.engine = RecordingEngine(good, lambda reply, _: spoil(reply))
         return fed.ask({0: request})
 
     assert answers() != {}

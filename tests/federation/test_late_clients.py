@@ -9,11 +9,10 @@ import pytest
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
 from coterie.federation.loop import afterwards, rounds
-from coterie.messages import Request
 from coterie.run.building import arrivals, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
-from coterie.testing import SMALL, small_run
+from coterie.testing import SMALL, RecordingEngine, small_run
 
 MANY = {**SMALL, "clients": 20}
 
@@ -49,20 +48,13 @@ def test_they_see_no_request_before_they_come_and_are_in_cohorts_from_the_next_r
     )
     data = load_data(config)
     config = completed(config, data)
-    seen: list[tuple[int, int, str]] = []
     with session(config, data, MemoryStore(), make_trainer(config, make_spec(config, data), Progress())) as run:
-        plain = run.fed.engine.exchange
-
-        def exchange(requests: dict[int, Request], deadline: float | None) -> Any:
-            seen.extend((request.round, client, request.kind) for client, request in requests.items())
-            return plain(requests, deadline)
-
-        run.fed.engine.exchange = exchange  # type: ignore[method-assign,assignment]
+        engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=0):
             pass
         afterwards(run.fed, run.algorithm, run.evaluator)
         assert sorted(run.fed.joined) == [16, 17, 18, 19]
-    late = [(t, kind) for t, client, kind in seen if client == 18]
+    late = [(t, kind) for t, client, kind in engine.requests if client == 18]
     assert late[0] == (3, "signature")
     assert late[1] == (3, "newcomer")
     assert late[2] == (4, "train")

@@ -1,29 +1,18 @@
 """Minimum of replies, over-sampling, strikes: what a round needs, and who is asked no more."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import pytest
 
 import coterie
-from coterie.federation import EngineWrapper
-from coterie.messages import ClientId, Failure, Reply, Request
-from coterie.testing import outcome, small_federation, small_run
+from coterie.federation import Engine
+from coterie.testing import RecordingEngine, outcome, small_federation, small_run
 
 
-class Counting(EngineWrapper):
-    """An engine around another that notes how many were asked, and can close a round early."""
+class ClosesEarly(RecordingEngine):
+    """An engine whose exchanges may end when enough clients have answered."""
 
-    def __init__(self, inner: Any, closes_early: bool = False) -> None:
+    def __init__(self, inner: Engine) -> None:
         super().__init__(inner)
-        self.closes_early = closes_early
-        self.answered: list[int] = []
-
-    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        self.answered.append(0)
-        for answer in self.inner.exchange(requests, deadline):
-            self.answered[-1] += 1
-            yield answer
+        self.closes_early = True
 
 
 def events(result: coterie.Result) -> dict[str, int]:
@@ -64,17 +53,17 @@ def test_missing_replies_are_made_up_for() -> None:
 
 def test_where_time_counts_a_round_ends_when_enough_have_answered() -> None:
     with small_federation("fedavg", oversample=0.5) as (run, _):
-        run.fed.engine = engine = Counting(run.fed.engine, closes_early=True)
+        engine = run.fed.wrap_engine(ClosesEarly)
         run.algorithm.begin(run.fed)
         run.fed.start_round(1)
         run.algorithm.round(run.fed, run.fed.cohort(1))
-        assert engine.answered[-1] == 3
+        assert len(engine.replies) == 3
         assert run.fed.training.replies == 3
 
 
 def test_without_oversampling_all_replies_are_used() -> None:
     with small_federation("fedavg") as (run, _):
-        run.fed.engine = Counting(run.fed.engine, closes_early=True)
+        run.fed.wrap_engine(ClosesEarly)
         run.algorithm.begin(run.fed)
         run.fed.start_round(1)
         run.algorithm.round(run.fed, run.fed.cohort(1))
