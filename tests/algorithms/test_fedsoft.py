@@ -12,7 +12,7 @@ import pytest
 
 from coterie.algorithms.fedsoft import FedSoft
 from coterie.data import FederatedData
-from coterie.federation import Federation
+from coterie.federation import Engine, Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Losses, LossesReply, Params, Reply, Request, Train, TrainReply
 from coterie.streams import stream
@@ -256,9 +256,7 @@ def test_who_was_away_when_shares_were_estimated_is_asked_in_the_next_round() ->
 def test_a_centre_is_the_mean_of_those_of_its_own_who_answered_and_else_stays() -> None:
     with federation(clients=12, fraction=1.0, groups=3) as (method, fed, _):
         late: set[int] = set()
-        engine = fed.wrap_engine(
-            silent(lambda client, t: client in late and t == 2)
-        )
+        engine = fed.wrap_engine(silent(lambda client, t: client in late and t == 2))
         play(method, fed, 1)
         fed.start_round(2)
         before = list(method.models)

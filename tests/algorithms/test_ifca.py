@@ -234,7 +234,7 @@ def test_newcomers_download_all_models_and_choose() -> None:
         for client in (6, 7):
             losses = [mean_loss(model, *part(data, client, "train")) for model in method.models]
             assert method.groups()[client] == int(np.argmin(losses))
-            assert len(engine.requests[1, client, "train"].models) == 3
+            assert len(engine.requests[1, client, "losses"].models) == 3
         assert all(a is b for a, b in zip(method.models, before, strict=True))
         assert method.model_for(5).last is None
         assert method.model_for(6).last == method.groups()[6]

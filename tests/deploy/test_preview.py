@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,12 @@ from coterie.deploy.preview import check, outgoing_answers
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import Terms, read_site, read_terms
 from coterie.errors import CoterieError
-from coterie.federation import Engine, EngineWrapper
 from coterie.federation.ledger import Ledger
 from coterie.federation.loop import rounds
-from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
+from coterie.messages import EVALUATION
 from coterie.run.building import session
 from coterie.run.config import Config
+from coterie.testing import RecordingEngine
 from coterie.training import choose_trainer
 
 
@@ -41,20 +40,6 @@ def test_the_command_line(app: Path) -> None:
     assert "is there already" in str(again.exception)
 
 
-class Counting(EngineWrapper):
-    """An engine around another that counts answers by what was asked."""
-
-    def __init__(self, inner: Engine, answers: Counter[tuple[str, tuple[str, ...]]]) -> None:
-        super().__init__(inner)
-        self.answers = answers
-
-    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        for answer in self.inner.exchange(requests, deadline):
-            verbs = requests[answer.client].verbs
-            self.answers[requests[answer.client].kind, tuple(type(verb).__name__.lower() for verb in verbs)] += 1
-            yield answer
-
-
 def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]]]]:
     """Train four clients, of whom one comes in round 1; return what the ledger counted, and how many answers it was."""
     rng, each = np.random.default_rng(1), 48
@@ -71,13 +56,15 @@ def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]
     chosen["engine"] |= {"name": "embedded", "workers": 1}
     chosen["training"] |= {"rounds": 3, "epochs": 2}
     chosen["newcomers"] |= {"share": 0.25, "join_at": 1}
-    config, counted = Config.model_validate(chosen), Counter[tuple[str, tuple[str, ...]]]()
+    config = Config.model_validate(chosen)
     with session(config, data, MemoryStore(), choose_trainer("auto", terms.spec)) as run:
-        run.fed.engine = Counting(run.fed.engine, counted)
+        engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
         run.evaluator.fine_tuned()
-    return run.fed.ledger, counted
+    requests = [request for requests in engine.exchanges for request in requests.values()]
+    asked = [(request.kind, tuple(type(verb).__name__.lower() for verb in request.verbs)) for request in requests]
+    return run.fed.ledger, Counter(asked)
 
 
 DEPLOYED = ["fedavg", "pacfl", "flis-dc", "flag", "ifca", "cfl", "fedgroup", "scaffold", "sub-fedavg-hy", "solo"]
