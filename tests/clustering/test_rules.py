@@ -30,7 +30,7 @@ from coterie.clustering import (
     silhouette,
     tree,
 )
-from coterie.clustering.silhouettes import silhouettes
+from coterie.clustering.rules.automatic import silhouettes
 from coterie.errors import CoterieError
 from coterie.federation.state import load_fields, save_fields, saved
 from coterie.registry import is_own

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from coterie.clustering.grouping import Ints
-from coterie.clustering.rule import Evidence, Rule
-from coterie.clustering.rules import RULES
+from coterie.clustering.rules import RULES, Evidence, Rule
 from coterie.errors import CoterieError
 
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]

@@ -2,5 +2,3 @@
 
 from coterie.engine.embedded import EmbeddedEngine
 from coterie.engine.faults import SimulatedFaults
-
-__all__ = ["EmbeddedEngine", "SimulatedFaults"]

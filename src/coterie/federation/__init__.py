@@ -9,20 +9,3 @@ from coterie.federation.served_model import CandidateModels, ServedModel, Shared
 from coterie.federation.settings import FederationSettings, ServerData
 from coterie.federation.state import saved
 from coterie.federation.traits import Traits
-
-__all__ = [
-    "Algorithm",
-    "CandidateModels",
-    "ClientSampler",
-    "Engine",
-    "EngineWrapper",
-    "Federation",
-    "FederationSettings",
-    "Ledger",
-    "ServedModel",
-    "ServerData",
-    "SharedLayers",
-    "Traits",
-    "as_request",
-    "saved",
-]

@@ -1,13 +1,123 @@
-"""Rules: from proximities to groups, with the reason. One file each; a user's own are registered alike."""
+"""Rules: where to cut a tree of merges, and why. A user's own are registered as the built-in ones are."""
+
+from __future__ import annotations
 
 import inspect
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from coterie.clustering.rule import Rule
+import numpy as np
+import numpy.typing as npt
+
+from coterie.clustering.calibration import in_units_of_noise
+from coterie.clustering.grouping import Floats, Grouping, Ints, founding_weights
+from coterie.clustering.hierarchical import cut, heights, tree
 from coterie.registry import Registry
 
-R = TypeVar("R", bound=type[Rule])
+NOISE = "times noise"
+Evidence = Literal["distances", "noise", "trial"]
+"""What a rule may need, and a method may offer: distances between clients, each client's noise, and a trial that
+scores groups."""
+
+
+class Cut(NamedTuple):
+    """The groups that a rule chose."""
+
+    labels: Ints
+    """The group of each client, numbered by first appearance, (n,)."""
+    threshold: float
+    """Merges up to this height were made."""
+    reason: str
+    """Why, without the full stop."""
+
+    @classmethod
+    def at(cls, merges: Floats, threshold: float, reason: str) -> Cut:
+        """Cut at a threshold."""
+        return cls(cut(merges, threshold=threshold), threshold, reason)
+
+    @classmethod
+    def into(cls, merges: Floats, count: int, reason: str) -> Cut:
+        """Cut into a number of groups, or one per client if there are fewer; the threshold lies between two merges."""
+        labels = cut(merges, count=count)
+        return cls(labels, threshold_for(merges, int(labels.max(initial=-1)) + 1), reason)
+
+
+@dataclass(frozen=True)
+class Rule(ABC):
+    """Where to cut.
+
+    A rule of one's own is a subclass with `cut`, registered by ``@coterie.rule("name")``; keyword-only fields are its
+    options. The fields below are not: the method that forms groups fills them in.
+    """
+
+    name: ClassVar[str] = ""
+    """As users write it; the decorator sets it."""
+    needs: ClassVar[tuple[Evidence, ...]] = ("distances",)
+    """What a method must offer. A rule that needs ``noise`` cuts distances in units of it."""
+    units: ClassVar[tuple[str, ...]] = ()
+    """The units of distances that it is made for; none: any."""
+    implied_by: ClassVar[str | None] = None
+    """The key of [grouping] that asks for this rule without naming it; it is an option of the rule."""
+    default_linkage: ClassVar[str] = "average"
+    """For methods that have no linkage of their own."""
+    per_label: ClassVar[bool] = False
+    """Made for signatures per label, as PACFL's paper has them, not for one of all samples."""
+
+    linkage: str = ""
+    """How far two groups are from each other, one of `coterie.clustering.LINKAGES`; by default what goes with it."""
+    unit: str = "degrees"
+    """Of the distances that it is given."""
+    samples: float = math.inf
+    """Per client, the median."""
+    score: Callable[[Ints], float] | None = None
+    """How good groups are, by a trial, where the method offers one."""
+
+    def __post_init__(self) -> None:
+        if not self.linkage:
+            object.__setattr__(self, "linkage", self.default_linkage)
+
+    @abstractmethod
+    def cut(self, merges: Floats, distances: Floats) -> Cut:
+        """Cut the tree of merges of these distances, (n, n)."""
+
+    def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
+        """Group clients by their proximities, (n, n); `noise` is what `coterie.clustering.noise` makes, (n,)."""
+        distances = self.scaled(proximity, noise, None)
+        merges = tree(distances, self.linkage)
+        return self._grouping(merges, distances, self.cut(merges, distances))
+
+    def scaled(self, proximity: npt.ArrayLike, rows: Floats | None, columns: Floats | None) -> Floats:
+        """Return distances, of newcomers for instance, in the unit of the threshold."""
+        if "noise" not in self.needs:
+            return np.asarray(proximity, np.float64)
+        if rows is None:
+            raise ValueError(f"rule '{self.name}' needs the noise of each client")
+        return in_units_of_noise(proximity, rows, columns)
+
+    def reach(self, grouping: Grouping) -> float:
+        """Return how far from a group a newcomer may be to join it."""
+        return grouping.threshold
+
+    def regroup(self, grouping: Grouping, distances: Floats) -> Grouping:
+        """Group clients and newcomers anew, by distances in the grouping's unit and by the cut that it had."""
+        merges = tree(distances, self.linkage)
+        again = self._grouping(merges, distances, self.recut(grouping, merges))
+        return replace(again, threshold=grouping.threshold, unit=grouping.unit, rule=grouping.rule)
+
+    def recut(self, grouping: Grouping, merges: Floats) -> Cut:
+        """Cut the tree of more clients as the grouping was cut."""
+        return Cut.at(merges, self.reach(grouping), grouping.reason)
+
+    def _grouping(self, merges: Floats, distances: Floats, cut: Cut) -> Grouping:
+        labels, threshold, reason = cut
+        if len(labels) == 1:
+            reason = "There is one client"
+        weights = founding_weights(merges, labels, self.linkage)
+        unit = NOISE if "noise" in self.needs else self.unit
+        return Grouping(labels, merges, threshold, unit, self.name, self.linkage, f"{reason}.", weights, distances)
 
 
 def _error_in_rule(item: Any) -> str | None:
@@ -22,6 +132,9 @@ def _error_in_rule(item: Any) -> str | None:
 RULES: Registry[type[Rule]] = Registry("rule", "coterie.clustering.rules", "coterie.rules", error_in=_error_in_rule)
 
 
+R = TypeVar("R", bound=type[Rule])
+
+
 def rule(name: str) -> Callable[[R], R]:
     """Register a subclass of `coterie.clustering.Rule`; its keyword-only fields are its options."""
     register = RULES.register(name)
@@ -32,3 +145,23 @@ def rule(name: str) -> Callable[[R], R]:
         return item
 
     return enter
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a number with its unit, if it has one, for a reason.
+
+    >>> quantity(12.345, "degrees"), quantity(0.5, "")
+    ('12.3 degrees', '0.5')
+    """
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def threshold_for(merges: Floats, count: int) -> float:
+    """Return a threshold that gives so many groups: in the middle between two merges."""
+    at = heights(merges)
+    made = len(at) + 1 - count
+    if len(at) == 0:
+        return 0.0
+    if made == 0:
+        return float(at[0] / 2)
+    return float(at[made - 1] if made == len(at) else (at[made - 1] + at[made]) / 2)

@@ -1,4 +1,4 @@
-"""Rule `count`: the number of groups is given."""
+"""Rules whose cut the user gives: a number of groups, or a threshold."""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 
 from coterie.clustering.grouping import Floats, Grouping
-from coterie.clustering.rule import Cut, Evidence, Rule
-from coterie.clustering.rules import rule
+from coterie.clustering.rules import Cut, Evidence, Rule, rule
 
 
 @rule("count")
@@ -38,3 +37,20 @@ class Count(Rule):
     def recut(self, grouping: Grouping, merges: Floats) -> Cut:
         """Cut into as many groups again."""
         return Cut.into(merges, grouping.n_groups, grouping.reason)
+
+
+@rule("degrees")
+@dataclass(frozen=True, kw_only=True)
+class Threshold(Rule):
+    """Merge groups up to a distance (PACFL's paper)."""
+
+    implied_by: ClassVar[str | None] = "threshold"
+    default_linkage: ClassVar[str] = "weighted"
+    per_label: ClassVar[bool] = True
+
+    threshold: Annotated[float, Ge(0), "merge groups up to this distance"]
+
+    def cut(self, merges: Floats, distances: Floats) -> Cut:
+        """Cut at the threshold."""
+        upto = f"{self.threshold:g} {self.unit}".rstrip()
+        return Cut.at(merges, self.threshold, f"Groups merge up to {upto}, as asked")
