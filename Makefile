@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test slow check bench docs site clean
+.PHONY: help setup demo test slow golden golden-check check bench docs site clean
 
 help: ## Say what the targets do
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(READY) ## Install Coterie and its tools into .venv
 
@@ -27,6 +27,12 @@ test: $(READY) ## Run the tests
 
 slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data)
 	$(BIN)/python -m pytest -q -m slow
+
+golden: $(READY) ## Write the golden results: numbers that a change of the code must not change
+	$(BIN)/python tests/golden/golden.py write
+
+golden-check: $(READY) ## Run the cases of the golden results again and compare
+	$(BIN)/python tests/golden/golden.py check
 
 check: $(READY) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .
