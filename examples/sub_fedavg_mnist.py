@@ -12,7 +12,7 @@ from pathlib import Path
 
 import coterie
 from coterie.cli.progress import make_progress
-from coterie.report.pruning import pruning_plot
+from coterie.report.figures import pruning_plot
 from coterie.results.costs import sub_fedavg_bytes
 
 ROWS = (

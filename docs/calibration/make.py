@@ -37,7 +37,7 @@ from coterie.clustering import (
     number_of_groups,
 )
 from coterie.data import DATASETS, Samples, is_here, load
-from coterie.report.figures import COLOURS, MARKERS
+from coterie.report.static import COLOURS, MARKERS
 from coterie.similarity import principal_angles, signature, split_half_distance
 from coterie.streams import stream
 

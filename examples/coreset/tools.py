@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from coterie.coreset import BASELINES, Ascent, Selection, Walk
-from coterie.report.figures import COLOURS, MARKERS
+from coterie.report.static import COLOURS, MARKERS
 
 threadpool_limits(1)  # matrices are small, and threads would cost more than they give
 

@@ -80,5 +80,5 @@ def test_consistency_by_client(drawn: list[Any], tmp_path: Path) -> None:
     assert is_png(tmp_path / "c.png")
     (axes,) = drawn
     assert legend(axes) == ["f_ord = 0 (mean 0.50)", "f_ord = 1 (mean 0.20)"]
-    marks = [line for line in axes.get_lines() if line.get_linestyle() == "None"]
-    assert [list(line.get_ydata()) for line in marks] == [[0.4, 0.6], [0.1, 0.2, 0.3]]
+    curves = [line for line in axes.get_lines() if line.get_linestyle() == "-"]
+    assert [list(line.get_ydata()) for line in curves] == [[0.4, 0.6], [0.1, 0.2, 0.3]]

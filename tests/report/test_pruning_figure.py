@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coterie
-from coterie.report.pruning import pruning_curves, pruning_plot
+from coterie.report.figures import pruning_curves, pruning_plot
 
 
 @pytest.fixture(scope="module")

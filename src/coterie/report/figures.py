@@ -1,39 +1,70 @@
-"""Results as pictures."""
+"""Results as pictures: accuracy over rounds, and what is left of it when weights are pruned."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coterie.report.static import COLOURS, paint
+from coterie.results.charts import Lines, Series, values
 from coterie.results.protocols import FOLLOWED
 
-# Okabe and Ito's palette, which colour-blind people can tell apart
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = dict(zip(FOLLOWED, ("-", "--", ":"), strict=True))
-MARKERS = "os^Dv*P"
+SHOWN = 5
+"""Clients whose pruning is drawn where nobody says which: those who were seen most often."""
+BLACK = 6
 
 
 def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, path: Path) -> None:
     """Draw accuracy over rounds: a colour per method, a line style per protocol."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    series = []
     for number, (method, history) in enumerate(histories.items()):
-        for protocol, style in STYLES.items():
-            points = [(row["round"], 100 * row[protocol]) for row in history if row[protocol] is not None]
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True),
-                    style,
-                    color=COLOURS[number % len(COLOURS)],
-                    marker=MARKERS[number % len(MARKERS)],
-                    markersize=4,
-                    linewidth=1.6,
-                    label=f"{method} ({protocol})",
-                )
-    axes.set(xlabel="round", ylabel="accuracy (%)", title=title)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
-    figure.savefig(path, dpi=130)
+        for style, protocol in enumerate(FOLLOWED):
+            rows = [row for row in history if row[protocol] is not None]
+            x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
+            slot = number % len(COLOURS) + style * len(COLOURS)
+            series += [Series(name=f"{method} ({protocol})", x=x, y=y, slot=slot)] if rows else []
+    chart = Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
+    paint(chart).savefig(path, dpi=130)
+
+
+def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple[float, float]]]:
+    """Return by client the shares pruned and the accuracies under L, from the rows of a Sub-FedAvg run.
+
+    >>> rows = [{"pruning": {"3": [0.1, 0.8]}}, {"pruning": {"3": [0.2, 0.9], "7": [0.1, 0.7]}}]
+    >>> pruning_curves(rows)
+    {3: [(0.1, 0.8), (0.2, 0.9)], 7: [(0.1, 0.7)]}
+    """
+    curves: dict[int, list[tuple[float, float]]] = {}
+    for row in history:
+        for client, (pruned, accuracy) in row.get("pruning", {}).items():
+            curves.setdefault(int(client), []).append((pruned, accuracy))
+    return dict(sorted(curves.items()))
+
+
+def pruning_chart(history: Sequence[Mapping[str, Any]], title: str, clients: Sequence[int] | None = None) -> Lines:
+    """Return accuracy under L against the share of pruned weights, of some clients."""
+    curves = pruning_curves(history)
+    chosen = sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN] if clients is None else clients
+    return Lines(
+        title=title,
+        x_label="weights pruned (%)",
+        y_label="accuracy L (%)",
+        series=tuple(_pruned(f"client {client}", curves.get(client, [])) for client in sorted(chosen)),
+        note=f"The {len(chosen)} clients that took part most often, at each evaluation.",
+    )
+
+
+def pruning_plot(
+    history: Sequence[Mapping[str, Any]], title: str, path: Path, clients: Sequence[int] | None = None
+) -> None:
+    """Draw accuracy under L against the share of pruned weights, of some clients and on average.
+
+    The average, of both, is over the clients that have trained by then; `history` holds the rows of a Sub-FedAvg run.
+    """
+    chart = pruning_chart(history, title, clients)
+    rows = [(row["pruned"], row["pruned_L"]) for row in history if row.get("pruned_L") is not None]
+    paint(replace(chart, series=(*chart.series, _pruned("mean", rows, BLACK)))).savefig(path, dpi=130)
+
+
+def _pruned(name: str, points: Sequence[tuple[float, float]], slot: int | None = None) -> Series:
+    return Series(name=name, x=values((p for p, _ in points), 100), y=values((a for _, a in points), 100), slot=slot)

@@ -1,21 +1,16 @@
 """Groups as a table and as pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
-from coterie.report.figures import COLOURS
+from coterie.report.static import paint, write
 from coterie.report.text_table import TextTable, printed
-from coterie.results.charts import HeatMap, tree_of, values
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from coterie.results.charts import Chart, HeatMap, Lines, Mark, Series, tree_of, values
 
 FORMATS = ("png", "svg")
 
@@ -59,27 +54,17 @@ def profile(counts: npt.NDArray[np.int64], most: int = 5) -> str:
 
 def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
     """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
-    from coterie.report.static import paint
-
     if len(grouping.tree) == 0:
         return []
     folder.mkdir(parents=True, exist_ok=True)
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
     labels, unit = grouping.labels.tolist(), describe_unit(grouping.unit)
-    figures = {}
+    charts: dict[str, Chart] = {}
     if grouping.proximity is not None:
-        figures["proximity"] = paint(
-            proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
-        )
-    figures["dendrogram"] = paint(tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold))
-    figures["thresholds"] = _thresholds(grouping, title)
-    written = []
-    for name, figure in figures.items():
-        for kind in FORMATS:
-            path = folder / f"{name}.{kind}"
-            figure.savefig(path, dpi=130)
-            written.append(path)
-    return written
+        charts["proximity"] = proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
+    charts["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
+    written = [file for name, chart in charts.items() for file in write(paint(chart), folder / name, FORMATS)]
+    return [*written, *write(_thresholds(grouping, title), folder / "thresholds", FORMATS)]
 
 
 def proximity_map(
@@ -111,26 +96,23 @@ def proximity_map(
     )
 
 
-def _thresholds(grouping: Grouping, title: str) -> Figure:
+def _thresholds(grouping: Grouping, title: str) -> Any:
     """Draw how many groups other cuts would give."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.add_subplot(title=title)
-    axes.title.set_fontsize(10)
-    heights = grouping.heights
-    highest = max(float(heights[-1]), grouping.threshold) * 1.08 or 1.0
-    at = np.unique(np.r_[0.0, heights, grouping.threshold, highest])
-    axes.step(at, number_of_groups(grouping.tree, at), where="post", color=COLOURS[0], linewidth=1.6)
-    axes.plot(grouping.threshold, number_of_groups(grouping.tree, grouping.threshold), "o", color=COLOURS[1])
-    axes.axvline(grouping.threshold, color="black", linestyle="--", linewidth=1, label=f"cut: {grouping.threshold:.3g}")
-    axes.set(xlabel=f"threshold ({describe_unit(grouping.unit)})", ylabel="number of groups", xlim=(0, highest))
+    heights, cut = grouping.heights, grouping.threshold
+    at = np.unique(np.r_[0.0, heights, cut, max(float(heights[-1]), cut) * 1.08 or 1.0])
+    counts = number_of_groups(grouping.tree, at)
+    chart = Lines(
+        title=title,
+        x_label=f"threshold ({describe_unit(grouping.unit)})",
+        y_label="number of groups",
+        series=(Series(name="groups", x=values(np.repeat(at, 2)[1:]), y=values(np.repeat(counts, 2)[:-1])),),
+        marks=(Mark(at=cut, text=f"cut: {cut:.3g}"),),
+        digits=0,
+    )
+    figure = paint(chart)
     if grouping.n_groups < len(heights) + 1 and len(heights) > 9:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:.0f}")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+        figure.axes[0].set_yscale("log")
+        figure.axes[0].yaxis.set_major_formatter("{x:.0f}")
     return figure
 
 

@@ -18,7 +18,7 @@ from coterie.report.pages.inspection import (
     number,
     tree_chart,
 )
-from coterie.report.static import PAINTERS, paint
+from coterie.report.static import paint, paint_grid, write
 from coterie.report.text_table import TextTable, printed, wrapped
 from coterie.results.charts import Chart
 
@@ -69,20 +69,6 @@ def write_inspection(inspected: Mapping[str, Any], grouping: Grouping, folder: P
         if "angles" in inspected["classes"]:
             pictures["class-angles"] = [class_angles(inspected["classes"])]
     for name, charts in pictures.items():
-        path = folder / f"{name}.png"
-        side_by_side(charts).savefig(path, dpi=130)
-        written.append(path)
+        figure = paint(charts[0]) if len(charts) == 1 else paint_grid([charts], (4.9, 4.4))
+        written += write(figure, folder / name)
     return written
-
-
-def side_by_side(charts: Sequence[Chart]) -> Any:
-    """Return a figure with charts beside each other."""
-    from matplotlib.figure import Figure
-
-    if len(charts) == 1:
-        return paint(charts[0])
-    figure = Figure(figsize=(4.9 * len(charts), 4.4), layout="constrained")
-    for axes, chart in zip(figure.subplots(1, len(charts)), charts, strict=True):
-        PAINTERS[type(chart)][0](chart, axes)
-        axes.set_title(chart.title, fontsize=10)
-    return figure

@@ -11,7 +11,7 @@ from importlib import resources
 from itertools import count
 
 from coterie.report.alternatives import as_table
-from coterie.report.figures import COLOURS
+from coterie.report.static import COLOURS
 from coterie.results.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, Told, plain
 
 NOT_MEASURED = "not measured"

@@ -10,51 +10,46 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.report.figures import COLOURS, MARKERS
-from coterie.results.charts import (
-    Bars,
-    Chart,
-    Dendrogram,
-    Distribution,
-    HeatMap,
-    Lines,
-    Page,
-    Scatter,
-    Series,
-    Values,
-    charts_of,
-    worst_of,
-)
+from coterie.results import charts
+from coterie.results.charts import Chart, Series, Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
+# Okabe and Ito's palette, which colour-blind people can tell apart
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "os^Dv*P"
 GREY = "#767b85"
 DASHES = ("-", "--", ":", "-.")
 LONG = 28
 """Names of more letters are shortened."""
 NAMED = 60
 """With more than so many clients, names are left out."""
+Style = dict[str, Any]
 
 
-def save(page: Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are no pictures."""
     check_formats(formats)
     if folder.exists() and not folder.is_dir():
         raise CoterieError(f"'{folder}' is a file: name a folder for the pictures")
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [(variant, chart) for variant, chart in charts_of(page) if type(chart) in PAINTERS]
+    drawn = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
     written = []
     for number, (variant, chart) in enumerate(drawn, 1):
-        figure = paint(chart)
         name = chart.title if variant in chart.title else f"{chart.title} {variant}"
-        for kind in formats:
-            path = folder / f"{number:02d}-{_slug(name)}.{kind}"
-            figure.savefig(path, dpi=130, metadata={"Date": None} if kind == "svg" else None)
-            written.append(path)
+        written += write(paint(chart), folder / f"{number:02d}-{_slug(name)}", formats)
     return written
+
+
+def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
+    """Write a picture; `path` has no ending yet."""
+    paths = [path.with_name(f"{path.name}.{kind}") for kind in formats]
+    for file in paths:
+        figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
+    return paths
 
 
 def check_formats(formats: Sequence[str]) -> Sequence[str]:
@@ -72,9 +67,23 @@ def paint(chart: Chart) -> Figure:
 
     painter, size = PAINTERS[type(chart)]
     figure = Figure(figsize=size(chart), layout="constrained")
-    axes = figure.add_subplot()
-    painter(chart, axes)
-    axes.set_title(_literal(chart.title), fontsize=10)
+    painter(chart, figure.add_subplot(title=_literal(chart.title)))
+    figure.axes[0].title.set_fontsize(10)
+    return figure
+
+
+def paint_grid(rows: Sequence[Sequence[Chart | None]], size: tuple[float, float]) -> Figure:
+    """Draw charts in rows and columns, each of a size in inches; None leaves a place free."""
+    from matplotlib.figure import Figure
+
+    columns = len(rows[0])
+    figure = Figure(figsize=(size[0] * columns, size[1] * len(rows)), layout="constrained")
+    places = figure.subplots(len(rows), columns, squeeze=False)
+    for axes, chart in zip(places.flat, [chart for row in rows for chart in row], strict=True):
+        axes.set_visible(chart is not None)
+        if chart is not None:
+            PAINTERS[type(chart)][0](chart, axes)
+            axes.set_title(_literal(chart.title), fontsize=9)
     return figure
 
 
@@ -107,38 +116,24 @@ def _numbers(values: Values) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
-def _lines(chart: Lines, axes: Axes) -> None:
+def _lines(chart: charts.Lines, axes: Axes) -> None:
     for place, series in enumerate(chart.series):
         slot = place if series.slot is None else series.slot
         x, y = _numbers(series.x), _numbers(series.y)
-        axes.plot(
-            x,
-            y,
-            color=colour(slot),
-            marker=marker(slot),
-            markevery=max(len(x) // 20, 1),
-            markersize=4,
-            linewidth=1.6,
-            linestyle=DASHES[slot // len(COLOURS) % len(DASHES)],
-            label=_name(series.name),
-        )
+        dashes = DASHES[slot // len(COLOURS) % len(DASHES)]
+        style: Style = {"color": colour(slot), "linestyle": dashes, "linewidth": 1.6, "label": _name(series.name)}
+        points: Style = {"marker": marker(slot), "markevery": max(len(x) // 20, 1), "markersize": 4}
+        axes.plot(x, y, **style, **points)
         if series.low and series.high:
-            axes.fill_between(
-                x, _numbers(series.low), _numbers(series.high), color=colour(slot), alpha=0.2, linewidth=0
-            )
+            low, high = _numbers(series.low), _numbers(series.high)
+            axes.fill_between(x, low, high, color=colour(slot), alpha=0.2, linewidth=0)
     for mark in chart.marks:
-        draw, place_at = (axes.axvline, (mark.at, 0.03)) if mark.axis == "x" else (axes.axhline, (0.99, mark.at))
-        draw(mark.at, color="black", linestyle="--", linewidth=1)
-        upright = mark.axis == "x"
-        axes.annotate(
-            _literal(mark.text),
-            place_at,
-            xycoords=("data", "axes fraction") if upright else ("axes fraction", "data"),
-            xytext=(4, 0) if upright else (0, 3),
-            textcoords="offset points",
-            ha="left" if upright else "right",
-            fontsize=8,
-        )
+        if mark.axis == "x":
+            axes.axvline(mark.at, color="black", linestyle="--", linewidth=1)
+            small: Style = {"textcoords": "offset points", "fontsize": 8}
+            axes.annotate(_literal(mark.text), (mark.at, 0.03), (4, 0), ("data", "axes fraction"), **small)
+        else:
+            _level(axes, mark.at, mark.text)
     if chart.log_x:
         axes.set_xscale("log")
     if all(y is None for series in chart.series for y in series.y):
@@ -147,10 +142,17 @@ def _lines(chart: Lines, axes: Axes) -> None:
     if chart.limits:
         axes.set_ylim(*chart.limits)
     _whole(chart, axes)
-    _finish(axes)
+    finish(axes)
 
 
-def _whole(chart: Lines | Bars, axes: Axes) -> None:
+def _level(axes: Axes, at: float, text: str) -> None:
+    """Draw a line across at a height, with a few words at its right end."""
+    axes.axhline(at, color="black", linestyle="--", linewidth=1)
+    small: Style = {"textcoords": "offset points", "fontsize": 8, "ha": "right"}
+    axes.annotate(_literal(text), (0.99, at), (0, 3), ("axes fraction", "data"), **small)
+
+
+def _whole(chart: charts.Lines | charts.Bars, axes: Axes) -> None:
     """Put whole numbers only at the y axis where there are no others."""
     from matplotlib.ticker import MaxNLocator
 
@@ -165,26 +167,17 @@ def _whiskers(series: Series) -> Any:
     return np.nan_to_num(np.stack([y - _numbers(series.low), _numbers(series.high) - y]))
 
 
-def _bars(chart: Bars, axes: Axes) -> None:
+def _bars(chart: charts.Bars, axes: Axes) -> None:
     places, above, below = np.arange(len(chart.categories)), 0.0, 0.0
     width = 0.8 / (1 if chart.stacked else max(len(chart.series), 1))
     for place, series in enumerate(chart.series):
-        y, slot = _numbers(series.y), place if series.slot is None else series.slot
+        y, slot = np.nan_to_num(_numbers(series.y)), place if series.slot is None else series.slot
         shift = 0.0 if chart.stacked else (place - (len(chart.series) - 1) / 2) * width
-        axes.bar(
-            places + shift,
-            np.nan_to_num(y),
-            width,
-            bottom=np.where(np.nan_to_num(y) < 0, below, above) if chart.stacked else 0,
-            yerr=_whiskers(series),
-            capsize=3,
-            color=colour(slot),
-            alpha=(1, 0.55, 0.25)[slot // len(COLOURS) % 3],
-            edgecolor="black",
-            linewidth=0.4,
-            label=_name(series.name),
-        )
-        above, below = above + np.maximum(np.nan_to_num(y), 0), below + np.minimum(np.nan_to_num(y), 0)
+        bottom = np.where(y < 0, below, above) if chart.stacked else 0
+        pale = (1, 0.55, 0.25)[slot // len(COLOURS) % 3]
+        style: Style = {"color": colour(slot), "alpha": pale, "edgecolor": "black", "linewidth": 0.4, "capsize": 3}
+        axes.bar(places + shift, y, width, bottom, yerr=_whiskers(series), label=_name(series.name), **style)
+        above, below = above + np.maximum(y, 0), below + np.minimum(y, 0)
     _name_places(axes, chart.categories)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
@@ -192,20 +185,13 @@ def _bars(chart: Bars, axes: Axes) -> None:
     _whole(chart, axes)
     second = None
     if chart.line is not None:
-        second, slot = axes.twinx(), len(chart.series) if chart.line.slot is None else chart.line.slot
-        second.errorbar(
-            places,
-            _numbers(chart.line.y),
-            yerr=_whiskers(chart.line),
-            capsize=3,
-            color=colour(slot),
-            marker=marker(slot),
-            linewidth=1.6,
-            label=_name(chart.line.name),
-        )
+        line, second = chart.line, axes.twinx()
+        slot = len(chart.series) if line.slot is None else line.slot
+        style = {"color": colour(slot), "marker": marker(slot), "linewidth": 1.6, "capsize": 3}
+        second.errorbar(places, _numbers(line.y), yerr=_whiskers(line), label=_name(line.name), **style)
         second.set_ylabel(_literal(chart.line_label))
         second.spines["top"].set_visible(False)
-    _finish(axes, second)
+    finish(axes, second)
 
 
 def _name_places(axes: Axes, names: Sequence[str]) -> None:
@@ -218,7 +204,7 @@ def _name_places(axes: Axes, names: Sequence[str]) -> None:
     axes.set_xticks(range(len(names)), shown, rotation=90 if upright else 0, fontsize=7 if len(names) > 20 else 8)
 
 
-def _heat_map(chart: HeatMap, axes: Axes) -> None:
+def _heat_map(chart: charts.HeatMap, axes: Axes) -> None:
     from matplotlib.patches import Rectangle
 
     values = np.array([_numbers(row) for row in chart.values]).reshape(len(chart.rows), len(chart.columns))
@@ -244,22 +230,16 @@ def _heat_map(chart: HeatMap, axes: Axes) -> None:
             start = end
 
 
-def _scatter(chart: Scatter, axes: Axes) -> None:
-    named: list[int | None] = [*range(len(chart.groups)), None]
-    for group in named if chart.groups else [None]:
-        mine = [p for p in chart.points if p.group == group and p.x is not None and p.y is not None]
+def _scatter(chart: charts.Scatter, axes: Axes) -> None:
+    numbers: list[int | None] = [*range(len(chart.groups)), None]
+    for group in numbers:
+        mine = [(p.x, p.y) for p in chart.points if p.group == group and p.x is not None and p.y is not None]
         name = "in no group" if group is None else chart.groups[group]
+        style: Style = {"color": colour(group if chart.groups else 0), "marker": marker(group), "edgecolor": "black"}
         if mine:
-            axes.scatter(
-                _numbers(tuple(p.x for p in mine)),
-                _numbers(tuple(p.y for p in mine)),
-                color=colour(group if chart.groups else 0),
-                marker=marker(group),
-                edgecolor="black",
-                linewidth=0.5,
-                s=44,
-                label=_name(name) if chart.groups else None,
-            )
+            label = _name(name) if chart.groups else None
+            across, up = zip(*mine, strict=True)
+            axes.scatter(across, up, 44, linewidth=0.5, label=label, **style)
     for name, x, y in _apart(chart):
         axes.annotate(_name(name), (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7)
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
@@ -267,10 +247,10 @@ def _scatter(chart: Scatter, axes: Axes) -> None:
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_xticks([])
         axes.set_yticks([])
-    _finish(axes)
+    finish(axes)
 
 
-def _apart(chart: Scatter) -> list[tuple[str, float, float]]:
+def _apart(chart: charts.Scatter) -> list[tuple[str, float, float]]:
     """Return the points whose names can be written without touching another name, roughly."""
     measured = [(p.name, p.x, p.y) for p in chart.points if p.x is not None and p.y is not None]
     if not measured:
@@ -285,43 +265,25 @@ def _apart(chart: Scatter) -> list[tuple[str, float, float]]:
     return chosen
 
 
-def _dendrogram(chart: Dendrogram, axes: Axes) -> None:
+def _dendrogram(chart: charts.Dendrogram, axes: Axes) -> None:
     for merge in chart.merges:
-        axes.plot(
-            [merge.left, merge.left, merge.right, merge.right],
-            [merge.left_height, merge.height, merge.height, merge.right_height],
-            color=colour(merge.group),
-            linewidth=1.5,
-        )
+        heights = [merge.left_height, merge.height, merge.height, merge.right_height]
+        places = [merge.left, merge.left, merge.right, merge.right]
+        axes.plot(places, heights, color=colour(merge.group), linewidth=1.5)
+    size = 5 if len(chart.names) <= NAMED else 2.5
     for group, name in enumerate(chart.groups):
-        places = [place for place, leaf in enumerate(chart.leaf_groups) if leaf == group]
-        axes.plot(
-            places,
-            [0] * len(places),
-            marker(group),
-            color=colour(group),
-            markersize=5 if len(chart.names) <= NAMED else 2.5,
-            clip_on=False,
-            label=_name(name),
-        )
+        leaves = [place for place, leaf in enumerate(chart.leaf_groups) if leaf == group]
+        style: Style = {"color": colour(group), "markersize": size, "label": _name(name)}
+        axes.plot(leaves, [0] * len(leaves), marker(group), clip_on=False, **style)
     if chart.cut is not None:
-        axes.axhline(chart.cut, color="black", linestyle="--", linewidth=1)
-        axes.annotate(
-            f"cut: {chart.cut:.{chart.digits}f}",
-            (0.995, chart.cut),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-        )
+        _level(axes, chart.cut, f"cut: {chart.cut:.{chart.digits}f}")
     _name_places(axes, chart.names)
     axes.set(xlabel="clients, in the order of the tree", ylabel=_literal(chart.unit))
     axes.set_ylim(bottom=0)
-    _finish(axes)
+    finish(axes)
 
 
-def _distribution(chart: Distribution, axes: Axes) -> None:
+def _distribution(chart: charts.Distribution, axes: Axes) -> None:
     for row, sample in enumerate(chart.samples):
         values = _numbers(sample.values)
         measured = values[np.isfinite(values)]
@@ -329,17 +291,10 @@ def _distribution(chart: Distribution, axes: Axes) -> None:
             axes.annotate("not measured", (0.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8)
             continue
         places = np.full(len(values), float(row)) + 0.28 * (np.arange(len(values)) * 0.618 % 1 - 0.5)
-        worst, mean = worst_of(sample.values, chart.worst)
+        worst, mean = charts.worst_of(sample.values, chart.worst)
         others = [i for i in range(len(values)) if i not in worst]
-        axes.boxplot(
-            measured,
-            positions=[row],
-            orientation="horizontal",
-            widths=0.5,
-            showfliers=False,
-            medianprops={"color": "black"},
-            manage_ticks=False,
-        )
+        box: Style = {"orientation": "horizontal", "widths": 0.5, "medianprops": {"color": "black"}}
+        axes.boxplot(measured, positions=[row], showfliers=False, manage_ticks=False, **box)
         axes.plot(values[others], places[others], "o", color=COLOURS[0], markersize=4, alpha=0.6)
         axes.plot(values[worst], places[worst], "v", color=COLOURS[1], markersize=6)
         if mean is not None:
@@ -348,37 +303,32 @@ def _distribution(chart: Distribution, axes: Axes) -> None:
     axes.set_yticks(range(len(chart.samples)), [_name(sample.name) for sample in chart.samples])
     axes.set_ylim(len(chart.samples) - 0.4, -0.6)
     axes.set_xlabel(_literal(chart.x_label))
-    _finish(axes)
+    finish(axes)
 
 
-def _finish(axes: Axes, second: Axes | None = None) -> None:
+def finish(axes: Axes, second: Axes | None = None) -> None:
     """Add the grid, and the legend beside the picture where there is more than one thing."""
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
     axes.spines["top"].set_visible(False)
     if second is None:
         axes.spines["right"].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
-    more = second.get_legend_handles_labels() if second is not None else ([], [])
-    if labels or more[1]:
-        axes.legend(
-            [*handles, *more[0]],
-            [*labels, *more[1]],
-            loc="upper left",
-            bbox_to_anchor=(1.1 if second is not None else 1.01, 1),
-            frameon=False,
-            fontsize=8,
-        )
+    parts = [part.get_legend_handles_labels() for part in (axes, second) if part is not None]
+    handles = [handle for part in parts for handle in part[0]]
+    labels = [label for part in parts for label in part[1]]
+    if labels:
+        corner = (1.01 if second is None else 1.1, 1)
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=corner, frameon=False, fontsize=8)
 
 
 PAINTERS: dict[type[Chart], tuple[Callable[[Any, Axes], None], Callable[[Any], tuple[float, float]]]] = {
-    Lines: (_lines, lambda chart: (7.2, 4.2)),
-    Bars: (_bars, lambda chart: (min(max(6.4, 0.22 * len(chart.categories)), 14), 4.2)),
-    HeatMap: (
+    charts.Lines: (_lines, lambda chart: (7.2, 4.2)),
+    charts.Bars: (_bars, lambda chart: (min(max(6.4, 0.22 * len(chart.categories)), 14), 4.2)),
+    charts.HeatMap: (
         _heat_map,
         lambda chart: (6.4, 5.4) if len(chart.rows) == len(chart.columns) else (8.4, min(3 + 0.1 * len(chart.rows), 9)),
     ),
-    Scatter: (_scatter, lambda chart: (6.8, 4.8)),
-    Dendrogram: (_dendrogram, lambda chart: (8.4, 4.2)),
-    Distribution: (_distribution, lambda chart: (7.2, 1.6 + 0.9 * len(chart.samples))),
+    charts.Scatter: (_scatter, lambda chart: (6.8, 4.8)),
+    charts.Dendrogram: (_dendrogram, lambda chart: (8.4, 4.2)),
+    charts.Distribution: (_distribution, lambda chart: (7.2, 1.6 + 0.9 * len(chart.samples))),
 }

@@ -1,10 +1,11 @@
 """The pair study and the layer study as tables and pictures."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from coterie.report.static import PAINTERS, paint
+from coterie.report.static import paint, paint_grid, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
 from coterie.results.protocols import accuracies_text
@@ -51,9 +52,7 @@ def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
             ),
         ),
     )
-    path = folder / "pairs.png"
-    paint(chart).savefig(path, dpi=130)
-    return [path]
+    return write(paint(chart), folder / "pairs")
 
 
 def layers_table(study: Mapping[str, Any]) -> str:
@@ -79,8 +78,6 @@ def layers_table(study: Mapping[str, Any]) -> str:
 
 def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write the means by layer, and the matrices of CKA side by side: a row per layer, a column per run."""
-    from matplotlib.figure import Figure
-
     runs: Sequence[Mapping[str, Any]] = study["runs"]
     written = []
     layers = runs[0]["layers"]
@@ -93,30 +90,27 @@ def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
             categories=tuple(layers),
             series=tuple(Series(name=Path(run["run"]).name, y=values(run["means"][measure])) for run in same),
         )
-        path = folder / f"means-{measure.replace('_', '-')}.png"
-        paint(chart).savefig(path, dpi=130)
-        written.append(path)
-    figure = Figure(
-        figsize=(2.9 * len(runs) + 0.8, 2.5 * max(len(run["layers"]) for run in runs)), layout="constrained"
-    )
-    grid = figure.subplots(max(len(run["layers"]) for run in runs), len(runs), squeeze=False)
-    for axes in grid.flat:
-        axes.set_visible(False)
+        written += write(paint(chart), folder / f"means-{measure.replace('_', '-')}")
     lowest = min(min(map(min, matrix)) for run in runs for matrix in run["matrices"]["cka"])
-    for column, run in enumerate(runs):
-        clients = tuple(map(str, run["clients"]))
-        for row, (layer, matrix) in enumerate(zip(run["layers"], run["matrices"]["cka"], strict=True)):
-            heat = HeatMap(
-                title=f"{Path(run['run']).name}: {layer}", rows=clients, columns=clients, unit="CKA",
-                values=tuple(values(line) for line in matrix), limits=(lowest, 1.0),
-            )  # fmt: skip
-            axes = grid[row][column]
-            axes.set_visible(True)
-            PAINTERS[HeatMap][0](heat, axes)
-            axes.set_title(heat.title, fontsize=9)
-    path = folder / "cka.png"
-    figure.savefig(path, dpi=130)
-    return [*written, path]
+    rows = zip_longest(*(_cka_maps(run, lowest) for run in runs))
+    return [*written, *write(paint_grid([*rows], (3.2, 2.5)), folder / "cka")]
+
+
+def _cka_maps(run: Mapping[str, Any], lowest: float) -> list[HeatMap]:
+    """Return the CKA between clients in each layer of a run."""
+    clients = tuple(map(str, run["clients"]))
+    maps = zip(run["layers"], run["matrices"]["cka"], strict=True)
+    return [
+        HeatMap(
+            title=f"{Path(run['run']).name}: {layer}",
+            rows=clients,
+            columns=clients,
+            unit="CKA",
+            values=tuple(map(values, matrix)),
+            limits=(lowest, 1.0),
+        )
+        for layer, matrix in maps
+    ]
 
 
 def name(labels: Sequence[int]) -> str:

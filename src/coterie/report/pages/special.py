@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.report.pruning import SHOWN, pruning_curves
+from coterie.report.figures import pruning_chart
 from coterie.results.charts import (
     Block,
     Chart,
@@ -132,9 +132,8 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
             f"clients that took part; {sizes.get('left', 0):,.0f} of {sizes.get('whole', 0):,.0f} parameters are left."
         )
         blocks.append(_shares(run, by_client))
-        curves = pruning_curves(run.history)
-        if curves:
-            blocks.append(_pruned(run, curves))
+        chart = pruning_chart(run.history, f"Accuracy while clients prune ({run.name})")
+        blocks += [chart] if chart.series else []
     return Section(heading="Pruning", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
 
 
@@ -150,22 +149,4 @@ def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
             if int(client) < len(own)
         ),
         note="At the end; clients that never took part have pruned nothing and are not shown.",
-    )
-
-
-def _pruned(run: StoredRun, curves: dict[int, list[tuple[float, float]]]) -> Chart:
-    chosen = sorted(sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN])
-    return Lines(
-        title=f"Accuracy while clients prune ({run.name})",
-        x_label="weights pruned (%)",
-        y_label="accuracy L (%)",
-        series=tuple(
-            Series(
-                name=f"client {client}",
-                x=values((pruned for pruned, _ in curves[client]), 100),
-                y=values((accuracy for _, accuracy in curves[client]), 100),
-            )
-            for client in chosen
-        ),
-        note=f"The {len(chosen)} clients that took part most often, at each evaluation.",
     )
