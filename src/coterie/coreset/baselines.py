@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coterie.coreset.graph import Floats, Ints, Sparse
 from coterie.coreset.selection import Selection, selection
 from coterie.coreset.walk import Walk, spread
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError
 from coterie.streams import derived_seed, stream
 
 WHOLE_ROWS = 2000
@@ -192,10 +192,3 @@ BASELINES: dict[str, Callable[..., Selection]] = {
     "random": random,
     "betweenness": betweenness,
 }
-
-
-def baseline_named(name: str) -> Callable[..., Selection]:
-    """Return a baseline by name."""
-    if name not in BASELINES:
-        raise CoterieError(f"no method '{name}': {suggestion(name, [*BASELINES, 'scgiga'])}")
-    return BASELINES[name]

@@ -1,19 +1,20 @@
 """`Coreset`, used as scikit-learn's estimators are."""
 
-import inspect
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.coreset.baselines import baseline_named
+from coterie.coreset.baselines import BASELINES
 from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, checked_share, neighbour_graph
 from coterie.coreset.scgiga import Ascent
 from coterie.coreset.selection import Selection
 from coterie.coreset.walk import Norms, walk_on
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, suggestion
 
 
+@dataclass(eq=False)
 class Coreset:
     """Few weighted, cheap nodes of a graph whose mean of a smooth function is nearly the mean over all nodes.
 
@@ -32,24 +33,14 @@ class Coreset:
     15.0
     """
 
-    def __init__(
-        self,
-        k: int,
-        kappa: float = 1.0,
-        steps: int = 1,
-        normalise: bool = False,
-        *,
-        smoothness: float = 0.9,
-        norms: Norms = "auto",
-        seed: int = 0,
-    ) -> None:
-        self.k = k
-        self.kappa = kappa
-        self.steps = steps
-        self.normalise = normalise
-        self.smoothness = smoothness
-        self.norms = norms
-        self.seed = seed
+    k: int
+    kappa: float = 1.0
+    steps: int = 1
+    normalise: bool = False
+    _: KW_ONLY
+    smoothness: float = 0.9
+    norms: Norms = "auto"
+    seed: int = 0
 
     def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Self:
         """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
@@ -100,7 +91,7 @@ class Coreset:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, as scikit-learn's `clone` and searches ask for them."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters by name."""
@@ -109,9 +100,6 @@ class Coreset:
                 raise CoterieError(f"a Coreset has no parameter '{name}'; it has {', '.join(self.get_params())}")
             setattr(self, name, value)
         return self
-
-    def __repr__(self) -> str:
-        return f"Coreset({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
 
 
 def baseline(
@@ -122,6 +110,7 @@ def baseline(
     >>> baseline("random", [[0, 1], [1, 0]], k=2).weights
     array([0.5, 0.5])
     """
-    method = baseline_named(name)
+    if name not in BASELINES:
+        raise CoterieError(f"no method '{name}': {suggestion(name, [*BASELINES, 'scgiga'])}")
     walk = walk_on(adjacency, steps, norms="auto" if name == "frank-wolfe" else None)  # the others look at no lengths
-    return method(walk, checked_count(k, walk.n), checked_costs(cost, walk.n), **options)
+    return BASELINES[name](walk, checked_count(k, walk.n), checked_costs(cost, walk.n), **options)

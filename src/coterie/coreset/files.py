@@ -3,6 +3,7 @@
 import csv
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.coreset.graph import Floats, Ints, Sparse, checked_costs, neighbour_graph
+from coterie.coreset.graph import Floats, Ints, Sparse, checked_costs, neighbour_graph, refuse_bad_numbers, symmetrised
 from coterie.errors import CoterieError
 
 HEADERS = {"source", "target", "from", "to", "src", "dst", "node", "node1", "node2", "u", "v", "i", "j", "id", "name"}
@@ -40,9 +41,8 @@ def read_graph(path: Path, *, symmetrise: bool = False) -> Graph:
     A list of edges is undirected: an edge may stand there in one direction or in both, with one weight. By `symmetrise`
     the larger weight is taken where there are two.
     """
-    from coterie.coreset.graph import symmetrised
-
-    graph = _from_npz(path, symmetrise) if path.suffix in (".npz", ".npy") else _from_lines(path, symmetrise)
+    with _readable(path):
+        graph = _from_npz(path, symmetrise) if path.suffix in (".npz", ".npy") else _from_lines(path, symmetrise)
     return Graph(symmetrised(graph.adjacency), graph.names, graph.points) if symmetrise else graph
 
 
@@ -51,14 +51,15 @@ def read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
 
     Where the nodes of a list of edges have names, those that only have a cost are added to the graph, without an edge.
     """
-    graph, costs = _read_costs(path, graph)
+    with _readable(path):
+        graph, costs = _read_costs(path, graph)
     return graph, checked_costs(costs, graph.adjacency.shape[0], graph.name)
 
 
 def _read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
     if path.suffix == ".npy":
         return graph, np.atleast_1d(_numbers(_loaded(path), path))
-    fields = _lines(path)
+    fields = [fields for _, fields in _records(path)]
     if not fields:
         raise CoterieError(f"'{path}' has no costs")
     if {len(line) for line in fields} == {1}:
@@ -154,14 +155,7 @@ def undirected(edges: Ints, weights: Floats, n: int, name: Callable[[int], str],
     """
     from scipy.sparse import coo_array, csr_array
 
-    for wrong, why in (
-        (~np.isfinite(weights), "is not a finite number"),
-        (weights < 0, "is negative; weights are 0 or more"),
-    ):
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            a, b = (name(int(node)) for node in edges[i])
-            raise CoterieError(f"the weight of edge ({a}, {b}), {weights[i]:g}, {why}")
+    refuse_bad_numbers(weights, lambda i: f"the weight of edge ({', '.join(map(name, edges[i].tolist()))})", "weights")
     low, high = edges.min(axis=1, initial=n), edges.max(axis=1, initial=-1)
     order = np.lexsort((weights, high, low))
     low, high, weights = low[order], high[order], weights[order]
@@ -184,8 +178,9 @@ def _from_lines(path: Path, larger: bool) -> Graph:
     """Read lines `node,node` or `node,node,weight`; nodes are whole numbers or words."""
     numbered = _numbered_lines(path)
     if numbered is None:
-        fields = _lines(path)
-        _refuse_odd_lines(fields, path)
+        records = list(_records(path))
+        _refuse_odd_lines(records, path)
+        fields = [fields for _, fields in records]
         header = (
             fields[0][0].lower() in HEADERS
             or (len(fields[0]) == 3 and _number(fields[0][2]) is None)
@@ -218,31 +213,29 @@ def _numbered(fields: list[str]) -> bool:
     return all(name.lstrip("-").isdecimal() for name in fields[:2])
 
 
-def _refuse_odd_lines(fields: list[list[str]], path: Path) -> None:
+def _refuse_odd_lines(records: list[tuple[int, list[str]]], path: Path) -> None:
     """Name the first line that is no edge, or that has a weight where the first has none, or the reverse."""
-    if not fields:
+    if not records:
         raise CoterieError(f"'{path}' has no lines 'node,node' or 'node,node,weight'")
-    for i, line in enumerate(fields):
-        bad_weight = len(line) == 3 and i > 0 and _number(line[2]) is None  # the first may name columns
-        if len(line) not in (2, 3) or bad_weight:
-            raise CoterieError(f"'{path}': {_said(path, i)}, is not 'node,node' or 'node,node,weight'")
-    i = next((i for i, line in enumerate(fields) if len(line) != len(fields[0])), 0)
-    if i:
-        raise CoterieError(
-            f"'{path}': {_said(path, i)}, has {len(fields[i])} fields, those before it {len(fields[0])}: "
-            "every edge has a weight, or none has"
-        )
-
-
-def _said(path: Path, index: int) -> str:
-    """Return the number and the text of a line, found by its place among those that are not empty or comments."""
-    number, fields = next(islice(_records(path), index, None))
-    return f"line {number}, '{(_delimiter(path) or ' ').join(fields)}'"
+    first, width = records[0][0], len(records[0][1])
+    mark = _delimiter(path) or " "
+    for number, fields in records:
+        bad_weight = len(fields) == 3 and number != first and _number(fields[2]) is None  # the first may name columns
+        if len(fields) not in (2, 3) or bad_weight:
+            raise CoterieError(
+                f"'{path}': line {number}, '{mark.join(fields)}', is not 'node,node' or 'node,node,weight'"
+            )
+    for number, fields in records:
+        if len(fields) != width:
+            raise CoterieError(
+                f"'{path}': line {number}, '{mark.join(fields)}', has {len(fields)} fields, those before it {width}: "
+                "every edge has a weight, or none has"
+            )
 
 
 def _numbered_lines(path: Path) -> tuple[Ints, Floats] | None:
     """Read a list of edges between whole numbers, quickly; None if it is not one."""
-    first = _lines(path, 2)
+    first = [fields for _, fields in islice(_records(path), 2)]
     columns = len(first[-1]) if first else 0
     header = int(bool(first) and not _numbered(first[0]))
     if columns not in (2, 3) or len(first[0]) != columns or (header and len(first) == 1):
@@ -262,43 +255,30 @@ def _delimiter(path: Path) -> str | None:
     return next((mark for mark in (",", ";", "\t") if mark in line), None)
 
 
-def _lines(path: Path, count: int | None = None) -> list[list[str]]:
-    """Return the fields of the lines but for empty ones and comments (#)."""
-    return [fields for _, fields in islice(_records(path), count)]
-
-
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line in the file, from 1, and its fields."""
-    mark = _opened_delimiter(path)
-    number = 0
-
-    def lines(file: Iterator[str]) -> Iterator[str]:
-        nonlocal number
-        for number, line in enumerate(file, 1):  # noqa: B007
-            if line.strip() and not line.startswith("#"):
-                yield line
-
+    """Yield the number of each line in the file, from 1, and its fields; not of empty lines and comments (#)."""
+    mark = _delimiter(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for fields in csv.reader(lines(file), delimiter=mark) if mark else map(str.split, lines(file)):
-                yield number, [field.strip() for field in fields]
+            for number, line in enumerate(file, 1):
+                if line.strip() and not line.startswith("#"):
+                    fields = next(csv.reader([line], delimiter=mark)) if mark else line.split()
+                    yield number, [field.strip() for field in fields]
     except (UnicodeDecodeError, csv.Error) as error:
         raise CoterieError(f"'{path}' is no text with a line per node or edge: {error}") from error
 
 
-def _opened_delimiter(path: Path) -> str | None:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say what is wrong where a file can't be opened."""
     try:
-        return _delimiter(path)
+        yield
+    except FileNotFoundError as error:
+        raise CoterieError(f"there is no file '{path}'") from error
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> CoterieError:
-    if isinstance(error, FileNotFoundError):
-        return CoterieError(f"there is no file '{path}'")
-    if isinstance(error, IsADirectoryError) or path.is_dir():
-        return CoterieError(f"'{path}' is a directory: give a file in it")
-    return CoterieError(f"'{path}' can't be read: {error.strerror or error}")
+        if path.is_dir():
+            raise CoterieError(f"'{path}' is a directory: give a file in it") from error
+        raise CoterieError(f"'{path}' can't be read: {error.strerror or error}") from error
 
 
 def _number(text: str) -> float | None:
@@ -310,11 +290,7 @@ def _number(text: str) -> float | None:
 
 def _loaded(path: Path) -> Any:
     """Return the arrays of a .npz file by name, or the one of a .npy file; no pickles."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    with file:
+    with path.open("rb") as file:
         try:
             content = np.load(file, allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

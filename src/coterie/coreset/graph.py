@@ -41,8 +41,8 @@ def checked_graph(adjacency: Any) -> Sparse:
         a = a.copy()  # the user's stays as it is
         a.sum_duplicates()
         a.eliminate_zeros()
-    _refuse(a, ~np.isfinite(a.data), "is not a finite number")
-    _refuse(a, a.data < 0, "is negative; weights are 0 or more")
+    rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+    refuse_bad_numbers(a.data, lambda i: f"the weight of edge ({rows[i]}, {a.indices[i]})", "weights")
     scaled = a
     if a.nnz and a.data.max() != 1:
         scaled = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)
@@ -58,12 +58,15 @@ def _small_indices(a: Sparse) -> Sparse:
     return csr_array((a.data, a.indices.astype(np.int32), a.indptr.astype(np.int32)), shape=a.shape)
 
 
-def _refuse(a: Sparse, wrong: npt.NDArray[np.bool_], why: str) -> None:
-    """Name the first entry that is wrong, if one is."""
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        row = int(np.searchsorted(a.indptr, place, side="right")) - 1
-        raise CoterieError(f"the weight of edge ({row}, {a.indices[place]}), {a.data[place]:g}, {why}")
+def refuse_bad_numbers(values: Floats, name: Callable[[int], str], kind: str) -> None:
+    """Name the first number that is not finite, or else the first that is negative, if there is one."""
+    for bad, why in (
+        (~np.isfinite(values), "is not a finite number"),
+        (values < 0, f"is negative; {kind} are 0 or more"),
+    ):
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise CoterieError(f"{name(i)}, {values[i]:g}, {why}")
 
 
 def _symmetric(a: Sparse, given: Sparse) -> Sparse:
@@ -163,12 +166,7 @@ def checked_costs(cost: npt.ArrayLike | None, n: int, name: Callable[[int], str]
     costs: Floats = given.astype(np.float64)
     if costs.shape != (n,):
         raise CoterieError(f"there are {n} nodes, so costs have shape ({n},), got {costs.shape}")
-    if not np.isfinite(costs).all():
-        node = int(np.argmax(~np.isfinite(costs)))
-        raise CoterieError(f"the cost of node {name(node)}, {costs[node]:g}, is not a finite number")
-    if (costs < 0).any():
-        node = int(np.argmax(costs < 0))
-        raise CoterieError(f"the cost of node {name(node)}, {costs[node]:g}, is negative; costs are 0 or more")
+    refuse_bad_numbers(costs, lambda node: f"the cost of node {name(node)}", "costs")
     return costs
 
 

@@ -29,19 +29,13 @@ class Selection:
 
         Smooth means made of eigenvectors of P whose eigenvalues are λ = `smoothness` or more in size.
         """
-        return norm * smoothness_bound(self.error, smoothness, self.steps)
+        with np.errstate(over="ignore"):
+            return norm * float(self.error * np.float64(checked_share("smoothness λ", smoothness)) ** -self.steps)
 
     def estimate(self, values: npt.ArrayLike) -> Floats:
         """Return Σ w_s f(s), from a value (or row of values) per node of the graph."""
         chosen: Floats = np.asarray(values)[self.indices]
         return np.asarray(np.tensordot(self.weights, chosen, axes=1))
-
-
-def smoothness_bound(error: float, smoothness: float, steps: int) -> float:
-    """Return λ^(−ℓ) · error."""
-    smoothness = checked_share("smoothness λ", smoothness)
-    with np.errstate(over="ignore"):
-        return float(error * np.float64(smoothness) ** -steps)
 
 
 def quadrature_error(walk: Walk, indices: Ints, weights: Floats) -> float:
