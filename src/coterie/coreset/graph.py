@@ -1,5 +1,6 @@
 """Graphs as they are given, and the lazy walk that a coreset is chosen on (Definition 1)."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,8 +42,8 @@ def checked_graph(adjacency: Any) -> Sparse:
         a = a.copy()  # the user's stays as it is
         a.sum_duplicates()
         a.eliminate_zeros()
-    rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
-    refuse_bad_numbers(a.data, lambda i: f"the weight of edge ({rows[i]}, {a.indices[i]})", "weights")
+    row = functools.partial(np.searchsorted, a.indptr, side="right")
+    refuse_bad_numbers(a.data, lambda i: f"the weight of edge ({row(i) - 1}, {a.indices[i]})", "weights")
     scaled = a
     if a.nnz and a.data.max() != 1:
         scaled = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)

@@ -15,7 +15,5 @@ class ModelSpec:
     classes: int
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Something hashable that names this network."""
-        return (self.name, self.shape, self.classes, repr(sorted(self.options.items())))
+    def __hash__(self) -> int:
+        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))

@@ -38,7 +38,7 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
 
 def initial(spec: ModelSpec, seed: int, which: int = 0) -> dict[str, Array]:
     """Return the common start θ⁰ of a run; `which` > 0 gives others, for methods that start several models."""
-    return dict(_initial(_Hashed(spec), seed, which))
+    return dict(_initial(spec, seed, which))
 
 
 def parameters(spec: ModelSpec) -> int:
@@ -60,20 +60,7 @@ def default_model(shape: tuple[int, ...]) -> str:
     return "lstm" if len(shape) == 2 else "mlp"
 
 
-class _Hashed:
-    """A specification as a key of a cache."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-
-    def __hash__(self) -> int:
-        return hash(self.spec.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashed) and self.spec.key == other.spec.key
-
-
 @lru_cache(maxsize=32)
-def _initial(hashed: _Hashed, seed: int, which: int) -> dict[str, Array]:
-    state: dict[str, Any] = build(hashed.spec, derived_seed(seed, "init", which)).state_dict()
+def _initial(spec: ModelSpec, seed: int, which: int) -> dict[str, Array]:
+    state: dict[str, Any] = build(spec, derived_seed(seed, "init", which)).state_dict()
     return frozen({name: tensor.numpy().copy() for name, tensor in state.items()})

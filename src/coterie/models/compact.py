@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+SETTINGS = {
+    "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
+    "Linear": ("in_features", "out_features"),
+    "BatchNorm2d": ("num_features",),
+    "MaxPool2d": ("kernel_size", "stride"),
+    "Upsample": ("scale_factor",),
+    "ReLU": (),
+    "Flatten": (),
+}
+"""The layers that can be made smaller, and what describes each."""
+PAIRS = ("kernel_size", "stride", "padding")
+"""Settings of two numbers, vertical and horizontal."""
+
+
 def compact(network: nn.Module) -> nn.Sequential:
     """Return a copy without the channels and units that never change what comes out.
 
@@ -27,17 +41,14 @@ def compact(network: nn.Module) -> nn.Sequential:
 
     from torch import nn
 
-    supported = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, nn.Upsample)
-    plain = isinstance(network, nn.Sequential) and all(isinstance(layer, supported) for layer in network)
-    if plain and _unusual(network):  # type: ignore[arg-type]
-        raise CoterieError(
-            f"a layer has settings that a smaller network would lose ({_unusual(network)}): leave out --compact"  # type: ignore[arg-type]
-        )
-    if not plain:
+    supported = tuple(getattr(nn, kind) for kind in SETTINGS)
+    if not isinstance(network, nn.Sequential) or not all(isinstance(layer, supported) for layer in network):
         raise CoterieError(
             "only sequences of convolutions, linear layers, batch normalisation, ReLU and max-pooling can be made "
             "smaller (lenet5, lenet5-bn, cnn, cnn-bn, mlp): leave out --compact"
         )
+    if layer := _unusual(network):
+        raise CoterieError(f"a layer has settings that a smaller network would lose ({layer}): leave out --compact")
     smaller: Any = copy.deepcopy(network).eval().double()  # what is folded into biases is exact to float32
     while _shrunk(smaller):
         pass
@@ -53,31 +64,12 @@ def sizes(network: nn.Sequential) -> str:
 
 def architecture(network: nn.Sequential) -> list[list[Any]]:
     """Describe a sequence by names, kinds and sizes, so that `from_architecture` can make it again."""
-    from torch import nn
-
     described: list[list[Any]] = []
     for name, layer in network.named_children():
-        sizes: list[Any]
-        match layer:
-            case nn.Conv2d():
-                sizes = [
-                    layer.in_channels,
-                    layer.out_channels,
-                    *layer.kernel_size,
-                    *layer.stride,
-                    *_sides(layer.padding),
-                ]
-            case nn.Linear():
-                sizes = [layer.in_features, layer.out_features]
-            case nn.BatchNorm2d():
-                sizes = [layer.num_features]
-            case nn.MaxPool2d():
-                sizes = [*_sides(layer.kernel_size), *_sides(layer.stride)]
-            case nn.Upsample():
-                sizes = [layer.scale_factor]
-            case _:
-                sizes = []
-        described.append([name, type(layer).__name__, *map(int, sizes)])
+        described.append([name, type(layer).__name__])
+        for setting in SETTINGS.get(type(layer).__name__, ()):
+            value = getattr(layer, setting)
+            described[-1] += map(int, _sides(value) if setting in PAIRS else [value])
     return described
 
 
@@ -85,19 +77,14 @@ def from_architecture(described: list[list[Any]]) -> nn.Sequential:
     """Make a sequence again, with other parameters."""
     from torch import nn
 
-    def make(kind: str, *n: int) -> nn.Module:
-        match kind:
-            case "Conv2d":
-                return nn.Conv2d(n[0], n[1], (n[2], n[3]), (n[4], n[5]), (n[6], n[7]))
-            case "MaxPool2d":
-                return nn.MaxPool2d((n[0], n[1]), (n[2], n[3]))
-            case "Upsample":
-                return nn.Upsample(scale_factor=n[0])
-            case "Linear" | "BatchNorm2d" | "ReLU" | "Flatten":
-                return getattr(nn, kind)(*n)  # type: ignore[no-any-return]
-        raise CoterieError(f"a layer of the kind '{kind}' is not known")
-
-    return nn.Sequential(OrderedDict((name, make(kind, *n)) for name, kind, *n in described))
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for name, kind, *sizes in described:
+        if kind not in SETTINGS:
+            raise CoterieError(f"a layer of the kind '{kind}' is not known")
+        left = iter(sizes)
+        settings = {key: (next(left), next(left)) if key in PAIRS else next(left) for key in SETTINGS[kind]}
+        layers[name] = getattr(nn, kind)(**settings)
+    return nn.Sequential(layers)
 
 
 def _unusual(network: nn.Sequential) -> str | None:
@@ -137,7 +124,8 @@ def _shrunk(network: nn.Sequential) -> bool:
     for at, after in pairwise(weighted):
         layer, follower, between = layers[at], layers[after], layers[at + 1 : after]
         units = layer.weight.shape[0]
-        into = _into(follower.weight, units)
+        # What leads from each unit, (units, outputs, …): a channel may have many columns.
+        into = follower.weight.reshape(follower.weight.shape[0], units, -1).transpose(0, 1)
         silent = (layer.weight == 0).flatten(1).all(dim=1)
         says = layer.bias if layer.bias is not None else layer.weight.new_zeros(units)
         for step in between:
@@ -157,30 +145,25 @@ def _shrunk(network: nn.Sequential) -> bool:
             with torch.no_grad():
                 constant = (into * torch.where(silent & dead, says, 0).reshape(-1, *[1] * (into.ndim - 1))).sum(dim=0)
                 follower.bias += constant.reshape(len(follower.bias), -1).sum(dim=1)
-            _keep_outputs(layer, ~dead)
-            for step in between:
-                if isinstance(step, nn.BatchNorm2d):
-                    _keep_norm(step, ~dead)
+            for step in (layer, *between):
+                _keep_units(step, ~dead)
             _keep_inputs(follower, ~dead)
             return True
     return False
 
 
-def _into(weight: torch.Tensor, units: int) -> torch.Tensor:
-    """Return what leads from each unit of the layer before, (units, outputs, …): a channel may have many columns."""
-    return weight.reshape(weight.shape[0], units, -1).transpose(0, 1)
-
-
-def _keep_outputs(layer: Any, kept: torch.Tensor) -> None:
+def _keep_units(layer: Any, kept: torch.Tensor) -> None:
+    """Keep some outputs of a layer, or some channels of a normalisation."""
     from torch import nn
 
-    layer.weight = nn.Parameter(layer.weight[kept])
-    if layer.bias is not None:
-        layer.bias = nn.Parameter(layer.bias[kept])
-    if isinstance(layer, nn.Conv2d):
-        layer.out_channels = int(kept.sum())
-    else:
-        layer.out_features = int(kept.sum())
+    for name, parameter in list(layer.named_parameters()):
+        setattr(layer, name, nn.Parameter(parameter[kept]))
+    for name, statistic in list(layer.named_buffers()):
+        if statistic.ndim:
+            setattr(layer, name, statistic[kept])
+    for width in ("out_channels", "out_features", "num_features"):
+        if hasattr(layer, width):
+            setattr(layer, width, int(kept.sum()))
 
 
 def _keep_inputs(layer: Any, kept: torch.Tensor) -> None:
@@ -193,11 +176,3 @@ def _keep_inputs(layer: Any, kept: torch.Tensor) -> None:
     else:
         layer.weight = nn.Parameter(weight.flatten(1))
         layer.in_features = layer.weight.shape[1]
-
-
-def _keep_norm(layer: Any, kept: torch.Tensor) -> None:
-    from torch import nn
-
-    layer.weight, layer.bias = nn.Parameter(layer.weight[kept]), nn.Parameter(layer.bias[kept])
-    layer.running_mean, layer.running_var = layer.running_mean[kept], layer.running_var[kept]
-    layer.num_features = int(kept.sum())

@@ -1,6 +1,7 @@
 """What a network costs: its parameters, and the multiply-adds of its convolutions, whole or under a mask."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,6 @@ class _Layout:
     positions: dict[str, int]
 
 
-_LAYOUTS: dict[tuple[Any, ...], _Layout] = {}
-
-
 def size(spec: ModelSpec, mask: Params | None = None) -> Size:
     """Count what a network costs; with a mask, what is left of it.
 
@@ -56,13 +54,8 @@ def size(spec: ModelSpec, mask: Params | None = None) -> Size:
     return Size(weights, sum(left.values()), multiply_adds)
 
 
+@cache
 def _layout(spec: ModelSpec) -> _Layout:
-    if spec.key not in _LAYOUTS:
-        _LAYOUTS[spec.key] = _found(spec)
-    return _LAYOUTS[spec.key]
-
-
-def _found(spec: ModelSpec) -> _Layout:
     """Run the network once, and note how large the outputs of its convolutions are."""
     import torch
     from torch import nn

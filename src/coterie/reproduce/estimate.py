@@ -87,7 +87,7 @@ def measured_speed(spec: ModelSpec, batch_size: int) -> tuple[float, float]:
     from coterie.training.choice import choose_trainer
     from coterie.training.torch_trainer import one_thread
 
-    key = (spec.key, batch_size)
+    key = (spec, batch_size)
     if key not in _SPEEDS:
         x = np.random.default_rng(0).standard_normal((SAMPLES, *spec.shape), np.float32)
         y = np.arange(SAMPLES) % spec.classes

@@ -74,9 +74,9 @@ class NativeTrainer:
 
     def _network(self, spec: ModelSpec) -> _Known | None:
         networks: dict[object, _Known | None] = self._local.__dict__.setdefault("networks", {})
-        if spec.key not in networks:
-            networks[spec.key] = _Known.of(spec, self._lanes)
-        return networks[spec.key]
+        if spec not in networks:
+            networks[spec] = _Known.of(spec, self._lanes)
+        return networks[spec]
 
 
 class _Known:

@@ -73,9 +73,9 @@ class TorchTrainer:
             # and rounds differently.
             torch.set_num_threads(1)
             networks = self._local.networks = {}
-        if spec.key not in networks:
-            networks[spec.key] = _Network(build(spec))
-        return networks[spec.key]
+        if spec not in networks:
+            networks[spec] = _Network(build(spec))
+        return networks[spec]
 
 
 class _Network:
