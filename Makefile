@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test slow golden golden-check check bench docs site clean
+.PHONY: help setup demo quick test slow golden golden-check check bench docs site clean
 
 help: ## Say what the targets do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -22,8 +22,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Run the demonstration on the embedded data
 	$(BIN)/python examples/demo.py
 
-test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -q -n 2
+quick: $(READY) ## Run the tests that take a moment, for use before a commit
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not integration" --durations 5 tests
+
+test: $(READY) ## Run all tests but the long ones
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data)
 	$(BIN)/python -m pytest -q -m slow

@@ -12,6 +12,8 @@ from coterie.testing import BATTERY, needs_nothing_but_messages
 
 QUICK = (needs_nothing_but_messages,)
 """Checks that run with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
+SAMPLE = ("fedavg", "pacfl")
+"""The methods that `make quick` puts through the battery: one with a single model, one with groups."""
 
 
 def cases() -> Iterator[Any]:
@@ -20,10 +22,11 @@ def cases() -> Iterator[Any]:
         compiled = available() and "model" not in ALGORITHMS[method].traits.battery
         for check in BATTERY:
             name = f"{check.__name__}-{method}"
+            marks = [] if method in SAMPLE else [pytest.mark.integration]
             if compiled:
-                yield pytest.param(method, check, "native", id=f"native-{name}")
-            late = compiled and check not in QUICK
-            yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=[pytest.mark.slow] if late else [])
+                yield pytest.param(method, check, "native", id=f"native-{name}", marks=marks)
+            late = [pytest.mark.slow] if compiled and check not in QUICK else []
+            yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=marks + late)
 
 
 @pytest.mark.parametrize(("method", "check", "trainer"), list(cases()))

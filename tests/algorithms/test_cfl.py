@@ -156,6 +156,7 @@ def test_no_split_up_to_min_round() -> None:
         assert [split.round for split in method.splits] == [3]
 
 
+@pytest.mark.integration
 def test_relative_thresholds_are_multiples_of_the_first_mean_length() -> None:
     """The same run, with absolute thresholds that are those multiples, splits in the same rounds."""
     relative = {"relative": True, "eps1": 0.4, "eps2": 0.5, "min_round": 2}
@@ -412,6 +413,7 @@ def test_against_a_direct_loop(dataset: str, fraction: float, drop: float) -> No
 # On real data
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("fraction", "seed"), [(1.0, 0), (1.0, 1), (0.5, 0), (0.5, 2)])
 def test_it_finds_the_rotations(fraction: float, seed: int) -> None:
     settings = {**DIGITS, "fraction": fraction, "seed": seed, "rounds": 14}
@@ -420,6 +422,7 @@ def test_it_finds_the_rotations(fraction: float, seed: int) -> None:
     assert result.history[-1]["groups"] == 4
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("join_at", [4, 12, None])
 def test_newcomers_find_their_rotation(join_at: int | None) -> None:
     """Before the splits they are in the group of all; later they walk; also when training is over."""
@@ -430,6 +433,7 @@ def test_newcomers_find_their_rotation(join_at: int | None) -> None:
     assert ("walk" in result.traffic["by_kind"]) is (join_at != 4)
 
 
+@pytest.mark.integration
 def test_with_30_percent_missing_in_every_round_groups_are_found_all_the_same() -> None:
     result = small_run("cfl", **{**DIGITS, "rounds": 16}, drop=0.3, algorithm_options=SPLITTING)
     assert result.ari == 1
@@ -469,6 +473,7 @@ EAGER = {"eps1": 50.0, "eps2": 1e-6, "min_round": 1}
 """Splits whenever three clients of a group train."""
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("check", [workers, interruption, messages], ids=lambda check: check.__name__)
 def test_the_battery_holds_with_splits_in_every_round(check: Callable[..., None], tmp_path: Path) -> None:
     check("cfl", tmp_path, clients=9, fraction=0.6, newcomers=0.3, join_at=3, algorithm_options=EAGER)

@@ -130,6 +130,7 @@ def test_fedgrouprox_without_strength_is_fedgroup_bit_for_bit() -> None:
             assert prox.evaluator.evaluate() == plain.evaluator.evaluate()
 
 
+@pytest.mark.integration
 def test_fedgrouprox_holds_clients_near_their_group_but_not_in_pre_training() -> None:
     drift = [
         small_run("fedgrouprox", algorithm_options={"mu": mu}, epochs=5, groups=2).history[-1]["discrepancy"]
@@ -573,6 +574,7 @@ def test_a_client_without_samples_is_in_no_group_and_does_not_keep_w_waiting() -
         del PARTITIONS._items["all-but-the-last"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("options", [{}, {"eager": True}, {"measure": "madc", "direction": "latest", "eta_g": 0.1}])
 def test_with_thirty_percent_drop_outs_in_every_round_everyone_finds_a_group(options: dict[str, Any]) -> None:
     settings = {"clients": 20, "groups": 4, "rounds": 12, "drop": 0.3, "fraction": 0.5}
@@ -585,6 +587,7 @@ def test_with_thirty_percent_drop_outs_in_every_round_everyone_finds_a_group(opt
     assert result.accuracy["C"] > small_run("fedavg", **{**settings, "groups": None, "drop": 0.0}).accuracy["C"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [

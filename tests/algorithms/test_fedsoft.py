@@ -284,6 +284,7 @@ def test_nobody_answers(selection: bool) -> None:
         assert method.model_for(0) is method.models[0]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("faults", [{"drop": 0.3}, {"hostile": 0.3}, {"drop": 0.2, "straggle": 0.2, "hostile": 0.2}])
 def test_missing_and_hostile_clients_do_no_harm(faults: dict[str, float]) -> None:
     result = small_run("fedsoft", **{**DIGITS, "rounds": 12}, groups=4, **faults)
@@ -310,6 +311,7 @@ def test_updates_of_zero_leave_centres_at_the_clients_models() -> None:
 # Groups on real data
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("seed", "selection"), [(0, True), (1, True), (2, False), (3, False)])
 def test_it_finds_the_rotations(seed: int, selection: bool) -> None:
     result = small_run("fedsoft", **DIGITS, groups=4, seed=seed, algorithm_options={"selection": selection})
@@ -317,6 +319,7 @@ def test_it_finds_the_rotations(seed: int, selection: bool) -> None:
     assert result.accuracy["L"] > 0.85
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("join_at", [12, None])
 def test_newcomers_find_their_rotation(join_at: int | None) -> None:
     late = {"newcomers": 0.3, "join_at": join_at, "newcomer_epochs": 5, "rounds": 16}
@@ -329,6 +332,7 @@ def test_newcomers_find_their_rotation(join_at: int | None) -> None:
 # What is kept
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "check",
     [does_not_depend_on_workers, goes_on_after_an_interruption, needs_nothing_but_messages],

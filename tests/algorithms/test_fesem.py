@@ -225,6 +225,7 @@ def test_equal_clients_make_fewer_groups() -> None:
         assert set(method.groups().values()) == {0}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("join_at", [3, None])
 def test_newcomers_find_their_rotation(join_at: int | None) -> None:
     late = {"newcomers": 0.3, "join_at": join_at, "newcomer_epochs": 1}
@@ -245,6 +246,7 @@ def test_newcomers_move_no_centre() -> None:
         assert all(a is b for a, b in zip(method.models, before, strict=True))
 
 
+@pytest.mark.integration
 def test_with_30_percent_missing_in_every_round_groups_are_found_all_the_same() -> None:
     result = small_run("fesem", **DIGITS, groups=4, drop=0.3, seed=1, algorithm_options=K_MEANS)
     assert result.ari == 1
@@ -278,6 +280,7 @@ def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
         assert sum(event["count"] for event in fed.events.save()) >= 3
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "check",
     [

@@ -71,12 +71,14 @@ def test_a_cut_at_one_is_one_group_and_fedavg_bit_for_bit() -> None:
     assert [row["loss"] for row in flag.history] == [row["loss"] for row in fedavg.history]
 
 
+@pytest.mark.integration
 def test_the_trial_finds_the_groups_that_turned_digits_have() -> None:
     found = coterie.cluster(algorithm="flag", dataset="digits-rotated", clients=20)
     assert (found.grouping.rule, found.ari) == ("trial", 1.0)
     assert "groups: score" in found.grouping.reason
 
 
+@pytest.mark.integration
 def test_the_trial_leaves_alike_clients_together() -> None:
     assert coterie.cluster(algorithm="flag", dataset="digits", clients=20).grouping.n_groups == 1
 

@@ -317,6 +317,7 @@ def test_hc_newcomers_join_groups_that_stay_as_they_are() -> None:
     assert result.newcomers["accuracy"]["L"] > 0.6
 
 
+@pytest.mark.integration
 def test_hc_who_misses_the_warm_up_is_placed_when_it_takes_part() -> None:
     settings = {"dataset": "digits-permuted", "clients": 20, "epochs": 10, "model_options": {}, "rounds": 8}
     result = small_run("flis-hc", **settings, drop=0.3, fraction=1.0)
@@ -367,6 +368,7 @@ def test_the_released_script_gives_newcomers_their_neighbours_mean() -> None:
 # ---- both
 
 
+@pytest.mark.integration
 @BOTH
 def test_the_test_samples_change_nothing_unless_asked(method: str) -> None:
     """The authors' server compares models on test samples, and DC's clients choose by them."""
@@ -491,6 +493,7 @@ def test_one_client_is_a_cluster(method: str) -> None:
     assert result.grouping["reason"] == "There is one client."
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("method", "options"),
     [

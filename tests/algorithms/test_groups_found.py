@@ -18,6 +18,7 @@ def agreement(method: str, dataset: str, **settings: Any) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("method", "settings", "least"),
     [
@@ -33,6 +34,7 @@ def test_turned_digits(method: str, settings: dict[str, Any], least: float) -> N
     assert agreement(method, "digits-rotated", **settings) >= least
 
 
+@pytest.mark.integration
 def test_permuted_labels_are_seen_by_gradients_and_class_wise_angles_but_not_by_data_alone() -> None:
     assert agreement("flag", "digits-permuted") == 1.0
     assert agreement("fedgroup", "digits-permuted") == 1.0

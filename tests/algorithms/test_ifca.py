@@ -104,6 +104,7 @@ def test_the_request_names_what_it_looks_at(options: dict[str, str]) -> None:
         assert set(engine.requests[1, 0, "train"].models) == {"model0", "model1"}
 
 
+@pytest.mark.integration
 def test_changing_the_test_samples_changes_nothing(tmp_path: Path) -> None:
     """The whole training is the same with other test labels, unless the criterion leaks."""
     rng = np.random.default_rng(1)
@@ -178,6 +179,7 @@ def test_with_one_model_it_is_fedavg_bit_for_bit() -> None:
 # Retries
 
 
+@pytest.mark.integration
 def test_init_retry_draws_until_each_model_has_clients_enough() -> None:
     """By the shares of IFCA's code; as many draws as it takes, and no more than allowed."""
     drawn = {}
@@ -250,6 +252,7 @@ def test_newcomers_in_a_run(join_at: int | None) -> None:
     assert result.traffic["by_kind"]["losses"]["down"] > 0
 
 
+@pytest.mark.integration
 def test_with_30_percent_missing_in_every_round_it_goes_on() -> None:
     settings = {"clients": 12, "fraction": 1.0, "rounds": 12, "epochs": 4, "groups": 2}
     result = small_run("ifca", **settings, drop=0.3)
@@ -284,6 +287,7 @@ def test_nonsense_takes_no_part() -> None:
         assert all(a is b for a, b in zip(method.models, before, strict=True))
 
 
+@pytest.mark.integration
 def test_two_rotations_are_found() -> None:
     """Where the inits are good; with others it collapses, which is what retries are for."""
     settings = {"dataset": "digits-rotated:groups=2", "clients": 12, "fraction": 1.0, "rounds": 8, "epochs": 5}
@@ -294,6 +298,7 @@ def test_two_rotations_are_found() -> None:
     assert max(aris) == 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "check",
     [does_not_depend_on_workers, goes_on_after_an_interruption, needs_nothing_but_messages],

@@ -389,6 +389,7 @@ def test_state_that_is_not_declared_is_refused(methods_put_back: None, tmp_path:
         goes_on_after_an_interruption("undeclared", tmp_path)
 
 
+@pytest.mark.integration
 def test_a_method_that_writes_save_itself_may_have_numbers_as_keys(tmp_path: Path, methods_put_back: None) -> None:
     @coterie.algorithm("numbered")
     class Numbered(FedAvg):

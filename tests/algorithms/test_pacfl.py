@@ -114,6 +114,7 @@ def test_a_client_without_samples_is_in_no_group_and_gets_a_model() -> None:
     assert result.events[0]["kind"] == "empty"
 
 
+@pytest.mark.integration
 def test_a_resumed_run_has_the_same_groups_and_places_newcomers_by_them(tmp_path: Path) -> None:
     """Killed when training is over, and the method's state read back: newcomers find the same groups."""
     settings = {"clients": 12, "newcomers": 0.5, "newcomer_draw": "last"}

@@ -214,6 +214,7 @@ def test_it_uses_plain_sgd_whatever_the_run_has() -> None:
     assert [row["loss"] for row in a.history] == [row["loss"] for row in b.history]
 
 
+@pytest.mark.integration
 def test_one_step_on_training_samples_is_scored_beside_l() -> None:
     """Never on test batches, as a well-known code did."""
     options = {"alpha": 0.5, "beta": 0.1}

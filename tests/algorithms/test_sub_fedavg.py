@@ -513,6 +513,7 @@ def test_newcomers_are_dense(join_at: int | None) -> None:
         assert method.model_for(5) is method.model
 
 
+@pytest.mark.integration
 def test_details_and_state_survive_a_checkpoint(tmp_path: Path) -> None:
     for settings in (UN, HY):
         with federation({**settings, "rounds": 2}) as (method, run, _, _):
@@ -604,6 +605,7 @@ def hybrid() -> Iterator[tuple[SubFedAvgHy, Session, MemoryStore, Heard, list[Pa
 Run = tuple[SubFedAvgHy, Session, MemoryStore, Heard, list[Params]]
 
 
+@pytest.mark.integration
 def test_scales_start_at_a_half(hybrid: Run) -> None:
     _, run, _, heard, _ = hybrid
     sent = heard.asked_to_train[1, 0].models["model"]
@@ -684,6 +686,7 @@ def test_multiply_adds_are_reported(hybrid: Run) -> None:
     json.dumps(details)
 
 
+@pytest.mark.integration
 def test_statistics_may_stay_with_clients() -> None:
     local = {
         **HY,
@@ -708,6 +711,7 @@ def test_statistics_may_stay_with_clients() -> None:
         assert run.fed.events.save() == []
 
 
+@pytest.mark.integration
 def test_forged_channels_are_refused() -> None:
     small = {**HY, "rounds": 2, "fraction": 1.0, "clients": 3}
     forgeries: list[Callable[[PruneReply], PruneReply]] = [
@@ -751,6 +755,7 @@ def test_options_are_checked() -> None:
             settings_to_config(None, {**SMALL, **HY, "algorithm_options": wrong})
 
 
+@pytest.mark.integration
 def test_a_repeated_run_gives_the_same() -> None:
     settings = {k: v for k, v in HY.items() if k != "algorithm"}
     assert outcome(small_run("sub-fedavg-hy", **settings)) == outcome(small_run("sub-fedavg-hy", **settings))

@@ -139,6 +139,7 @@ def test_a_wrong_command_is_refused() -> None:
     assert "'run'" in answer.err
 
 
+@pytest.mark.integration
 def test_as_a_process_a_mistake_ends_in_one_line_and_exit_code_2(place: Path) -> None:
     answer = spawn("run", *SMALL, "--algorithm", "fedavgg", "--out", "x")
     assert answer == (

@@ -17,6 +17,7 @@ from coterie.training.native_trainer import runs_natively
 needs_native = pytest.mark.skipif(not available(), reason="the compiled trainer was not built here")
 
 
+@pytest.mark.integration
 @needs_native
 def test_every_contestant_but_torch_compile_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "SECONDS", 0.05)
@@ -35,6 +36,7 @@ def test_help_says_who_takes_part() -> None:
     assert "\\[" not in text
 
 
+@pytest.mark.integration
 def test_steps_are_counted_not_epochs() -> None:
     assert plain_loop(Workload("mclr", 64))() == 2 * 10
     assert plain_loop(Workload("mclr", 10))() == 2 * 64
@@ -49,6 +51,7 @@ def test_flops_of_a_step_are_those_of_its_products() -> None:
     assert Workload("lenet5-3x32x32", 1).flops() == 2 * lenet
 
 
+@pytest.mark.integration
 @needs_native
 def test_json_has_the_fields_that_scripts_rely_on(place: Path) -> None:
     answer = cli(
@@ -78,6 +81,7 @@ def test_wrong_flags_are_refused_before_anything_runs(flag: str, value: str, nam
     assert all(part in message for part in named)
 
 
+@pytest.mark.integration
 def test_the_list_marks_the_networks_that_run_compiled(place: Path) -> None:
     truth = set()
     for name in MODELS:

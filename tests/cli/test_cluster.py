@@ -10,6 +10,7 @@ from command_line import SMALL, cli, refusal
 ROTATED = ["--dataset", "digits-rotated"]
 
 
+@pytest.mark.integration
 def test_json_has_the_fields_that_scripts_rely_on(place: Path) -> None:
     answer = cli("cluster", *ROTATED, "--json")
     found = json.loads(answer.out)
@@ -31,6 +32,7 @@ def test_the_table_shows_groups_with_their_labels(place: Path) -> None:
     assert "%" in out
 
 
+@pytest.mark.integration
 def test_pictures_are_written_where_out_says(place: Path) -> None:
     answer = cli("cluster", *ROTATED, "--clients", "8", "--out", "pictures")
     assert answer.code == 0
@@ -111,6 +113,7 @@ def test_a_method_without_groups_takes_no_wish_for_them(place: Path) -> None:
     assert "set by --groups" in message
 
 
+@pytest.mark.integration
 def test_groups_of_a_run_are_those_of_cluster(place: Path) -> None:
     assert cli("run", *SMALL, "--algorithm", "pacfl", "--out", "r").code == 0
     result = json.loads((place / "r" / "result.json").read_text())

@@ -146,6 +146,7 @@ def test_ended_in_the_middle_and_started_again(place: Path, plugin: list[str], b
     assert len(repeated) <= 2
 
 
+@pytest.mark.integration
 def test_a_failing_run_is_named_and_the_others_go_on(place: Path, plugin: list[str]) -> None:
     answer = cli(
         "compare", *SMALL, *plugin, "--algorithms", "raising,fedavg", "--seeds", "0,1", "--jobs", "1", "--out", "c"
@@ -200,6 +201,7 @@ def foreign(folder: Path) -> None:
     (folder / "fedavg" / "seed-0" / "thesis.tex").touch()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("damage", "flags", "message"),
     [
@@ -279,6 +281,7 @@ def test_other_things_are_not_comparisons(place: Path, finished: Path) -> None:
     assert tree(place) == before
 
 
+@pytest.mark.integration
 def test_the_table_comes_in_four_formats(compared: Path) -> None:
     for format, sign, file in (
         ("text", "─", "txt"), ("markdown", "| method |", "md"), ("csv", "method,runs", "csv"), ("latex", "rule", "tex"),
@@ -289,6 +292,7 @@ def test_the_table_comes_in_four_formats(compared: Path) -> None:
         assert answer.out.removesuffix("Folder: c\n") == (compared / f"table.{file}").read_text(encoding="utf-8")
 
 
+@pytest.mark.integration
 def test_a_comparison_is_a_file_to_run_again(compared: Path, place: Path) -> None:
     answer = cli("compare", "c/comparison.toml", "--out", "again", "--jobs", "1", "--quiet")
     assert (answer.code, answer.err) == (0, "")

@@ -31,6 +31,7 @@ def install(place: Path, *entries: tuple[str, str, str], source: str = ALL, name
 CHOSEN = ["--algorithm", "median", "--model", "narrow:width=5", "--partition", "stripes", "--dataset", "blobs"]
 
 
+@pytest.mark.integration
 def test_what_is_installed_is_everywhere(place: Path) -> None:
     env = install(place, *GROUPS.values())
     for kind, (_, entry, _) in GROUPS.items():
@@ -44,6 +45,7 @@ def test_what_is_installed_is_everywhere(place: Path) -> None:
     assert (result["algorithm"], result["data"], result["model"]) == ("median", "blobs", "narrow")
 
 
+@pytest.mark.integration
 def test_what_is_installed_needs_no_decorator(place: Path) -> None:
     source = "\n".join(line for line in ALL.splitlines() if not line.startswith("@coterie."))
     answer = spawn("run", *CHOSEN, "--print-config", env=install(place, *GROUPS.values(), source=source))
@@ -51,6 +53,7 @@ def test_what_is_installed_needs_no_decorator(place: Path) -> None:
     assert 'name = "median"' in answer.out
 
 
+@pytest.mark.integration
 def test_a_name_that_is_taken_is_not_dropped_in_silence(place: Path) -> None:
     env = install(place, ("coterie.algorithms", "fedavg", "Mine"), source='class Mine:\n    """Mine."""\n')
     message = refusal(spawn("algorithms", env=env))
@@ -63,6 +66,7 @@ def test_two_packages_with_one_name(place: Path) -> None:
     assert "'mine'" in refusal(spawn("algorithms", env=env))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("source", ["import no_such_module\n", "1 / 0\n", "x = 1\n"], ids=["needs", "raises", "lacks"])
 def test_an_installed_package_that_is_broken_is_named(source: str, place: Path) -> None:
     env = install(place, ("coterie.algorithms", "mine", "Mine"), source=source)
@@ -70,6 +74,7 @@ def test_an_installed_package_that_is_broken_is_named(source: str, place: Path) 
     assert [name for name in ("'mine'", "outside") if name not in message] == []
 
 
+@pytest.mark.integration
 def test_a_required_option_is_shown_as_such(place: Path) -> None:
     env = install(place, GROUPS["models"], source=ALL.replace('"of the hidden layer"] = 7', '"of the hidden layer"]'))
     answer = spawn("models", "narrow", env=env)

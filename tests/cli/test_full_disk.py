@@ -35,6 +35,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout, object_hook=answers)  # type: ignore[no-any-return]
 
 
+@pytest.mark.integration
 def test_a_disk_that_fills_up_in_the_middle_costs_nothing_but_time(seen: dict[str, Any]) -> None:
     what = seen["full_in_the_middle"]
     for attempt in ("failed", "still full"):

@@ -54,6 +54,7 @@ def processes() -> Iterator[Coterie]:
     started.end()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", ["fedavg", "solo"])
 def test_kill_9(method: str, place: Path, processes: Coterie) -> None:
     flags = [

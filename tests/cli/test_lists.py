@@ -21,6 +21,7 @@ LISTS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -23,6 +23,7 @@ def _put_back(registries_put_back: None) -> None:
     """Whatever is registered here."""
 
 
+@pytest.mark.integration
 def test_one_file_brings_all_four(place: Path) -> None:
     """As a process of its own, since nothing may depend on what was imported before."""
     (place / "mine.py").write_text(ALL)
@@ -136,6 +137,7 @@ def test_plugins_can_be_listed(place: Path) -> None:
     assert "'nofile.py'" in refusal(cli("algorithms", "--plugin", "nofile.py"))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("check", BATTERY, ids=lambda check: check.__name__)
 def test_the_users_method_passes_the_battery(check: Callable[[str, Path], None], place: Path) -> None:
     (place / "mine.py").write_text(HEAD + METHOD)
@@ -162,6 +164,7 @@ def test_a_plugin_that_fails(text: str, named: list[str], place: Path) -> None:
     assert not (place / "run").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", ["algorithm", "model", "partition", "dataset"])
 def test_a_name_that_is_taken(kind: str, place: Path) -> None:
     """As a process of its own, since what is built in may be imported before the plugin or after it."""

@@ -123,6 +123,7 @@ def test_a_file_of_ours_that_cannot_be_written_is_not_blamed_on_the_method(
     assert refusal(cli("run", *flags("method"))) == "coterie: 'state': Permission denied"
 
 
+@pytest.mark.integration
 def test_debug_shows_the_traceback(place: Path) -> None:
     (place / "mine.py").write_text(ALL.replace("    y = np.arange", "    oops()\n    y = np.arange"))
     answer = spawn("run", *flags("data set"), "--debug")
@@ -147,6 +148,7 @@ def test_an_error_where_no_plugin_ran_is_a_bug(place: Path, monkeypatch: pytest.
     assert "(this is a bug, in Coterie or in a plugin; --debug" in cli("algorithms").lines[-1]
 
 
+@pytest.mark.integration
 def test_a_name_that_is_taken_names_both_files_and_blames_the_plugin(place: Path) -> None:
     """As a process of its own, in which nothing is imported before the plugin."""
     (place / "mine.py").write_text(HEAD + METHOD.replace('"median"', '"fedavg"'))

@@ -21,6 +21,7 @@ def coterie(*arguments: object, data: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.integration
 def test_list(tmp_path: Path) -> None:
     """All in at most a few seconds, with kind, time, and which data are not here."""
     shown = coterie(data=tmp_path)
@@ -36,6 +37,7 @@ def test_list(tmp_path: Path) -> None:
     assert "dissertation-table3.8" in shown.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -58,6 +60,7 @@ def test_bad_input_is_a_line_and_code_2(arguments: list[str], told: str, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.integration
 def test_a_formula(tmp_path: Path) -> None:
     shown = coterie("pacfl-costs", "--format", "md", data=tmp_path)
     assert shown.returncode == 0, shown.stderr
@@ -78,6 +81,7 @@ def test_a_table_by_workers_and_again(tmp_path: Path) -> None:
     assert again.stderr == ""
 
 
+@pytest.mark.integration
 def test_what_would_run(tmp_path: Path) -> None:
     shown = coterie("digits-table", "--catalogue", BOOK, "--dry-run", data=tmp_path)
     assert "3 numbers of 6 runs, of 6 numbers in all" in shown.stdout
@@ -86,6 +90,7 @@ def test_what_would_run(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.integration
 def test_a_part_of_what_would_run(tmp_path: Path) -> None:
     shown = coterie(
         "digits-table", "--catalogue", BOOK, "--dry-run", "--datasets", "digits", "--seeds", "0", "--rounds-scale", 0.5,
@@ -96,12 +101,14 @@ def test_a_part_of_what_would_run(tmp_path: Path) -> None:
     assert "stl10" not in shown.stdout
 
 
+@pytest.mark.integration
 def test_nothing_would_run_without_data(tmp_path: Path) -> None:
     shown = coterie("pacfl-table1", "--dry-run", data=tmp_path)
     assert "nothing can be made without the data" in shown.stdout
     assert "'coterie data get cifar10' downloads it" in shown.stdout
 
 
+@pytest.mark.integration
 def test_a_failing_run_ends_with_code_2_after_the_table(tmp_path: Path) -> None:
     failed = coterie("digits-broken", "--catalogue", BOOK, "--jobs", 1, data=tmp_path)
     assert failed.returncode == 2

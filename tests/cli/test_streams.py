@@ -18,6 +18,7 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 """The cursor, which a live display hides while it is drawn."""
 
 
+@pytest.mark.integration
 def test_piped_output_is_plain_lines(place: Path) -> None:
     answer = spawn("run", *SMALL, "--out", "run", env={"TERM": "xterm-256color", "COLORTERM": "truecolor"})
     assert answer.code == 0
@@ -62,6 +63,7 @@ def test_names_are_shown_as_they_are(place: Path, save: Callable[..., Path]) -> 
     assert "data [old]/own.npz" in answer.out.replace("\n", "")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str, place: Path) -> None:
     for arguments in (["run", "--print-config"], ["run", *SMALL, "--out", "run"], ["models"]):
@@ -70,6 +72,7 @@ def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str, p
         assert "bug" not in answer.err
 
 
+@pytest.mark.integration
 def test_a_terminal_sees_live_progress_that_ends_cleanly(place: Path) -> None:
     terminal = Terminal("run", *SMALL, "--rounds", "30", "--out", "run")
     out, screen = terminal.wait(), terminal.screen
@@ -86,6 +89,7 @@ def test_a_terminal_sees_live_progress_that_ends_cleanly(place: Path) -> None:
     assert re.search(r"round 30: L \d+\.\d\d %  C \d+\.\d\d %  G \d+\.\d\d %\s*$", plain)
 
 
+@pytest.mark.integration
 def test_a_busy_folder_is_left_alone_and_an_interruption_says_how_to_go_on(place: Path) -> None:
     terminal = Terminal("run", *SMALL, "--rounds", "100000", "--out", "run")
     try:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from command_line import cli, refusal
 
 SMALL = ["--dataset", "digits-rotated", "--clients", "8"]
@@ -20,6 +21,7 @@ def test_inspect_prints_json_and_nothing_else(place: Path) -> None:
     assert not list(place.iterdir())
 
 
+@pytest.mark.integration
 def test_inspect_takes_a_file_and_tells_what_it_wrote(place: Path) -> None:
     (place / "own.toml").write_text('[data]\nname = "digits"\nclients = 4\n', encoding="utf-8")
     answer = cli("inspect", "own.toml", "--measures", "labels", "--seed", "3", "--out", "out")

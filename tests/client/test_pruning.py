@@ -73,6 +73,7 @@ def by_loop(weights: np.ndarray, alive: np.ndarray, rate: float) -> np.ndarray:
     return kept
 
 
+@pytest.mark.integration
 @given(
     st.integers(0, 2**32),
     st.sampled_from([(7, 5), (1, 9), (12, 1), (4, 3, 2, 2)]),

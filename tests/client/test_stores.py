@@ -57,6 +57,7 @@ operations = st.lists(
 )
 
 
+@pytest.mark.integration
 @every_store
 @given(operations)
 @settings(max_examples=60, deadline=None, derandomize=True)

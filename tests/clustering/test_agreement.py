@@ -18,6 +18,7 @@ Score = Callable[[Sequence[int], Sequence[int]], float]
 SCORES: list[Score] = [adjusted_rand_index, normalised_mutual_information]
 
 
+@pytest.mark.integration
 @given(pairs)
 @GENERATED
 def test_adjusted_rand_index_by_counting_pairs(labels: list[tuple[int, int]]) -> None:
@@ -32,6 +33,7 @@ def entropy(labels: list[object]) -> float:
     return -sum(c / len(labels) * math.log(c / len(labels)) for c in Counter(labels).values())
 
 
+@pytest.mark.integration
 @given(pairs)
 @GENERATED
 def test_normalised_mutual_information_by_entropies(labels: list[tuple[int, int]]) -> None:
@@ -42,6 +44,7 @@ def test_normalised_mutual_information_by_entropies(labels: list[tuple[int, int]
     assert 0 <= normalised_mutual_information(a, b) <= 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("score", SCORES)
 @given(labels=pairs, seed=st.integers(0, 1000))
 @GENERATED
@@ -69,6 +72,7 @@ def error_by_hand(members: np.ndarray, sets: list[set[int]]) -> float:
     return wrong / len(sets)
 
 
+@pytest.mark.integration
 @given(
     sets=st.lists(st.sets(st.integers(0, 6), min_size=1, max_size=5), min_size=1, max_size=9),
     seed=st.integers(0, 1000),
@@ -108,6 +112,7 @@ def test_wrong_arguments() -> None:
         clustering_error([0, 1], [{1}, set()])
 
 
+@pytest.mark.integration
 def test_rounding_never_leads_above_1() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):

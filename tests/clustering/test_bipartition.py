@@ -16,6 +16,7 @@ def cosines(updates: np.ndarray) -> np.ndarray:
     return np.asarray(unit @ unit.T)
 
 
+@pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 25), single=st.booleans())
 @GENERATED
 def test_as_scikit_learn_splits(seed: int, n: int, single: bool) -> None:

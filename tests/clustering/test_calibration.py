@@ -13,6 +13,7 @@ def cloud(rng: np.random.Generator, count: int, features: int = 60) -> np.ndarra
     return 10 + rng.normal(size=(count, 3)) @ (axes * [[4.0], [2.0], [1.0]]) + rng.normal(size=(count, features))
 
 
+@pytest.mark.integration
 def test_clients_of_one_distribution_are_about_one_noise_apart() -> None:
     rng = np.random.default_rng(0)
     for count in (50, 200):

@@ -70,6 +70,7 @@ def wpgma(p: np.ndarray, threshold: float) -> np.ndarray:
     return canonical(labels)
 
 
+@pytest.mark.integration
 def test_weighted_is_the_loop_of_pacfl() -> None:
     """Oracle 6: 300 random cases; UPGMA is something else."""
     differ = 0
@@ -93,6 +94,7 @@ def test_groups_merged_by_hand(linkage: str, seed: int, n: int, threshold: float
     np.testing.assert_array_equal(cut(merges, count=count), merged_by_hand(p, apart, np.inf, count))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("linkage", LINKAGES)
 @given(seed=seeds, n=st.integers(2, 30), decimals=st.sampled_from([None, 0, 1]), share=st.floats(0, 1.2))
 @GENERATED
@@ -129,6 +131,7 @@ def test_ties_where_scipy_gives_fewer_groups() -> None:
     np.testing.assert_array_equal(cut(merges, count=3), [0, 0, 1, 2])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("linkage", MONOTONE)
 @given(seed=seeds, n=st.integers(1, 20), threshold=st.floats(0, 95))
 @GENERATED

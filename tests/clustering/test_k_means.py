@@ -23,6 +23,7 @@ def inertia(x: np.ndarray, labels: Ints | tuple[int, ...]) -> float:
     return float(sum(((g - g.mean(axis=0)) ** 2).sum() for g in groups))
 
 
+@pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 7), k=st.integers(1, 4))
 @GENERATED
 def test_the_best_of_all_partitions(seed: int, n: int, k: int) -> None:

@@ -70,6 +70,7 @@ def without_times(comparison: coterie.Comparison) -> Any:
     return strip(json.loads(json.dumps(comparison.to_json())))
 
 
+@pytest.mark.integration
 def test_a_comparison_is_its_runs(serial: coterie.Comparison) -> None:
     """Each result is that of the same run by itself, and the table is made of these."""
     for label in ("fedavg", "solo"):
@@ -99,6 +100,7 @@ def test_in_parallel_the_numbers_are_the_same(serial: coterie.Comparison, tmp_pa
     assert progress.begun == (4, 0)
 
 
+@pytest.mark.integration
 def test_finished_runs_are_not_run_again_and_more_can_be_asked(serial: coterie.Comparison, tmp_path: Path) -> None:
     import shutil
 
@@ -137,6 +139,7 @@ def test_a_method_of_this_session_runs_here(monkeypatch: pytest.MonkeyPatch) -> 
         small(algorithms="fedavg,mine", jobs=2)
 
 
+@pytest.mark.integration
 def test_one_failure_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = [True]
 
@@ -167,6 +170,7 @@ def test_one_failure_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, t
     assert not trace.exists()
 
 
+@pytest.mark.integration
 def test_settings_are_chosen_on_validation_samples(tmp_path: Path) -> None:
     progress = Counting()
     tuned = small(
@@ -201,12 +205,14 @@ def test_settings_are_chosen_on_validation_samples(tmp_path: Path) -> None:
     assert without_times(again) == without_times(tuned) == without_times(coterie.Comparison.load(tmp_path / "c"))
 
 
+@pytest.mark.integration
 def test_what_has_no_score_can_not_be_chosen_by_it() -> None:
     found = small(algorithms="fedavg,solo", seeds=[0], protocol="C", tune={"lr": [0.05, 0.1]})
     assert found.failed == {("solo", 0): "no value of training.lr gave a C on validation samples"}
     assert list(found.results["fedavg"]) == [0]
 
 
+@pytest.mark.integration
 def test_a_sweep_is_its_runs() -> None:
     found = coterie.sweep(
         algorithm="pacfl", vary={"grouping.threshold": [1, 60], "training.lr": [0.05]}, seeds=[0], jobs=1,

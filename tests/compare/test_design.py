@@ -31,6 +31,7 @@ BASE: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.integration
 def test_all_methods_of_a_seed_share_partition_start_and_cohorts() -> None:
     """By construction: each is a function of the seed, and of settings that methods do not change."""
     own = {"sub-fedavg-hy": {"model": "lenet5-bn"}}  # another network: it has no start in common with others
@@ -144,6 +145,7 @@ def test_a_plain_target_is_of_the_protocol() -> None:
         comparison_design(base, "fedavg,solo", [0], protocol="plus")
 
 
+@pytest.mark.integration
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=5), st.data())
 def test_lists_of_names_with_options_are_divided_rightly(names: list[str], data: st.DataObject) -> None:

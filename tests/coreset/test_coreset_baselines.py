@@ -152,6 +152,7 @@ def test_random_nodes_are_drawn_without_replacement() -> None:
     assert counts.max() < 200
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", sorted(BASELINES))
 def test_what_every_baseline_returns(name: str) -> None:
     x, _ = gaussians(300, 0)

@@ -38,6 +38,7 @@ def test_the_walk(n: int, seed: int, loops: bool) -> None:
         np.testing.assert_allclose(p, (a - np.diag(d)) / d.max() + np.eye(n), atol=1e-15)
 
 
+@pytest.mark.integration
 @given(n=st.integers(1, 200), seed=st.integers(0, 10**6), steps=st.integers(1, 5))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_spreading_and_lengths(n: int, seed: int, steps: int) -> None:

@@ -41,6 +41,7 @@ def test_equals_a_dense_one_with_costs(seed: int, kappa: float) -> None:
     assert found.total_cost_ == pytest.approx(cost[weights > 0].sum(), abs=1e-12)
 
 
+@pytest.mark.integration
 @given(n=st.integers(1, 25), seed=st.integers(0, 10**6), steps=st.integers(1, 4), kappa=KAPPAS, loops=st.booleans())
 @GENERATED
 def test_invariants(n: int, seed: int, steps: int, kappa: float, loops: bool) -> None:
@@ -127,6 +128,7 @@ def test_nothing_is_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 11
 
 
+@pytest.mark.integration
 def test_the_example_of_the_specification() -> None:
     """3 Gaussians, n = 1000, ℓ = 20, K = 14: 1 − cos² ≈ .03, cost falling by an order of magnitude and more."""
     objective, costs = [], []
@@ -143,6 +145,7 @@ def test_the_example_of_the_specification() -> None:
     assert 0.05 < five < 0.4
 
 
+@pytest.mark.integration
 def test_costs_fall_by_an_order_of_magnitude_on_the_gaussians() -> None:
     """10,000 points, K = 14: from κ = 1 to κ = 0.5 the cost falls tenfold, and the error stays comparable."""
     x, _ = gaussians(10_000, 0)
@@ -154,6 +157,7 @@ def test_costs_fall_by_an_order_of_magnitude_on_the_gaussians() -> None:
     assert np.sqrt(1 / 10_000) > full.error_
 
 
+@pytest.mark.integration
 def test_better_than_random_nodes() -> None:
     """At K = 14, for each of 20 seeds."""
     for seed in range(20):
@@ -163,6 +167,7 @@ def test_better_than_random_nodes() -> None:
         assert found.error_ < baseline("random", graph, 14, steps=20, seed=seed).error
 
 
+@pytest.mark.integration
 def test_estimated_lengths_change_little() -> None:
     x, _ = gaussians(1500, 1)
     cost = np.random.default_rng(1).random(1500)

@@ -77,6 +77,7 @@ def test_rotation_needs_square_images() -> None:
         divide(oblong, "rotated", {}, 4, 0)
 
 
+@pytest.mark.integration
 def test_a_run_meets_the_drift_at_its_round(tmp_path) -> None:
     """Until the drift nothing differs; at it the accuracy of what was learnt falls; a resume changes nothing."""
     settings = {"rounds": 12, "eval_every": 1, "fraction": 1.0, "epochs": 4, "dataset_options": {"groups": 2}}

@@ -50,6 +50,7 @@ def banded(y: np.ndarray, losses: np.ndarray, parts: list[np.ndarray], percent: 
     return bands
 
 
+@pytest.mark.integration
 @given(worlds, st.integers(0, 100))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_class_counts_stay_and_the_bands_are_those_of_the_algorithm(w: World, percent: int) -> None:

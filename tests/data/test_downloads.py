@@ -211,6 +211,7 @@ def call(*arguments: object, before: str = "") -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.integration
 def test_get_says_where_it_put_what(server: Server, tmp_path: Path) -> None:
     entry = f"replace(CATALOGUE['mnist'], files={CATALOGUE['mnist'].files!r})"
     before = f"CATALOGUE['mnist'] = {entry}"
@@ -234,6 +235,7 @@ def test_get_says_where_it_put_what(server: Server, tmp_path: Path) -> None:
     assert "It fits" in done.stdout
 
 
+@pytest.mark.integration
 def test_commands_that_fail_end_with_2_and_one_line(server: Server, tmp_path: Path) -> None:
     done = call("data", "get", "usps", "--folder", tmp_path / "x", "--base-url", server.address)
     assert done.returncode == 2

@@ -162,6 +162,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
         read_npz(tmp_path / "text.npz")
 
 
+@pytest.mark.integration
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
 @example(where=0.0, value=0)

@@ -12,6 +12,7 @@ from coterie.errors import CoterieError
 from coterie.streams import stream
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(pools(), st.floats(0.01, 100), st.integers(0, 10))
 def test_dirichlet_is_an_exact_partition_with_the_minimum_for_all(
@@ -61,6 +62,7 @@ def test_a_draw_is_that_of_niid_bench(seed: int) -> None:
     assert difference.max() <= 1  # rounding at the end of a class
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
 def test_shares_of_a_label_have_the_variance_of_a_dirichlet_distribution(alpha: float) -> None:
     y = np.zeros(20_000, np.int64)
@@ -100,6 +102,7 @@ def test_dirichlet_refuses_the_impossible_and_its_advice_works() -> None:
     assert min(map(len, division("dirichlet", y, 20, min_samples=9).parts)) == 9
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(pools(), st.floats(1e-6, 100), st.sampled_from([None, 1.0, 30.0]))
 def test_dirichlet_categories_is_an_exact_partition_into_equal_parts(
@@ -111,6 +114,7 @@ def test_dirichlet_categories_is_an_exact_partition_into_equal_parts(
     assert np.ptp([len(part) for part in made.parts]) <= 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("alpha", "scale", "total"), [(0.25, None, 1.0), (0.25, 1.0, 0.25), (2.0, 3.0, 6.0)])
 def test_the_first_client_has_proportions_around_the_label_frequencies(
     alpha: float, scale: float | None, total: float
@@ -142,6 +146,7 @@ def one_by_one(sizes: list[int], clients: int, alpha: float, rng: np.random.Gene
     return counts
 
 
+@pytest.mark.integration
 def test_drawing_many_at_once_is_as_drawing_one_by_one() -> None:
     sizes, runs = [8, 12, 20], 400
     slow = np.stack([one_by_one(sizes, 4, 0.5, np.random.default_rng(seed)) for seed in range(runs)])

@@ -14,6 +14,7 @@ from coterie.errors import CoterieError
 # ---- planted
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(clients=st.integers(2, 80), classes=st.integers(4, 30), rho=st.floats(0.01, 0.99), seed=st.integers(0, 2**32))
 def test_planted_gives_all_equally_many_labels_and_every_label_an_owner(
@@ -100,6 +101,7 @@ def test_planted_refuses_too_few_clients_and_its_advice_works() -> None:
 # ---- label-skew-quantity
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(
     pools(most=200),
@@ -173,6 +175,7 @@ def test_labels_without_an_owner_are_dropped_and_named() -> None:
     assert note.endswith(f"nobody has the labels {missing[0]}, so 100 of 500 samples are not used")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("alpha", [0.25, 1.0, 5.0])
 def test_owners_share_a_label_by_a_dirichlet_distribution(alpha: float) -> None:
     y = mixed([20_000] * 4)

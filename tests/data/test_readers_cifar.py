@@ -207,6 +207,7 @@ def test_a_link_does_not_stand_in_for_a_batch(tmp_path: Path) -> None:
 GOOD = python2_pickle(pixels(2, 6), {"labels": [1, 2]})
 
 
+@pytest.mark.integration
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=4))
 def test_garbled_pickles_end_in_known_errors(changes: list[tuple[int, int]]) -> None:

@@ -144,6 +144,7 @@ def test_c_niid_is_label_skew(seed: int, clients: int, labels: int) -> None:
     assert one.true_groups is None
 
 
+@pytest.mark.integration
 @given(st.integers(0, 2**32), st.integers(1, 30), st.sampled_from([0.05, 0.5, 5.0]))
 @PROPERTY
 def test_c_dirichlet_is_dirichlet(seed: int, clients: int, alpha: float) -> None:

@@ -86,6 +86,7 @@ def test_variance_falls_with_the_feature() -> None:
     assert variance == pytest.approx(np.arange(1, 61) ** -1.2, rel=0.2)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("beta", [0.0, 1.0, 5.0])
 def test_beta_says_how_far_clients_lie_apart(beta: float) -> None:
     data = load("synthetic", {"beta": beta}, clients=150)

@@ -30,6 +30,7 @@ def changed(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.integration
 def test_the_command_line(app: Path) -> None:
     told = CliRunner().invoke(deploy, ["check", str(app)], catch_exceptions=False)
     assert told.exit_code == 0
@@ -74,6 +75,7 @@ DEPENDS = {"flis-dc": 0.02, "ifca": 0.02, "sub-fedavg-hy": 0.02}
 """Methods whose messages depend on what was learnt, by how much: on who wins how many samples, on what is pruned."""
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("algorithm", DEPLOYED)
 def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -> None:
     """The kinds are those of a real run, newcomers' too, and as many bytes leave as its ledger counts for each."""

@@ -113,6 +113,7 @@ def test_the_pool_grows_with_the_rounds(pacing: Any) -> None:
         assert {everything.size(r, 10, 33) for r in range(1, 11)} == {33}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("order", ["curriculum", "anti"])
 def test_the_pool_holds_the_easiest_or_the_hardest_for_the_model_of_the_moment(order: Any) -> None:
     with world(Noting(order=order)) as w:
@@ -143,6 +144,7 @@ def test_the_cohort_is_drawn_from_the_pool() -> None:
         assert len({tuple(w.run.fed.batches(t, range(10))[0]) for t in range(50)}) > 30
 
 
+@pytest.mark.integration
 def test_everyone_in_the_pool_is_as_without_a_curriculum() -> None:
     """The very cohorts; and nobody is asked for a loss, since no order matters."""
     plain = outcome(small_run("fedavg", **TWELVE))
@@ -304,6 +306,7 @@ BOTH = {"curriculum": "score=LG,order=anti", "client_curriculum": "a=0.9,refresh
 CHECKS = [check for check in testing.BATTERY if check is not testing.learns]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl"])
 def test_the_battery_with_both_curricula(check: Callable[..., None], method: str, tmp_path: Path) -> None:
@@ -311,12 +314,14 @@ def test_the_battery_with_both_curricula(check: Callable[..., None], method: str
     check(method, tmp_path, **BOTH)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", ["ifca", "lg-fedavg"])
 @pytest.mark.parametrize("text", ["all_batches=true,a=0.5", "order=anti,refresh_every=3"])
 def test_interruptions_change_nothing(method: str, text: str, tmp_path: Path) -> None:
     testing.goes_on_after_an_interruption(method, tmp_path, client_curriculum=text, drop=0.3)
 
 
+@pytest.mark.integration
 def test_both_curricula_together_differ_from_each_alone() -> None:
     results = [
         small_run("fedavg", **TWELVE, curriculum=data, client_curriculum=clients).per_client["L"]

@@ -96,6 +96,7 @@ odd = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.integration
 @given(st.data())
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_a_spoiled_reply_is_judged_and_never_raises(data: st.DataObject) -> None:
@@ -114,6 +115,7 @@ def test_a_spoiled_reply_is_judged_and_never_raises(data: st.DataObject) -> None
     judged(with_tree(blob, tree))
 
 
+@pytest.mark.integration
 @given(st.data())
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
@@ -189,6 +191,7 @@ class Extreme(OnTheWire):
         return replace(answer, **large)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", list(ALGORITHMS))
 def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
     """What passes may spoil the models of its group; it may not end the run."""
@@ -199,6 +202,7 @@ def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
         assert set(struck) <= {"1"}  # and nobody is struck for what follows from it
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", list(ALGORITHMS))
 def test_a_client_beyond_them_spoils_nothing(method: str) -> None:
     with small_federation(method, rounds=2, fraction=1.0) as (run, _):

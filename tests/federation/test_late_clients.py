@@ -42,6 +42,7 @@ def test_less_than_one_client_is_refused() -> None:
         held(newcomers=0.01)
 
 
+@pytest.mark.integration
 def test_they_see_no_request_before_they_come_and_are_in_cohorts_from_the_next_round_on() -> None:
     config = settings_to_config(
         None, {"algorithm": "pacfl", **MANY, "fraction": 1.0, "newcomers": 0.2, "join_at": 3, "newcomer_draw": "last"}

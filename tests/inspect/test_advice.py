@@ -13,6 +13,7 @@ from coterie.run.settings import settings_to_config
 from coterie.similarity import label_total_variation
 
 
+@pytest.mark.integration
 def test_mixtures_that_differ_by_chance_only_are_not_apart() -> None:
     """The correction is the mean of what drawing gives, and leaves real differences."""
     rng = np.random.default_rng(0)
@@ -196,6 +197,7 @@ KNOWN = [
 ]  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("settings", "answer"), KNOWN, ids=range(len(KNOWN)))
 def test_federations_whose_answer_is_known(settings: dict[str, object], answer: tuple[str, int]) -> None:
     given = inspect(settings_to_config(None, settings, method="pacfl"), measures="labels").advice

@@ -22,6 +22,7 @@ def data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COTERIE_DATA", str(place))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("settings", "answer"),
     [

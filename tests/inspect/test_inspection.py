@@ -44,6 +44,7 @@ def all_measures() -> Inspection:
     return inspect(config(partition="label-skew:rho=0.3"), measures=",".join(ALL), against="iid", super_clusters=3)
 
 
+@pytest.mark.integration
 def test_measures_are_those_of_the_samples(all_measures: Inspection) -> None:
     """Computed here from the data themselves, not through messages."""
     for view, partition in ((all_measures.view, "label-skew:rho=0.3"), (all_measures.against[0], "iid")):
@@ -101,6 +102,7 @@ def test_json_has_what_scripts_need(all_measures: Inspection) -> None:
     assert told["measures"]["angles"]["real_federation"]
 
 
+@pytest.mark.integration
 def test_groups_are_those_of_cluster() -> None:
     import coterie
 
@@ -109,6 +111,7 @@ def test_groups_are_those_of_cluster() -> None:
     assert found.view.groups.to_json() == coterie.cluster(**settings).to_json()
 
 
+@pytest.mark.integration
 def test_files(all_measures: Inspection, tmp_path: Path) -> None:
     two = {name: all_measures.view.measures[name] for name in ("angles", "emd_pixel")}
     found = replace(all_measures, view=replace(all_measures.view, measures=two))

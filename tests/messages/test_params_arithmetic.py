@@ -23,6 +23,7 @@ def models(count: int, kind: str = "f4") -> st.SearchStrategy[list[dict[str, np.
     return st.dictionaries(st.sampled_from(["w", "b", "fc.weight"]), shapes, min_size=1).flatmap(alike)
 
 
+@pytest.mark.integration
 @given(st.integers(1, 5).flatmap(models), st.data())
 @GENERATED
 def test_the_mean_is_that_of_numpy(given_models: list[dict[str, np.ndarray]], data: st.DataObject) -> None:

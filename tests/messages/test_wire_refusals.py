@@ -131,6 +131,7 @@ def test_truncated_and_prolonged_messages_are_refused(message: wire.Message) -> 
     assert refused(b"\0" + blob)
 
 
+@pytest.mark.integration
 @given(st.sampled_from(MESSAGES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_damaged_messages_are_refused_or_still_messages(message: Any, damage: list[tuple[float, int]]) -> None:
@@ -268,6 +269,7 @@ ACCEPTED: dict[str, set[str]] = {
 """Which of the values above fit a declared type; all others must be refused."""
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
 def test_values_of_the_wrong_type_are_refused_in_every_field(message: wire.Message) -> None:
     wrong = []

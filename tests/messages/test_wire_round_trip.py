@@ -29,6 +29,7 @@ def test_every_class_comes_back_as_it_was(kind: str, data: st.DataObject) -> Non
     assert same(wire.unpack(wire.pack(value)), value)
 
 
+@pytest.mark.integration
 @given(st.dictionaries(st.text(max_size=5), plain | arrays, max_size=4))
 @GENERATED
 def test_states_come_back_as_they_were(state: dict[str, Any]) -> None:
@@ -52,12 +53,14 @@ def of_one_type(kind: str) -> st.SearchStrategy[Reply]:
     return st.builds(lambda p: Reply(1, 2, (TrainReply(3, 4, 0.5, p),)), tensors)
 
 
+@pytest.mark.integration
 @given(st.sampled_from(["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "?"]).flatmap(of_one_type))
 @GENERATED
 def test_size_of_replies_with_many_tensors(message: Reply) -> None:
     assert wire.size(message) == len(wire.encode(message))
 
 
+@pytest.mark.integration
 @given(st.one_of(requests, replies))
 @settings(GENERATED, max_examples=300, phases=[Phase.generate])  # the smallest example is not worth the time
 def test_size_is_exact_for_every_message(message: wire.Message) -> None:

@@ -48,6 +48,7 @@ def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
         assert np.linalg.norm(ours[name] - value) <= tolerance * scale, name
 
 
+@pytest.mark.integration
 @CASES
 @given(specs(), plans(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
@@ -65,6 +66,7 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
             assert (ours.params[name][mask == 0] == 0).all()
 
 
+@pytest.mark.integration
 @CASES
 @given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES))
 def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int, batch: int, lanes: int) -> None:
@@ -80,6 +82,7 @@ def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int
         assert np.linalg.norm(ours - gradient.numpy()) <= 1e-4 * np.linalg.norm(gradient.numpy()) + rounding, name
 
 
+@pytest.mark.integration
 @CASES
 @given(specs(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_outputs_equal_pytorch_and_do_not_depend_on_company(spec: ModelSpec, seed: int, lanes: int) -> None:
@@ -198,6 +201,7 @@ def test_wrong_batches_and_labels_are_refused() -> None:
         network.train(x, np.array([0, 3]), start, batches=[np.array([0])], **settings)
 
 
+@pytest.mark.integration
 def test_the_trainer_of_a_run_is_chosen_and_named() -> None:
     assert small_run("fedavg").trainer == "native"
     assert small_run("fedavg", trainer="torch").trainer == "torch"
@@ -206,6 +210,7 @@ def test_the_trainer_of_a_run_is_chosen_and_named() -> None:
         small_run("fedavg", model="lenet5", model_options={}, trainer="native")
 
 
+@pytest.mark.integration
 def test_both_trainers_learn_the_same() -> None:
     native, pytorch = (small_run("fedavg", trainer=t, rounds=8, epochs=3, fraction=1.0) for t in ("native", "torch"))
     assert native.history[-1]["loss"] == pytest.approx(pytorch.history[-1]["loss"], rel=1e-3)

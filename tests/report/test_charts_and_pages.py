@@ -219,6 +219,7 @@ def test_no_two_groups_look_alike() -> None:
     assert len(set(looks)) == 49
 
 
+@pytest.mark.integration
 def test_every_chart_as_png_svg_and_pdf(tmp_path: Path) -> None:
     page = sample_page(9)
     drawn = [chart for _, chart in charts_of(page) if type(chart) in PAINTERS]

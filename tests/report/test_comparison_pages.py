@@ -82,6 +82,7 @@ def change(file: Path, how: Callable[[Any], Any]) -> None:
 MAIN = "Mean ± standard deviation over seeds"
 
 
+@pytest.mark.integration
 def test_the_table_is_that_of_the_runs(made: Path) -> None:
     rows = grid(make_page([made]), MAIN)
     assert [row["method"] for row in rows] == list(LABELS)
@@ -393,6 +394,7 @@ def test_settings_that_were_chosen(tmp_path: Path) -> None:
     assert [row["tried"] for row in grid(page, "All values tried")] == ["training.lr = 0.001", "training.lr = 0.1"]
 
 
+@pytest.mark.integration
 def test_one_varied_setting_is_a_line_over_bars(swept: Path) -> None:
     page = make_page([swept])
     assert page.title == "Sweep of grouping.threshold"

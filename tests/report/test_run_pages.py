@@ -61,6 +61,7 @@ def words(page: Page) -> str:
     return " ".join([*page.summary, *(text for section in page.sections for text in section.text)])
 
 
+@pytest.mark.integration
 def test_numbers_are_those_of_the_run(runs: dict[str, Path]) -> None:
     page = make_page([runs["pacfl"]])
     result = json.loads((runs["pacfl"] / "result.json").read_text())
@@ -335,6 +336,7 @@ def test_runs_of_one_method_have_names_of_their_own(runs: dict[str, Path]) -> No
     assert [row[0] for row in titles(page)["Results"].rows] == ["solo (solo)", "solo (other)"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.integration
 def test_the_command(runs: dict[str, Path], tmp_path: Path) -> None:
     arguments = ["report", str(runs["pacfl"]), "--out", str(tmp_path / "new" / "page.html")]
     done = CliRunner().invoke(app, [*arguments, "--figures", str(tmp_path / "figures"), "--formats", "svg"])

@@ -66,6 +66,7 @@ def test_every_configuration_is_valid(name: str) -> None:
         assert seen
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", made())
 def test_data_sets_exist_and_time_is_known(name: str) -> None:
     from coterie.data import DATASETS
@@ -368,6 +369,7 @@ def test_measures_are_in_the_published_order(tmp_path: Path) -> None:
         assert mean[row, third] < mean[row, fourth]
 
 
+@pytest.mark.integration
 def test_pacing_is_drawn(tmp_path: Path) -> None:
     made = reproduce("dissertation-figure2.1", out=tmp_path)
     assert made.name == "dissertation-table2.1"

@@ -17,6 +17,7 @@ def made(name: str, place: Path) -> Reproduction:
     return reproduce(f"digits-{name}", book=BOOK, out=place, jobs=1)
 
 
+@pytest.mark.integration
 def test_angles_between_classes(tmp_path: Path) -> None:
     found = {(line.row, line.column): line.ours.mean for line in made("classes", tmp_path).lines if line.ours}
     train = DATASETS["digits"]().train
@@ -27,6 +28,7 @@ def test_angles_between_classes(tmp_path: Path) -> None:
     assert found["0", "1"] >= np.degrees(subspace_angles(zeros, ones).min()) - 1e-6
 
 
+@pytest.mark.integration
 def test_sets_of_classes(tmp_path: Path) -> None:
     found = made("sets", tmp_path)
     assert found.lines[0].difference == 0
@@ -35,6 +37,7 @@ def test_sets_of_classes(tmp_path: Path) -> None:
     assert kinds == ["heatmap", "scatter"]
 
 
+@pytest.mark.integration
 def test_distances_of_clients(tmp_path: Path) -> None:
     """Skewed clients are further apart, and less alike by CKA."""
     found = {(line.row, line.column): line.ours.mean for line in made("distances", tmp_path).lines if line.ours}
@@ -53,12 +56,14 @@ def test_clustering_error(tmp_path: Path) -> None:
     assert all(0 <= error <= 9 for error in series["y"])
 
 
+@pytest.mark.integration
 def test_models_of_skewed_clients_agree_less(tmp_path: Path) -> None:
     found = {line.row: line.ours.mean for line in made("agreement", tmp_path).lines if line.ours}
     assert len(found) == 4
     assert found["α = 100, E = 2, server data reserved"] < found["α = 0.1, E = 2, server data reserved"]
 
 
+@pytest.mark.integration
 def test_measures_of_updates_are_correlated(tmp_path: Path) -> None:
     found = made("updates", tmp_path)
     assert found.lines[0].ours is not None
@@ -66,6 +71,7 @@ def test_measures_of_updates_are_correlated(tmp_path: Path) -> None:
     assert len(found.to_json()["charts"][0]["points"]) == 15  # all pairs of six clients
 
 
+@pytest.mark.integration
 def test_layers(tmp_path: Path) -> None:
     pytest.importorskip("coterie.studies.layers")
     found = made("layers", tmp_path)

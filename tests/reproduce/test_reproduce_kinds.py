@@ -57,6 +57,7 @@ def test_all_kinds_are_tried() -> None:
     assert not set(SEEDLESS) & set(ONE_SEED)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", ENTRIES)
 def test_the_shortest_of_a_kind(kind: str, place: Path) -> None:
     made = reproduce(f"digits-{ENTRIES[kind]}", book=BOOK, out=place, rounds_scale=0.01, seeds=[0], jobs=1)
@@ -71,6 +72,7 @@ def test_the_shortest_of_a_kind(kind: str, place: Path) -> None:
         assert made.report(format)
 
 
+@pytest.mark.integration
 def test_seeds_that_are_not_used_are_told(place: Path) -> None:
     item = reproduce("digits-coreset", book=BOOK, out=place, seeds=[3, 4])
     assert item.seeds == (3,)
@@ -83,6 +85,7 @@ def test_seeds_that_are_not_used_are_told(place: Path) -> None:
 # --------------------------------------------------------------------------------------------- labels of nodes
 
 
+@pytest.mark.integration
 def test_more_labels_are_better(place: Path) -> None:
     made = reproduce("digits-labels", book=BOOK, out=place, datasets=["sbm"])
     for line in made.lines:
@@ -99,6 +102,7 @@ def test_more_labels_are_better(place: Path) -> None:
     assert chart["series"][0]["y"][1] == pytest.approx(alike.ours.mean if alike.ours else None)
 
 
+@pytest.mark.integration
 def test_two_cliques_need_a_label_each() -> None:
     clique = np.ones((10, 10)) - np.eye(10)
     graph = csr_array(np.block([[clique, np.zeros((10, 10))], [np.zeros((10, 10)), clique]]))
@@ -145,6 +149,7 @@ def test_a_damaged_cora(name: str, content: bytes, tmp_path: Path, monkeypatch: 
         cora()
 
 
+@pytest.mark.integration
 def test_graphs_that_are_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "data"))
     with pytest.raises(CoterieError, match=r"none of the data .*'facebook' is not here: get https://snap.*unpack it"):
@@ -157,6 +162,7 @@ def test_graphs_that_are_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # ------------------------------------------------------------------------------------------- distances of nodes
 
 
+@pytest.mark.integration
 def test_all_nodes_give_the_mean_distance(place: Path) -> None:
     """On a ring of six, of which each node has weight 1/6; the two far off do not count."""
     found = {line.row: line for line in reproduce("digits-hops", book=BOOK, out=place).lines}

@@ -56,6 +56,7 @@ def other_settings(place: Path) -> None:
     file.write_text(text.replace("lr = 0.05", "lr = 0.5", 1))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
@@ -87,6 +88,7 @@ def test_damaged_runs_are_refused(copy: Path, damage: Callable[[Path], Any], tol
     assert (copy / "digits-pair" / "table.txt").read_bytes() == before
 
 
+@pytest.mark.integration
 def test_a_seed_without_a_number_is_counted_and_told(copy: Path) -> None:
     whole = pair(copy).lines[0]
     assert whole.notes == pair(copy).lines[0].notes
@@ -148,6 +150,7 @@ def test_a_number_of_fewer_seeds_says_so_in_a_wide_table() -> None:
     assert "4.00 ± 1.00 (2 of 3) (5)" in wide.report()
 
 
+@pytest.mark.integration
 def test_held_out_samples_are_not_called_test_samples(tmp_path: Path) -> None:
     text = reproduce("digits-held-out", book=BOOK, out=tmp_path, jobs=1, rounds_scale=0.1).report()
     assert "20% of the training samples, held out" in " ".join(text.split())

@@ -39,6 +39,7 @@ def runs(place: Path) -> dict[str, int]:
     return {str(f): f.stat().st_mtime_ns for f in place.glob("runs/*/seed-*/result.json")}
 
 
+@pytest.mark.integration
 def test_ours_are_the_means_of_the_runs(table: Reproduction, place: Path) -> None:
     assert len(runs(place)) == 6  # three methods, two seeds
     line = next(line for line in table.lines if line.row == "PACFL")
@@ -73,6 +74,7 @@ def test_it_is_complete_if_nothing_was_shortened(table: Reproduction) -> None:
     assert "SHORTENED" not in table.report()
 
 
+@pytest.mark.integration
 def test_files(table: Reproduction, place: Path) -> None:
     folder = place / "digits-table"
     content = json.loads((folder / "reproduction.json").read_text(encoding="utf-8"))
@@ -93,6 +95,7 @@ def test_files(table: Reproduction, place: Path) -> None:
     assert r"\begin{tabular}" in (folder / "table.tex").read_text(encoding="utf-8")
 
 
+@pytest.mark.integration
 def test_finished_runs_are_never_repeated_and_are_shared(table: Reproduction, place: Path) -> None:
     before = runs(place)
     again = reproduce("our-table", book=BOOK, out=place, jobs=1)
@@ -112,6 +115,7 @@ def test_what_was_killed_goes_on(table: Reproduction, place: Path) -> None:
     assert {name for name, when in runs(place).items() if when != before[name]} == {str(lost)}
 
 
+@pytest.mark.integration
 def test_shortened_runs_say_so(place: Path) -> None:
     short = reproduce(
         "digits-table", book=BOOK, out=place, rounds_scale=0.5, seeds=[0], algorithms=["solo", "pacfl"], jobs=1
@@ -132,6 +136,7 @@ def test_shortened_runs_say_so(place: Path) -> None:
     assert "epochs = 25" in solo  # of 50
 
 
+@pytest.mark.integration
 def test_targets(place: Path) -> None:
     found = {line.column: line for line in reproduce("digits-targets", book=BOOK, out=place, jobs=1).lines}
     reached, missed = found["1 %"], found["100 %"]
@@ -143,6 +148,7 @@ def test_targets(place: Path) -> None:
     assert "--" in text.split("100 %")[1]
 
 
+@pytest.mark.integration
 def test_sweep_of_the_threshold(place: Path) -> None:
     swept = reproduce("digits-sweep", book=BOOK, out=place, jobs=1)
     groups = [line.beside["groups"] for line in swept.lines]
@@ -153,6 +159,7 @@ def test_sweep_of_the_threshold(place: Path) -> None:
     assert chart["line"]["y"] == [line.ours.mean for line in swept.lines if line.ours]
 
 
+@pytest.mark.integration
 def test_curves_end_where_the_figure_does(table: Reproduction, place: Path) -> None:
     before = runs(place)
     drawn = reproduce("digits-curves", book=BOOK, out=place, jobs=1)
@@ -161,6 +168,7 @@ def test_curves_end_where_the_figure_does(table: Reproduction, place: Path) -> N
         assert series["x"] == [1, 2]
 
 
+@pytest.mark.integration
 def test_newcomers(place: Path) -> None:
     found = {line.row: line for line in reproduce("digits-newcomers", book=BOOK, out=place, jobs=1).lines}
     run = Result.load(next(place.glob("runs/*/seed-0/result.json"), place).parent)

@@ -99,6 +99,7 @@ def test_who_misses_a_seed_does_not_lead_but_is_a_rival() -> None:
     assert leader({"a": {0: 0.5}, "b": {1: 0.5}}, range(2)) is None
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("methods", "seeds"), [(2, 3), (5, 5)])
 def test_equal_methods_are_seldom_told_apart(methods: int, seeds: int) -> None:
     """All are equally good: at most one comparison in twenty may name a clear best."""

@@ -13,6 +13,7 @@ def found(dataset: str, clients: int, seed: int, **settings):
     return coterie.cluster(dataset=dataset, clients=clients, seed=seed, **settings)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("clients", [20, 40])
 @pytest.mark.parametrize("seed", range(3))
 def test_rotated_digits_fall_into_their_groups_and_iid_ones_into_one(clients: int, seed: int) -> None:
@@ -58,6 +59,7 @@ def test_flag_tells_the_four_data_sets_of_mix_4_apart(settings: dict[str, int]) 
     assert found("mix-4", 100, 0, algorithm="flag", **settings).ari == 1.0
 
 
+@pytest.mark.integration
 def test_pictures_can_be_drawn_for_many_clients(tmp_path: Path) -> None:
     groups = found("digits", 250, 0)
     assert len(groups.save(tmp_path)) == 6

@@ -38,6 +38,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.integration
 @settings(deadline=None, derandomize=True)
 @given(values)
 def test_any_value_survives_toml(value: object) -> None:

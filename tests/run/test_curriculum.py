@@ -169,6 +169,7 @@ def after(method: str, curriculum: Curriculum | None) -> tuple[list[Any], Mappin
     return history, models
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl"])
 def test_nor_does_scoring_change_a_bit(method: str) -> None:
     plain = after(method, None)
@@ -178,6 +179,7 @@ def test_nor_does_scoring_change_a_bit(method: str) -> None:
     assert after(method, Curriculum()) != plain
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "fednova", "scaffold", "pacfl", "ifca", "flag"])
 def test_every_method_takes_the_curriculum_from_the_plan(method: str) -> None:
     settings = {**SMALL, "epochs": 3}
@@ -185,6 +187,7 @@ def test_every_method_takes_the_curriculum_from_the_plan(method: str) -> None:
     assert len({tuple(run.per_client["L"]) for run in runs}) == 4
 
 
+@pytest.mark.integration
 def test_scores_pacings_and_orders_all_make_a_difference() -> None:
     settings = {**POOLED, "epochs": 3, "rounds": 3}
     texts = [f"score={score}" for score in SCORES] + [f"pacing={pacing}" for pacing in PACINGS if pacing != "linear"]
@@ -193,6 +196,7 @@ def test_scores_pacings_and_orders_all_make_a_difference() -> None:
     assert len(set(results.values())) == len(texts) == 13
 
 
+@pytest.mark.integration
 def test_all_of_them_together_run() -> None:
     settings = {**POOLED, "clients": 4, "rounds": 1, "expert_epochs": 1}
     for number, (score, pacing) in enumerate((score, pacing) for score in SCORES for pacing in PACINGS):

@@ -92,6 +92,7 @@ def test_the_expert_travels_and_is_counted() -> None:
     assert expert.traffic["up_bytes"] == pytest.approx(plain.traffic["up_bytes"], rel=1e-3)  # losses differ in digits
 
 
+@pytest.mark.integration
 def test_where_a_method_trains_another_network_that_judges_for_itself() -> None:
     """FLAG describes clients by a small network of its own, of which the run's expert knows nothing."""
     result = small_run("flag", **POOLED, curriculum="score=E")
@@ -111,6 +112,7 @@ class Stopping(Listening):
             raise _Stop
 
 
+@pytest.mark.integration
 def test_the_expert_is_trained_once_and_kept(tmp_path: Path) -> None:
     settings = {**POOLED, "curriculum": "score=E", "f_ord": 1.0}
     whole = small_run("fedavg", **settings, out=str(tmp_path / "whole"))
@@ -256,6 +258,7 @@ def test_difficulty_is_judged_by_the_expert_that_is_named(tmp_path: Path) -> Non
     assert np.isfinite(losses).all()
 
 
+@pytest.mark.integration
 def test_a_run_goes_on_with_the_expert_that_it_began_with(tmp_path: Path) -> None:
     settings = {**POOLED, "curriculum": "score=E"}
     small_run("fedavg", **settings, out=str(tmp_path / "first"))

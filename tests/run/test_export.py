@@ -50,6 +50,7 @@ def test_safetensors_hold_the_model_and_say_what_it_is(place: Path, run: str, wh
         assert np.array_equal(logits(path, place / "images.npz").argmax(axis=1), said)
 
 
+@pytest.mark.integration
 def test_onnx_takes_raw_images_any_number_of_them(place: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

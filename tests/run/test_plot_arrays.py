@@ -62,6 +62,7 @@ def test_pools(tmp_path: Path) -> None:
     assert "proximity" not in found
 
 
+@pytest.mark.integration
 def test_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     coterie.run(algorithm="pacfl", out=str(tmp_path / "whole"), **SMALL)
 

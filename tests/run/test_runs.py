@@ -61,6 +61,7 @@ def test_papers_megabits_follow_the_formula() -> None:
     assert small_run("solo").traffic["paper_megabits"] == 0
 
 
+@pytest.mark.integration
 def test_solo_trains_for_the_stated_number_of_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     from coterie.training.torch_trainer import TorchTrainer
 
@@ -135,6 +136,7 @@ def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path)
     assert len(predict(tmp_path / "alone", tmp_path / "images.npz", client=0).labels) == 50
 
 
+@pytest.mark.integration
 def test_the_report_has_a_table_and_a_picture(tmp_path: Path) -> None:
     result = small_run("fedavg", out=str(tmp_path / "run"))
     text = result.report()

@@ -45,6 +45,7 @@ def loop(a: list[np.ndarray], b: list[np.ndarray], measure: str) -> np.ndarray:
 widths = st.lists(st.integers(1, 7), min_size=1, max_size=6)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("measure", ANGLE_MEASURES)
 @given(st.integers(0, 10**6), widths, widths, st.sampled_from([0.01, 0.1, 1.0]))
 @GENERATED
@@ -171,6 +172,7 @@ def test_no_clients_and_one(measure: str) -> None:
     np.testing.assert_array_equal(principal_angles(u, measure=measure), [[0]])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("measure", ANGLE_MEASURES)
 @pytest.mark.parametrize("small", [0, 2**22])
 def test_the_size_of_blocks_changes_nothing(measure: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +184,7 @@ def test_the_size_of_blocks_changes_nothing(measure: str, small: int, monkeypatc
             np.testing.assert_allclose(principal_angles(a, others, measure, block=block), whole, atol=1e-4)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("measure", ANGLE_MEASURES)
 def test_float32_is_good_to_a_thousandth_of_a_degree_and_float64_takes_over_near_0(
     measure: str, monkeypatch: pytest.MonkeyPatch

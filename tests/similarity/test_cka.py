@@ -37,6 +37,7 @@ def test_moment_cka_by_its_definition() -> None:
     assert (moment_cka(x, black), moment_cka(black, black)) == (0, 1)
 
 
+@pytest.mark.integration
 def test_moments_of_many_features_are_compared_in_the_directions_that_matter() -> None:
     rng = np.random.default_rng(0)
     axes = rng.normal(size=(300, 300)) * np.geomspace(1, 1e-3, 300)[:, None] + 0.05

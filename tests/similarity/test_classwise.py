@@ -62,6 +62,7 @@ def equations(
     return V
 
 
+@pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(1, 7), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 @GENERATED
 def test_the_equations(seed: int, n: int, delta: float) -> None:
@@ -72,6 +73,7 @@ def test_the_equations(seed: int, n: int, delta: float) -> None:
     np.testing.assert_array_equal(np.diagonal(V), 0)
 
 
+@pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 4))
 @GENERATED
 def test_newcomers_are_measured_by_the_scales_of_the_old(seed: int, old: int, new: int) -> None:

@@ -31,6 +31,7 @@ def found(runs: dict[str, Path]) -> LayerStudy:
     return study([runs["iid"], runs["skew"]], inputs=40)
 
 
+@pytest.mark.integration
 def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: LayerStudy) -> None:
     """Here with NumPy alone, from the states on disk."""
     from coterie.results.run_folder import RunFolder
@@ -68,6 +69,7 @@ def test_skewed_labels_lead_models_apart(found: LayerStudy) -> None:
     assert iid.accuracy["L"] == told["accuracy"]["L"]
 
 
+@pytest.mark.integration
 def test_files_and_table(found: LayerStudy, tmp_path: Path) -> None:
     written = {path.name for path in found.save(tmp_path)}
     assert written == {"layers.json", "means-cka.png", "means-theta1.png", "means-sum-angles.png", "cka.png"}

@@ -25,6 +25,7 @@ def pairs() -> PairStudy:
     return study(config(), "8,9", "9,8;0,1;3", samples=60, seeds=2)
 
 
+@pytest.mark.integration
 def test_accuracies_are_those_of_runs(pairs: PairStudy) -> None:
     """Of `coterie.run` with the partition that deals out labels."""
     for k, seed in enumerate(pairs.seeds):

@@ -17,6 +17,7 @@ def drawn(samples: int, plan: Plan, seed: int = 0, order: np.ndarray | None = No
     return list(steps(samples, plan, np.random.default_rng(seed), order))
 
 
+@pytest.mark.integration
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 4), st.integers(0, 99))
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_every_sample_once_per_epoch_in_full_batches_and_a_last_partial_one(

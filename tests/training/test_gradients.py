@@ -72,6 +72,7 @@ def test_one_meta_step_takes_the_gradient_where_the_first_half_led(trainer: Trai
         np.testing.assert_allclose(step, expected[layer], rtol=1e-4, atol=1e-5 * scale + 1e-7, err_msg=layer)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", SPECS)
 def test_epochs_are_those_of_the_optimiser_of_pytorch(trainer: Trainer, name: str) -> None:
     spec = SPECS[name]

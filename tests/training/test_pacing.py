@@ -39,6 +39,7 @@ def clipped(size: Decimal, samples: int, batch_size: int) -> int:
     return min(samples, max(math.floor(size), min(batch_size, samples), 1))
 
 
+@pytest.mark.integration
 @given(
     st.sampled_from(PACINGS), st.integers(1, 400), st.integers(1, 20), st.integers(1, 200), hundredths, hundredths,
     st.data(),

@@ -356,6 +356,7 @@ def tasks(draw: st.DrawFn) -> Task:
 RANDOM_PLANS = TorchTrainer()
 
 
+@pytest.mark.integration
 @given(tasks())
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_any_plan_at_all(task: Task) -> None:

@@ -111,6 +111,7 @@ parts = st.none() | st.lists(st.integers(0, SAMPLES - 1), unique=True, max_size=
 WHOLE = CommonTest(np.zeros((0, 4)), np.zeros(0, np.int64), doubled)
 
 
+@pytest.mark.integration
 @given(st.lists(st.tuples(st.integers(0, 2), parts), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_a_common_test_gives_what_direct_evaluation_gives_for_any_parts_in_any_order(
@@ -204,6 +205,7 @@ def content(params: Params) -> list[tuple[str, str, tuple[int, ...], bytes]]:
     return sorted((name, value.dtype.str, value.shape, value.tobytes()) for name, value in params.items())
 
 
+@pytest.mark.integration
 @given(models, models)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_digests_differ_exactly_where_contents_do(a: Params, b: Params) -> None:
