@@ -19,7 +19,7 @@ from coterie.algorithms.fedgroup import FedGroup
 from coterie.client import MemoryStore
 from coterie.clustering import adjusted_rand_index, canonical
 from coterie.data import PARTITIONS, FederatedData
-from coterie.federation.newcomers import admit
+from coterie.federation.loop import admit
 from coterie.messages import Params, Reply, Request, Train, TrainReply, weighted_mean
 from coterie.models import initial
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session

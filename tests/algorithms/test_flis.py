@@ -17,8 +17,7 @@ from coterie.client import MemoryStore
 from coterie.clustering import Silhouette, adjusted_rand_index
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.federation.loop import rounds
-from coterie.federation.newcomers import admit
+from coterie.federation.loop import admit, rounds
 from coterie.federation.served_model import CandidateModels
 from coterie.messages import weighted_mean
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
@@ -290,10 +289,10 @@ def test_hc_is_hierarchical_and_uses_its_threshold() -> None:
 
 
 def test_hc_clients_describe_themselves_from_the_common_start_whenever_they_do() -> None:
-    with opened("flis-hc", fraction=1.0, epochs=5) as run, opened("flis-hc") as other:
+    settings = {"fraction": 1.0, "epochs": 5}
+    with opened("flis-hc", **settings) as run, opened("flis-hc", **settings) as other:
         trained, fresh = play(run, 3), other.algorithm
         other.fed.start_round(3)
-        other.fed.settings = run.fed.settings
         assert np.array_equal(trained.describe(run.fed, [2])[2], fresh.describe(other.fed, [2])[2])
 
 

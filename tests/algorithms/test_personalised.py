@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +262,7 @@ def test_the_penalty_is_of_norm_and_spread() -> None:
 def test_the_usual_strength_follows_the_size_of_the_model() -> None:
     """d = 62,006 gives e = 6."""
     with opened("mtl") as (run, _, _store):
-        run.fed.settings = replace(run.fed.settings, spec=ModelSpec("lenet5", (3, 32, 32), 10))
+        run.fed.spec = ModelSpec("lenet5", (3, 32, 32), 10)
         assert run.algorithm.penalty(run.fed) == pytest.approx(1e-6)
 
 

@@ -32,7 +32,7 @@ from coterie.clustering import (
 )
 from coterie.clustering.rules.automatic import silhouettes
 from coterie.errors import CoterieError
-from coterie.federation.state import load_fields, save_fields, saved
+from coterie.federation.state import Resumable, saved
 from coterie.registry import is_own
 
 EACH = [Auto(granularity=1.4), Threshold(threshold=5.0), Count(groups=2), Gap(), Silhouette(), Demo()]
@@ -183,14 +183,14 @@ def test_a_cut_says_where_it_lies() -> None:
 
 
 @dataclass
-class Method:
-    grouping: Grouping | None = saved(default=None)  # noqa: RUF009
+class Method(Resumable):
+    grouping: Grouping | None = saved(default=None)
 
 
 def test_a_grouping_is_saved_without_its_proximities() -> None:
     method, again = Method(), Method()
     method.grouping = grouped(Gap("average"), blocks([3, 3]))
-    load_fields(again, save_fields(method, complete=True))
+    again.load(method.save())
     assert again.grouping.proximity is None
     assert again.grouping.summary() == method.grouping.summary()
     assert again.grouping.labels.tolist() == method.grouping.labels.tolist()

@@ -25,7 +25,7 @@ from coterie.engine.flower.deployment import FlowerDeployment
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.engine.flower.transport import GridTransport, read_answer
 from coterie.errors import CoterieError
-from coterie.federation.validation import largest_reply
+from coterie.federation.exchange import largest_reply
 from coterie.messages import (
     ClassCounts,
     Evaluate,

@@ -45,7 +45,7 @@ def test_cohorts_depend_on_seed_and_round_only(run: Session) -> None:
     assert all(len(cohort) == 3 == len(set(cohort)) for cohort in drawn)
     counts = np.bincount(np.concatenate(drawn), minlength=6)
     assert counts.min() > 70  # 100 expected of each client
-    fed.settings = replace(fed.settings, seed=1)
+    fed.seed = 1
     assert drawn != [fed.cohort(t) for t in range(1, 200)]
 
 

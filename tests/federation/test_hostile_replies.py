@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.algorithms import ALGORITHMS
+from coterie.federation.exchange import error_in_reply
 from coterie.federation.loop import rounds
-from coterie.federation.validation import error_in_reply
 from coterie.messages import (
     LARGEST,
     ClassCounts,

@@ -179,7 +179,7 @@ import numpy as np
 
 from coterie.client import Client, LocalData, MemoryStore
 from coterie.federation.request_checks import check_verbs
-from coterie.federation.validation import error_in_reply
+from coterie.federation.exchange import error_in_reply
 from coterie.messages import ModelSpec, Request, wire
 from coterie.messages.verbs.sample_count import SampleCount, SampleCountReply
 

@@ -160,7 +160,7 @@ def after(method: str, curriculum: Curriculum | None) -> tuple[list[Any], Mappin
     config, store = completed(config, data), MemoryStore()
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
-        run.fed.settings = replace(run.fed.settings, plan=replace(run.fed.plan, curriculum=curriculum))
+        run.fed.plan = replace(run.fed.plan, curriculum=curriculum)
         history = [row for _, row in rounds(run.fed, run.algorithm, run.evaluator, every=1)]
         models = {
             c: {name: value.tobytes() for name, value in store.load(c, before=99).get("model", {}).items()}

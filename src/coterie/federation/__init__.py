@@ -1,6 +1,6 @@
 """The server's side: its only view of the clients, the round loop, evaluation and checkpoints."""
 
-from coterie.federation.algorithm import Algorithm
+from coterie.federation.algorithm import Algorithm, Traits
 from coterie.federation.engine import Engine, EngineWrapper
 from coterie.federation.federation import Federation
 from coterie.federation.ledger import Ledger
@@ -8,4 +8,3 @@ from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request
 from coterie.federation.settings import FederationSettings, ServerData
 from coterie.federation.state import saved
-from coterie.federation.traits import Traits

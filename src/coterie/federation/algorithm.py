@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
-from coterie.federation.state import load_fields, save_fields
-from coterie.federation.traits import Traits
+from coterie.federation.state import Resumable
 from coterie.messages import ClientId, ModelSpec, Plan
 
 if TYPE_CHECKING:
-    from coterie.clustering import Grouping, GroupingOptions
     from coterie.federation.federation import Federation
     from coterie.federation.sampling import ClientSampler
 
 
-class Algorithm(ABC):
+@dataclass(frozen=True)
+class Traits:
+    """Constants of a method; ``traits = Traits(...)`` in its class declares them."""
+
+    rules: RuleSupport | None = None
+    """Which rules of ``[grouping]`` can form its groups; None: it takes no key of that section."""
+    one_shot: bool = False
+    """Whether it forms groups before training and says how in `grouping`, so that ``coterie cluster`` can use it."""
+    allows_new_groups: bool = False
+    """Whether newcomers may form a group of their own."""
+    selects_clients: bool = False
+    """Whether it draws clients itself, whoever is in the cohort."""
+    transfers: float | None = None
+    """Models sent per client and round, both ways, for the papers' cost formula; None: the formula has no number."""
+    default_model: str | None = None
+    """The network for images where the user names none."""
+    battery: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of ``coterie.run`` with which the battery of tests tries it."""
+
+
+class Algorithm(Resumable, ABC):
     """A method, on the server's side. It sees clients only through the federation.
 
     It must write `begin`, `round` and `model_for`; everything else has a default.
@@ -94,11 +114,3 @@ class Algorithm(ABC):
     def needs_server_data(self) -> Literal["reserved", "test"] | None:
         """Which samples the server must have: some of its own, or the test set that only simulations have."""
         return None
-
-    def save(self) -> dict[str, Any]:
-        """Return the server's state: the fields that are declared with `saved`."""
-        return save_fields(self, complete=type(self).save is Algorithm.save)
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take the place of `begin` when a run resumes from what `save` returned."""
-        load_fields(self, state)

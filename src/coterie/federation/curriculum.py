@@ -1,14 +1,14 @@
 """The client curriculum: cohorts are drawn from a pool that grows from the easiest clients to all (ALGORITHMS 6)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.federation import Federation
 from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import ServedModel, as_request, parts, single
+from coterie.federation.state import saved
 from coterie.messages import ClientId, Curriculum, Evaluate, EvaluateReply, Request
 from coterie.messages.plan import Order, Pacing
 from coterie.streams import stream
@@ -34,7 +34,7 @@ class ClientCurriculum(ClientSampler):
     all_batches: bool = False
     """Whether a round goes through the whole pool, one cohort after the other, instead of drawing one cohort."""
 
-    losses: dict[ClientId, float] = field(init=False, default_factory=dict)
+    losses: dict[ClientId, float] = saved(default_factory=dict)
     """The latest of each client that has answered."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
@@ -76,14 +76,6 @@ class ClientCurriculum(ClientSampler):
         requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
         for client, reply in fed.ask(requests).items():
             self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, EvaluateReply))
-
-    def save(self) -> dict[str, Any]:
-        """Return the losses."""
-        return {"losses": dict(self.losses)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save` returned."""
-        self.losses = dict(state["losses"])
 
 
 def refuse_order_by_loss(sampler: ClientSampler) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from coterie.federation.served_model import (
     error_in_offer,
     parts,
 )
+from coterie.federation.state import Resumable, saved
 from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Plan, Request, Train, Verb
 from coterie.registry import home
 from coterie.training import digest
@@ -38,15 +38,16 @@ class Evaluation:
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
 
 
-class Evaluator:
+@dataclass
+class Evaluator(Resumable):
     """Follows the clients' scores through a run."""
 
-    def __init__(self, fed: Federation, algorithm: Algorithm) -> None:
-        self.fed, self.algorithm = fed, algorithm
-        self.own: dict[ClientId, Score] = {}
-        self.received: dict[ClientId, Score] = {}
-        self._seen: dict[ClientId, str] = {}
-        """Digest of the model that the score in `received` belongs to."""
+    fed: Federation
+    algorithm: Algorithm
+    own: dict[ClientId, Score] = saved(default_factory=dict)
+    received: dict[ClientId, Score] = saved(default_factory=dict)
+    seen: dict[ClientId, str] = saved(default_factory=dict)
+    """Digest of the model that the score in `received` belongs to."""
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
@@ -63,7 +64,7 @@ class Evaluator:
                         self.fed.mark_evaluated(client)
                     else:
                         self.received[client] = score
-                        self._seen[client] = names[client]
+                        self.seen[client] = names[client]
         G, covered = self._global(models, names), len(self.received)
         return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
 
@@ -78,8 +79,8 @@ class Evaluator:
             own_changed = client in stale or client not in self.own
             if model is None:
                 self.received.pop(client, None)
-                self._seen.pop(client, None)
-            new = names.get(client) != self._seen.get(client) or (own_changed and isinstance(model, SharedLayers))
+                self.seen.pop(client, None)
+            new = names.get(client) != self.seen.get(client) or (own_changed and isinstance(model, SharedLayers))
             changed = model if model is not None and new else None
             if own_changed or changed is not None:
                 kind = own_changed, None if changed is None else names[client]
@@ -121,19 +122,11 @@ class Evaluator:
         """Measure everything anew next time."""
         self.own.clear()
         self.received.clear()
-        self._seen.clear()
+        self.seen.clear()
 
     def untested(self) -> list[ClientId]:
         """Return the clients without test samples, which no mean includes."""
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
-
-    def save(self) -> dict[str, Any]:
-        """Return the scores."""
-        return {"own": dict(self.own), "received": dict(self.received), "seen": dict(self._seen)}
-
-    def load(self, saved: Mapping[str, Any]) -> None:
-        """Take over the scores that `save` returned."""
-        self.own, self.received, self._seen = dict(saved["own"]), dict(saved["received"]), dict(saved["seen"])
 
     def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
         """G, where there is one model for all: on the common test set, else on all clients' parts together."""

@@ -1,14 +1,19 @@
-"""One exchange with clients: requests are sent, replies collected, and it is settled which of them count."""
+"""One exchange with clients: requests are sent, replies collected and checked, and it is settled which count.
+
+This is the one border where replies are checked; behind it they are trusted. What is valid, each verb says.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.federation.engine import Engine
 from coterie.federation.ledger import Ledger
-from coterie.federation.validation import error_in_reply
-from coterie.messages import ClientId, Failure, Reply, Request, Train, wire
+from coterie.messages import ClientId, Failure, Params, Reply, Request, Train, wire
 from coterie.models import initial
 from coterie.streams import stream
+
+ENVELOPE = 1 << 16
+"""Bytes of a reply that are not the content of its answers, at most, besides the tensors' names and shapes."""
 
 
 @dataclass
@@ -79,3 +84,25 @@ class Exchange:
         for client in self.requests:
             if client not in heard:
                 self.failures.append(Failure(client, self.round, "surplus", "enough others had answered"))
+
+
+def error_in_reply(request: Request, reply: Reply, template: Params) -> str | None:
+    """Say what is wrong with a reply, or None; `template` has the shapes of the model's parameters."""
+    if reply.round != request.round:
+        return f"answers round {reply.round}, asked was {request.round}"
+    if len(reply.answers) != len(request.verbs):
+        return f"{len(reply.answers)} answers to {len(request.verbs)} verbs"
+    for verb, answer in zip(request.verbs, reply.answers, strict=True):
+        asked = type(verb).__name__.lower()
+        if type(answer) is not verb.answer_type:
+            return f"{asked}: answered with {type(answer).__name__}, expected {verb.answer_type.__name__}"
+        if error := verb.error_in(answer, request, template):
+            return f"{asked}: {error}"
+    return None
+
+
+def largest_reply(request: Request) -> int:
+    """Return how many bytes an honest reply can have at most, to refuse longer ones before they are read."""
+    template = initial(request.spec, request.seed)
+    answers = sum(verb.largest_answer(request, template) for verb in request.verbs)
+    return ENVELOPE + 1024 * len(template) + answers

@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering import GroupingOptions
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange
@@ -18,7 +17,7 @@ from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.federation.served_model import ServedModel, single
-from coterie.federation.settings import FederationSettings, ServerData
+from coterie.federation.settings import FederationSettings
 from coterie.messages import (
     EVALUATION,
     Array,
@@ -27,7 +26,6 @@ from coterie.messages import (
     Failure,
     ModelSpec,
     Params,
-    Plan,
     Reply,
     Request,
     Train,
@@ -37,7 +35,7 @@ from coterie.messages import (
 )
 from coterie.models import initial
 from coterie.streams import stream
-from coterie.training import CommonTest, Trainer
+from coterie.training import Trainer
 
 E = TypeVar("E", bound=Engine)
 
@@ -86,9 +84,18 @@ class Federation:
     ) -> None:
         """Everyone who is here now takes part; `on_reply(done, total)` is called after each reply."""
         self.engine, self.trainer, self.settings = engine, trainer, settings
+        self.spec: Final = settings.spec
+        self.seed: Final = settings.seed
+        self.plan: Final = settings.plan
+        self.rounds: Final = settings.rounds
+        self.fraction: Final = settings.fraction
+        self.server_data: Final = settings.server_data
+        self.test: Final = settings.test
+        self.grouping: Final = settings.grouping
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), Training()
-        self.members = Membership(settings.max_strikes, set(engine.present(0)))
+        self.members = Membership(settings.max_strikes)
+        self.members.admitted.update(engine.present(0))
         self._round = 0
         self._asked_to_keep: set[ClientId] = set()
         """Who was asked in this round to keep what it trains."""
@@ -98,46 +105,6 @@ class Federation:
     def round(self) -> int:
         """The present round; 0 before the first."""
         return self._round
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The network."""
-        return self.settings.spec
-
-    @property
-    def seed(self) -> int:
-        """The root of all randomness."""
-        return self.settings.seed
-
-    @property
-    def plan(self) -> Plan:
-        """How clients train unless the method says otherwise."""
-        return self.settings.plan
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds the run has."""
-        return self.settings.rounds
-
-    @property
-    def fraction(self) -> float:
-        """Of the clients, the share that is in a cohort."""
-        return self.settings.fraction
-
-    @property
-    def server_data(self) -> ServerData:
-        """The samples that the server owns."""
-        return self.settings.server_data
-
-    @property
-    def test(self) -> CommonTest | None:
-        """A test set for all, where there is one."""
-        return self.settings.test
-
-    @property
-    def grouping(self) -> GroupingOptions:
-        """What the user asked of methods that form groups."""
-        return self.settings.grouping
 
     @property
     def samples(self) -> Mapping[ClientId, int]:

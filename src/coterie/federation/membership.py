@@ -1,23 +1,23 @@
 """Who takes part in a federation: who is admitted, who joined late, and who was left out."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+from coterie.federation.state import Resumable, saved
 from coterie.messages import ClientId
 
 
 @dataclass
-class Membership:
+class Membership(Resumable):
     """Follows who takes part; others that are here are newcomers."""
 
     max_strikes: int | None = None
     """After so many invalid replies a client is left out; None: never."""
-    admitted: set[ClientId] = field(default_factory=set)
+    admitted: set[ClientId] = saved(default_factory=set)
     """Who takes part."""
-    joined: dict[ClientId, int] = field(default_factory=dict)
+    joined: dict[ClientId, int] = saved(default_factory=dict)
     """The round in which each came who was not there from the beginning."""
-    strikes: dict[ClientId, int] = field(default_factory=dict)
+    strikes: dict[ClientId, int] = saved(default_factory=dict)
     """How many invalid replies each client has sent."""
 
     def members(self, present: Iterable[ClientId]) -> list[ClientId]:
@@ -41,12 +41,3 @@ class Membership:
     def left_out(self, client: ClientId) -> bool:
         """Say whether a client has sent invalid replies too often."""
         return self.max_strikes is not None and self.strikes.get(client, 0) >= self.max_strikes
-
-    def save(self) -> dict[str, Any]:
-        """Return who takes part."""
-        return {"admitted": set(self.admitted), "joined": dict(self.joined), "strikes": dict(self.strikes)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save` returned."""
-        self.admitted, self.joined = set(state["admitted"]), dict(state["joined"])
-        self.strikes = dict(state["strikes"])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from coterie.federation.state import Resumable
 from coterie.messages import ClientId
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from coterie.federation.federation import Federation
 
 
-class ClientSampler(ABC):
-    """Draws the clients of a round."""
+class ClientSampler(Resumable, ABC):
+    """Draws the clients of a round; what later rounds depend on, it declares with `saved`."""
 
     all_batches: bool = False
     """Whether a round has several cohorts, which together are all clients that may take part."""
@@ -22,13 +23,6 @@ class ClientSampler(ABC):
     @abstractmethod
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohorts of the present round; usually one."""
-
-    def save(self) -> dict[str, Any]:
-        """Return what later rounds depend on."""
-        return {}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save` returned."""
 
 
 class UniformSampler(ClientSampler):

@@ -1,4 +1,4 @@
-"""Which fields of a method are its state, and how they are saved and loaded."""
+"""Which fields are the state of a method, a sampler or a ledger, and how they are saved and loaded."""
 
 import dataclasses
 import sys
@@ -12,11 +12,11 @@ from coterie.messages import wire
 SAVED = "saved"
 """The entry in a field's metadata: ``"always"``, ``"once"`` or ``"never"``."""
 _PARTS = "_written_once"
-"""The attribute that remembers the parts of a method's state that were written."""
+"""The attribute that remembers the parts of a state that were written."""
 
 
 def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclasses.MISSING, once: bool = False) -> Any:
-    """Declare a dataclass field as state: set by the method, not an option, saved after every round.
+    """Declare a dataclass field as state: not an option, saved after every round.
 
     It may hold arrays, numbers, texts, models, dataclasses that its type hint names, and lists, tuples, sets and
     dictionaries of these, by texts or by numbers. With `once` it is written only when it is another object than
@@ -31,42 +31,44 @@ def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclas
     )
 
 
-def save_fields(method: Any, complete: bool) -> dict[str, Any]:
-    """Return the saved fields of a method; where they should be all its state, refuse it if there is more."""
-    if complete:
-        _refuse_undeclared(method)
-    parts = vars(method).setdefault(_PARTS, {})
-    state: dict[str, Any] = {}
-    for field in _saved_fields(method):
-        value = getattr(method, field.name)
-        if field.metadata[SAVED] == "once" and (field.name not in parts or parts[field.name][0] is not value):
-            parts[field.name] = value, WriteOnce(_taken_apart(value))
-        state[field.name] = parts[field.name][1] if field.name in parts else _taken_apart(value)
-    return state
+class Resumable:
+    """What has state that a resumed run needs: its dataclass fields that are declared with `saved`."""
+
+    def save(self) -> dict[str, Any]:
+        """Return the saved fields; unless a subclass writes `save` itself, refuse what is set but not declared."""
+        if type(self).save is Resumable.save:
+            _refuse_undeclared(self)
+        parts = vars(self).setdefault(_PARTS, {})
+        state: dict[str, Any] = {}
+        for field in _saved_fields(self):
+            value = getattr(self, field.name)
+            if field.metadata[SAVED] == "once" and (field.name not in parts or parts[field.name][0] is not value):
+                parts[field.name] = value, WriteOnce(_taken_apart(value))
+            state[field.name] = parts[field.name][1] if field.name in parts else _taken_apart(value)
+        return state
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Set the saved fields to what `save` returned; of a method, this takes the place of `begin`."""
+        parts = vars(self).setdefault(_PARTS, {})
+        for field in _saved_fields(self):
+            stored = state[field.name]
+            classes = {kind.__name__: kind for kind in _dataclasses_in(_type_hint(type(self), field))}
+            value = _put_together(stored.value if isinstance(stored, WriteOnce) else stored, classes)
+            if isinstance(stored, WriteOnce):
+                parts[field.name] = value, stored
+            setattr(self, field.name, value)
 
 
-def load_fields(method: Any, state: Mapping[str, Any]) -> None:
-    """Set the saved fields of a method as they were."""
-    parts = vars(method).setdefault(_PARTS, {})
-    for field in _saved_fields(method):
-        stored = state[field.name]
-        classes = {kind.__name__: kind for kind in _dataclasses_in(_type_hint(type(method), field))}
-        value = _put_together(stored.value if isinstance(stored, WriteOnce) else stored, classes)
-        if isinstance(stored, WriteOnce):
-            parts[field.name] = value, stored
-        setattr(method, field.name, value)
-
-
-def _saved_fields(method: Any) -> list[dataclasses.Field[Any]]:
-    fields = dataclasses.fields(method) if dataclasses.is_dataclass(method) else ()
+def _saved_fields(owner: Any) -> list[dataclasses.Field[Any]]:
+    fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
     return [field for field in fields if SAVED in field.metadata]
 
 
-def _refuse_undeclared(method: Any) -> None:
-    declared = {field.name for field in dataclasses.fields(method)} if dataclasses.is_dataclass(method) else set()
-    for name in vars(method):
+def _refuse_undeclared(owner: Any) -> None:
+    declared = {field.name for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else set()
+    for name in vars(owner):
         if name not in declared and not name.startswith("_"):
-            whose = type(method).__name__
+            whose = type(owner).__name__
             raise CoterieError(
                 f"{whose}.{name} is set but not declared, so a resumed run would lack it: make {whose} a dataclass and "
                 f"write '{name}: its type = saved()' (of coterie.federation), or write save and load; a name that "

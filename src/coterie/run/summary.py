@@ -9,7 +9,7 @@ from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.federation import Algorithm, Federation
 from coterie.federation.evaluation import Evaluator, accuracies
-from coterie.federation.newcomers import founders
+from coterie.federation.loop import founders
 from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits

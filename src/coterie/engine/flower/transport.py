@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.engine.flower.app import BESIDE, HELLO, WIRE, wire_record
 from coterie.engine.flower.node import FAILED, MISTAKE
 from coterie.engine.flower.reply_poller import NoReply, ReplyPoller
-from coterie.federation.validation import largest_reply
+from coterie.federation.exchange import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
 
 if TYPE_CHECKING:
