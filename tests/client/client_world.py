@@ -64,7 +64,7 @@ class World:
 
     def __init__(self, data: LocalData | None = None, store: Store | None = None, id: int = ID) -> None:
         self.data, self.store, self.trainer = data or local_data(), store or MemoryStore(), Recording()
-        self.client = Client(id, self.data, self.store, self.trainer)
+        self.client = Client(id, {0: self.data}, self.store, self.trainer)
 
     def ask(self, round: int, *verbs: Verb, **models: Params) -> Reply | Failure:
         kind = EVALUATION if all(isinstance(verb, Evaluate) for verb in verbs) else "train"

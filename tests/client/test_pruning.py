@@ -483,7 +483,7 @@ def test_pruned_weights_stay_exactly_0_through_training_with_momentum(name: str)
     y = np.arange(60) % 3
     x = (rng.normal(size=(60, 1, 16, 16)) + np.arange(3)[y][:, None, None, None]).astype(np.float32)
     data = LocalData(x, y, np.arange(60), x, y, np.arange(60), 3, lambda raw: raw)
-    client = Client(0, data, store := MemoryStore(), TRAINERS[name]())
+    client = Client(0, {0: data}, store := MemoryStore(), TRAINERS[name]())
     weights = tuple(name for name, value in initial(spec, 0).items() if value.ndim > 1)
     prune = Prune(weights, rate=0.2, target=0.95, distance=0.0, accuracy=-1.0)
     plan = replace(PLAN, lr=Schedule(0.01), batch_size=10)

@@ -215,7 +215,7 @@ def test_samples_may_change_with_the_rounds() -> None:
     world, other = World(), local_data()
     half = replace(other, train=other.train[:10])
     client = Client(
-        ID, world.data, world.store, world.trainer, later={3: half, 5: replace(other, train=other.train[10:12])}
+        ID, {0: world.data, 3: half, 5: replace(other, train=other.train[10:12])}, world.store, world.trainer
     )
     for round, count in ((0, 30), (2, 30), (3, 10), (4, 10), (3, 10), (2, 30), (5, 2), (9, 2)):
         reply = client.answer(Request(round, SEED, SPEC, (Train(PLAN), ClassCounts()), {"model": model(1)}))

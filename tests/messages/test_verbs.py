@@ -184,7 +184,7 @@ from coterie.messages import ModelSpec, Request, wire
 from coterie.messages.verbs.sample_count import SampleCount, SampleCountReply
 
 x, y = np.zeros((9, 4)), np.zeros(9, np.int64)
-client = Client(3, LocalData(x, y, np.arange(7), x, y, np.arange(2), 3, lambda raw: raw), MemoryStore(), None)
+client = Client(3, {0: LocalData(x, y, np.arange(7), x, y, np.arange(2), 3, lambda raw: raw)}, MemoryStore(), None)
 check_verbs([SampleCount(5)], {})
 request = wire.decode(wire.encode(Request(1, 0, ModelSpec("mclr", (4,), 3), (SampleCount(5),))))
 reply = wire.decode(wire.encode(client.answer(request)))

@@ -40,7 +40,3 @@ class LocalData:
     def load(self, index: Index) -> tuple[Floats, Index]:
         """Return training samples, normalised, and their labels."""
         return self.normalise(self.x[index]), self.y[index]
-
-    def load_test(self) -> tuple[Floats, Index]:
-        """Return the test part, normalised, and its labels."""
-        return self.normalise(self.test_x[self.test]), self.test_y[self.test]

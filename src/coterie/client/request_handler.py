@@ -44,7 +44,7 @@ class RequestHandler:
     def samples(self, on: Part, share: float) -> tuple[Floats, Index]:
         """Return the samples of a part, normalised, and their labels; `share` is that of the hold-out."""
         if on == "test":
-            return self.data.load_test()
+            return self.data.normalise(self.data.test_x[self.data.test]), self.data.test_y[self.data.test]
         if on == "train":
             return self.data.load(self.data.train)
         return self.data.load(self.data.training_part(share, self.request.seed, self.id)[1])

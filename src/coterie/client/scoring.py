@@ -28,21 +28,14 @@ def curriculum_order(
     shuffled = rng.permutation(len(y))  # so that equal scores stand in random order
     if curriculum.order == "random":
         return shuffled
-    easiness = _easiness(curriculum, logits, y, judges)[shuffled]
-    key = -easiness if curriculum.order == "curriculum" else easiness
-    return shuffled[np.argsort(key, kind="stable")]
-
-
-def _easiness(
-    curriculum: Curriculum, logits: Callable[[Params], Floats], y: Index, judges: Mapping[str, Params]
-) -> npt.NDArray[np.float64]:
-    """Return a score per sample, higher for easier ones."""
     letters, _, by_prediction = curriculum.score.partition("-")
     outputs = [logits(judges[letter]) for letter in letters]
     if by_prediction:
         predictions = [output.argmax(axis=1) for output in outputs]
         truth = predictions[1] if len(predictions) > 1 else y
         sound = np.all([np.isfinite(output).all(axis=1) for output in outputs], axis=0)  # else nothing is predicted
-        return np.asarray((predictions[0] == truth) & sound, np.float64)
-    loss = np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
-    return np.asarray(1.0 / loss)
+        easiness = np.asarray((predictions[0] == truth) & sound, np.float64)
+    else:
+        easiness = 1.0 / np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
+    key = -easiness if curriculum.order == "curriculum" else easiness
+    return shuffled[np.argsort(key[shuffled], kind="stable")]

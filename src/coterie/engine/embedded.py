@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from coterie.client import Store
+from coterie.client import Client, LocalData, Store
 from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
-from coterie.engine.local import make_clients
 from coterie.errors import CoterieError
 from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request, read_only
@@ -78,3 +77,20 @@ class EmbeddedEngine(Engine):
             verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             raise RuntimeError(f"client {client}, round {request.round} ({verbs}): {error}") from error
         return read_only(self._faults.after(self._seed, client, request, reply))
+
+
+def make_clients(
+    data: FederatedData, store: Store, trainer: Trainer, common_test: CommonTest | None = None
+) -> list[Client]:
+    """Make all clients of divided data, in their order; after each drift they have other samples."""
+    x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
+    phases = {0: (data.train_parts, data.test_parts)}
+    phases |= {phase.start: (phase.train_parts, phase.test_parts) for phase in data.drift}
+    clients = []
+    for id in range(data.clients):
+        local = {
+            start: LocalData(x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test)
+            for start, (train, test) in phases.items()
+        }
+        clients.append(Client(id, local, store, trainer))
+    return clients

@@ -38,9 +38,10 @@ class Events:
         entry["count"] += 1
         entry["last_round"] = failure.round
         if failure.client >= 0:
-            _add(entry["clients"], str(failure.client))
+            client = str(failure.client)
+            entry["clients"][client] = entry["clients"].get(client, 0) + 1
         if detail and (detail in entry["details"] or len(entry["details"]) < DETAILS):
-            _add(entry["details"], detail)
+            entry["details"][detail] = entry["details"].get(detail, 0) + 1
 
     @property
     def count(self) -> int:
@@ -59,7 +60,3 @@ class Events:
 def plain(text: str) -> str:
     """Return a text in one line of printable characters, not too long."""
     return "".join(letter if letter.isprintable() else " " for letter in text[:LONGEST])
-
-
-def _add(counts: dict[str, int], key: str) -> None:
-    counts[key] = counts.get(key, 0) + 1

@@ -187,7 +187,8 @@ class Federation:
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
         check_verbs(verbs, sent)
-        asks, expert = any(isinstance(verb, Train) and _asks_expert(verb) for verb in verbs), self.settings.expert
+        curricula = [verb.plan.curriculum for verb in verbs if isinstance(verb, Train)]
+        asks, expert = any(c is not None and c.score == "E" for c in curricula), self.settings.expert
         if expert is not None and asks and spec in (None, self.spec):  # of another network it is no expert
             sent["expert"] = expert
         return Request(self.round, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
@@ -267,10 +268,6 @@ class Federation:
         answered = f"{len(replies)} of {len(requests)} answered"
         detail = f"{answered}, {self.settings.min_replies} must: the training changes nothing"
         self.events.note(Failure(missing, self.round, "too few", detail))
-
-
-def _asks_expert(verb: Train) -> bool:
-    return verb.plan.curriculum is not None and verb.plan.curriculum.score == "E"
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:

@@ -39,6 +39,8 @@ class Verb(ABC):
     answer_type: ClassVar[type[Answer]]
     parts: ClassVar[tuple[type, ...]] = ()
     """The dataclasses that its fields hold: they travel too."""
+    makes: ClassVar[Mapping[str, str]] = {}
+    """The models that it makes for later verbs, by the first word of their names, and how a request gets them."""
 
     @abstractmethod
     def error_in(self, answer: Any, request: Request, template: Params) -> str | None:
@@ -58,12 +60,7 @@ class Verb(ABC):
 
     def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
         """Return the names of models that later verbs can use, given those that earlier verbs made."""
-        return made
-
-    @classmethod
-    def how_to_make(cls, name: str) -> str | None:
-        """Say how a request gets this verb to make the model of a name; None where it makes no such model."""
-        return None
+        return made | self.makes.keys()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from coterie.client.data import Floats, Index
 from coterie.client.request_handler import RequestHandler
 from coterie.client.scoring import curriculum_order
 from coterie.messages import Array, Params, Train, TrainReply, usable
-from coterie.messages.verbs.train import made_by_training
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome
 
@@ -31,7 +30,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     )
     outcome = handler.trainer.train(job)
     snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
-    others = {name: model for name, model in handler.made.items() if not made_by_training(name)}
+    others = {name: model for name, model in handler.made.items() if name.partition(" ")[0] not in verb.makes}
     handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
     control = _control_change(handler, job, outcome)
     if verb.keep:

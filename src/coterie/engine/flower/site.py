@@ -64,7 +64,7 @@ class DeployedSite:
         """Answer a request."""
         store = DiskStore(self.state / _checked(federation), durable=True)
         return answer_bytes(
-            Client(client, self.data(), store, _LazyTrainer(self.trainer)), blob, self._error_in_request
+            Client(client, {0: self.data()}, store, _LazyTrainer(self.trainer)), blob, self._error_in_request
         )
 
     def proof(self, federation: str) -> str:

@@ -1,8 +1,7 @@
 """Losses: several models compared on the client's samples."""
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import error_in_counts, error_in_losses
@@ -28,6 +27,7 @@ class Losses(Verb):
     """Give the mean loss of each of several models, and how many samples each wins; never per sample."""
 
     answer_type = LossesReply
+    makes: ClassVar[dict[str, str]] = {"best": "put a Losses before it into the same request"}
 
     models: tuple[str, ...]
     on: Part = "train"
@@ -67,12 +67,3 @@ class Losses(Verb):
         if isinstance(self.models, str):
             raise TypeError(f"Losses.models is a tuple of names: write ({self.models!r},)")
         return self.models
-
-    def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
-        """Add the winner."""
-        return made | {"best"}
-
-    @classmethod
-    def how_to_make(cls, name: str) -> str | None:
-        """Say how: by a comparison."""
-        return "put a Losses before it into the same request" if name == "best" else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
@@ -30,6 +31,10 @@ class Train(Verb):
 
     answer_type = TrainReply
     parts = (Plan, Schedule, Anchor, Curriculum)
+    makes: ClassVar[dict[str, str]] = {
+        "trained": "put a Train before it into the same request",
+        "epoch": "let the plan of the Train before it have that epoch among its snapshots",
+    }
 
     plan: Plan
     start: tuple[str, ...] = ("model",)
@@ -78,23 +83,5 @@ class Train(Verb):
 
     def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
         """Replace what an earlier training made."""
-        others = {name for name in made if not made_by_training(name)}
+        others = {name for name in made if name.partition(" ")[0] not in self.makes}
         return others | {"trained", *(f"epoch {epoch}" for epoch in self.plan.snapshots)}
-
-    @classmethod
-    def how_to_make(cls, name: str) -> str | None:
-        """Say how: by training, or by a snapshot on the way."""
-        if name == "trained":
-            return "put a Train before it into the same request"
-        if name.startswith("epoch "):
-            return f"let the plan of the Train before it have snapshots=({name.removeprefix('epoch ')},)"
-        return None
-
-
-def made_by_training(name: str) -> bool:
-    """Say whether a name is that of a model which a ``Train`` makes for the verbs after it.
-
-    >>> [made_by_training(name) for name in ("trained", "epoch 1", "best")]
-    [True, True, False]
-    """
-    return name == "trained" or name.startswith("epoch ")
