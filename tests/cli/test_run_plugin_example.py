@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import SMALL, cli, outcome, refusal, spawn
-from test_entry_points import install
+from test_main_entry_points import install
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin.py"
 FEW = ["--dataset", "digits-rotated", "--clients", "12"]

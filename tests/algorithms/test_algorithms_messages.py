@@ -282,7 +282,7 @@ def test_a_method_that_returns_all_its_models_is_named(methods_put_back: None) -
             """Return too much."""
             return {0: self.model}
 
-    told = r"test_method_messages.py: .*AllOfThem.model_for\(\d\) returned a dict with the keys 0 and values"
+    told = r"test_algorithms_messages.py: .*AllOfThem.model_for\(\d\) returned a dict with the keys 0 and values"
     with pytest.raises(CoterieError, match=told):
         coterie.run(algorithm="all-of-them", dataset="digits", clients=2, rounds=1, epochs=1)
 
