@@ -1,4 +1,4 @@
-"""tests/ mirrors src: a test file is in the folder of a package and named after a module of it, or after the package."""
+"""tests/ mirrors src: a test file lies in the folder of its package, and bears the name of a module or of the package."""
 
 from pathlib import Path
 
