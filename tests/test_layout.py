@@ -1,4 +1,4 @@
-"""tests/ mirrors src: a test file lies in the folder of its package, and bears the name of a module or of the package."""
+"""tests/ mirrors src: a test file lies in the folder of its package, and is named after it or one of its modules."""
 
 from pathlib import Path
 
