@@ -14,8 +14,7 @@ from coterie.cli.main import app
 from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
-from coterie.report.pages.reproduction import reproduction_page
-from coterie.report.reproduction import digits_of, number_text
+from coterie.report.reproduction import digits_of, number_text, reproduction_page
 from coterie.results.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
 from coterie.results.reproductions import NumberPair, Reproduction, read_reproduction
 from coterie.results.statistics import Spread

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from coterie.errors import CoterieError
 from coterie.report.pages.comparison import comparison_page
-from coterie.report.pages.reproduction import reproduction_page
 from coterie.report.pages.run import run_page
 from coterie.report.pages.sweep import sweep_page
+from coterie.report.reproduction import reproduction_page
 from coterie.results.charts import Page
 from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.comparisons import read_comparison

@@ -1,10 +1,12 @@
-"""A published table beside ours: for the terminal, Markdown, CSV and LaTeX, and as pictures."""
+"""Published numbers beside ours: for the terminal, Markdown, CSV and LaTeX, as pictures and as a page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from coterie.report import static
 from coterie.report.text_table import TextTable, csv_text, sentence, wrapped
-from coterie.results.charts import Block, Page, Section
+from coterie.results.charts import Block, Code, Fact, Page, Section, Switch, Table, Told
 from coterie.results.formats import TableFormat
 from coterie.results.reproductions import NumberPair, Reproduction
 from coterie.results.statistics import Spread
@@ -15,17 +17,14 @@ GRADES = {
     "C": "C: not a target (from another study, a copy, a bug, or inconsistent)",
 }
 
+FEW = 4
+"""Charts that stand side by side; of more a control shows one."""
+
 
 def draw_reproduction(made: Reproduction, folder: Path) -> list[Path]:
     """Draw the charts into a folder, as PNG and SVG."""
-    if not made.charts:
-        return []
-    from coterie.report.static import save
-
-    blocks: tuple[Block, ...] = made.charts
-    section = Section(heading=made.title, blocks=blocks)
-    page = Page(title=f"{made.name}: {made.title}", summary=_above(made), sections=(section,))
-    return save(page, folder, ("png", "svg"))
+    section = Section(heading=made.title, blocks=made.charts)
+    return static.save(Page(title=made.title, summary=(), sections=(section,)), folder, ("png", "svg"))
 
 
 def reproduction_text(made: Reproduction, format: TableFormat) -> str:
@@ -63,31 +62,36 @@ def _csv(made: Reproduction) -> str:
     return csv_text(head, rows)
 
 
-def _above(made: Reproduction) -> tuple[str, ...]:
+def _above(made: Reproduction) -> list[str]:
     """Return what stands above the table."""
-    seeds = f"Seed{'s' if len(made.seeds) > 1 else ''} {', '.join(map(str, made.seeds))}." if made.seeds else ""
-    lines = [
-        f"{made.name}: {made.title}",
+    measured = made.seeds and any(line.ours for line in made.lines)
+    seeds = [f"Seed{'s' if len(made.seeds) > 1 else ''} {', '.join(map(str, made.seeds))}."] if measured else []
+    return [f"{made.name}: {made.title}", *_made(made, "SHORTENED"), *seeds]
+
+
+def _made(made: Reproduction, shortened: str = "Shortened") -> list[str]:
+    """Say where it is published, and whether this is all of it."""
+    return [
         f"{made.source} (catalogue {made.version}).",
-        f"SHORTENED: {'; '.join(made.shortened)}. Not comparable with the published numbers." * bool(made.shortened),
-        f"A part of it: {'; '.join(made.part)}." * bool(made.part),
-        f"Published: {made.headline}." * bool(made.headline),
-        seeds if any(line.ours for line in made.lines) else "",
+        *[f"{shortened}: {'; '.join(made.shortened)}. Not comparable with the published numbers."]
+        * bool(made.shortened),
+        *[f"A part of it: {'; '.join(made.part)}."] * bool(made.part),
+        *[f"Published: {made.headline}."] * bool(made.headline),
     ]
-    return tuple(line for line in lines if line)
 
 
 def _below(made: Reproduction) -> list[str]:
     """Return what stands below the table."""
-    grades = [GRADES[grade] for grade in GRADES if any(line.grade == grade for line in made.lines)]
-    protocols = made.legend()
-    lines = [f"[{number}] {note}." for note, number in made.notes().items()]
-    lines += [*made.remarks]
-    lines += [sentence(made.note)] * bool(made.note)
-    lines += [f"{'; '.join(protocols)}."] * bool(protocols)
-    lines += [f"{'; '.join(grades)}."] * (bool(grades) and any(line.published for line in made.lines))
-    lines += [f"Skipped: {text}." for text in made.skipped]
-    return lines + [f"Failed: {text}" for text in made.failed]
+    notes = [f"[{number}] {note}." for note, number in made.notes().items()]
+    lost = [*(f"Skipped: {text}." for text in made.skipped), *(f"Failed: {text}" for text in made.failed)]
+    return [*notes, *made.remarks, *[sentence(made.note)] * bool(made.note), *_meanings(made), *lost]
+
+
+def _meanings(made: Reproduction) -> list[str]:
+    """Say what protocols and grades mean."""
+    given = {line.grade for line in made.lines if line.published}
+    grades = [text for grade, text in GRADES.items() if grade in given]
+    return [f"{'; '.join(texts)}." for texts in (made.legend(), grades) if texts]
 
 
 def _tables(made: Reproduction) -> list[tuple[str, TextTable]]:
@@ -95,9 +99,10 @@ def _tables(made: Reproduction) -> list[tuple[str, TextTable]]:
     if not made.lines:
         return []
     if made.wide:
-        return [("", _as_printed(made))]
-    columns = dict.fromkeys(line.column for line in made.lines)
-    return [(column, _table(made, [line for line in made.lines if line.column == column])) for column in columns]
+        columns, rows = as_printed(made)
+        return [("", TextTable([f"{made.rows_are}: ours (paper)", *columns], rows))]
+    headings = dict.fromkeys(line.column for line in made.lines)
+    return [(column, _table(made, [line for line in made.lines if line.column == column])) for column in headings]
 
 
 def _table(made: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
@@ -113,12 +118,6 @@ def _table(made: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
         for line in lines
     ]
     return TextTable([made.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", *noted], rows)
-
-
-def _as_printed(made: Reproduction) -> TextTable:
-    """Return the table as it is printed: ours, and the paper's in brackets."""
-    columns, rows = as_printed(made)
-    return TextTable([f"{made.rows_are}: ours (paper)", *columns], rows)
 
 
 def as_printed(made: Reproduction) -> tuple[list[str], list[list[str]]]:
@@ -170,3 +169,128 @@ def number_text(number: Spread | None, digits: int, asked: int = 0) -> str:
 def signed_text(value: float | None, digits: int) -> str:
     """Write a difference."""
     return "–" if value is None else f"{value:+.{digits}f}"
+
+
+def reproduction_page(all_made: Sequence[Reproduction]) -> Page:
+    """Return the page of reproductions."""
+    alone = len(all_made) == 1
+    sections = [section for made in all_made for section in _sections(made, "" if alone else f"{made.name}: ")]
+    title = f"{all_made[0].name}: {all_made[0].title}" if alone else f"{len(all_made)} reproductions"
+    summary = [text for made in all_made for text in _summary(made, alone)]
+    return Page(
+        title=title, summary=tuple(summary), facts=_facts(all_made[0]) if alone else (), sections=tuple(sections)
+    )
+
+
+def _summary(made: Reproduction, alone: bool) -> list[str]:
+    """Say what it is, whether it was shortened, and what it comes to."""
+    first, *others = _made(made)
+    texts = [first if alone else f"{made.name}: {made.title}. {first}", *others, _beside(made)]
+    texts += [f"Skipped: {text}." for text in made.skipped] + [f"Failed: {text}." for text in made.failed]
+    return [text for text in texts if text]
+
+
+def _beside(made: Reproduction) -> str:
+    """Say how many published numbers have ours beside them, and how they differ."""
+    printed = [line for line in made.lines if line.published]
+    both = [line for line in printed if line.difference is not None]
+    if not printed:
+        return ""
+    text = f"Of {len(printed)} published entries, {len(both)} have a number of ours to compare them with."
+    aims = [difference for line in both if line.grade == "A" and (difference := line.difference) is not None]
+    if not aims or made.shortened:
+        return text
+    higher, lower = sum(d > 0 for d in aims), sum(d < 0 for d in aims)
+    unit = f" {made.unit}" if made.unit else ""
+    same = f", {len(aims) - higher - lower} equal" if higher + lower < len(aims) else ""
+    return (
+        f"{text} Of {len(aims)} that are targets (grade A), ours is higher in {higher} and lower in {lower}{same}; "
+        f"differences are from {min(aims):+.4g} to {max(aims):+.4g}{unit}."
+    )
+
+
+def _facts(made: Reproduction) -> tuple[Fact, ...]:
+    printed = [line for line in made.lines if line.published]
+    seeds = ", ".join(map(str, made.seeds))
+    facts = [
+        Fact(name="length", value="shortened" if made.shortened else "as published", note="; ".join(made.shortened)),
+        Fact(name="published", value=str(len(printed)), note="entries"),
+        Fact(name="compared", value=str(sum(line.difference is not None for line in printed)), note="with ours beside"),
+    ]
+    return (*facts, Fact(name="seeds" if len(made.seeds) > 1 else "seed", value=seeds)) if seeds else tuple(facts)
+
+
+def _sections(made: Reproduction, prefix: str) -> list[Section]:
+    sections = [Section(heading=f"{prefix}Paper and ours", text=_reading(made), blocks=_page_tables(made))]
+    if made.charts:
+        blocks: tuple[Block, ...] = made.charts
+        if len(made.charts) > FEW:
+            names = [chart.title.removeprefix(f"{made.title}: ") for chart in made.charts]
+            blocks = (Switch(label="Figure", variants=tuple(zip(names, made.charts, strict=True))),)
+        sections.append(Section(heading=f"{prefix}Figures", blocks=blocks))
+    sections.append(_how(made, prefix))
+    return sections
+
+
+def _reading(made: Reproduction) -> tuple[str, ...]:
+    """Say what columns mean, and what is to be noted."""
+    unit, note = f", in {made.unit}" if made.unit else "", [sentence(made.note)] * bool(made.note)
+    if not made.lines:
+        nothing = "Nothing was published as numbers, or none of it could be made: see below."
+        return (*_meanings(made), *note, *made.remarks, nothing)
+    return (f"Difference: ours minus the paper's{unit}.", *_meanings(made), *note, *made.remarks)
+
+
+def _page_tables(made: Reproduction) -> tuple[Block, ...]:
+    """Return a table per column, with a line for each published number; of a wide one also that as printed."""
+    numbered = made.notes()
+    blocks: list[Block] = []
+    columns = list(dict.fromkeys(line.column for line in made.lines))
+    if made.wide and made.lines:
+        heads, rows = as_printed(made)
+        title = "As printed: ours, and the paper's in brackets"
+        blocks.append(Table(title=title, columns=(made.rows_are, *heads), rows=tuple(map(tuple, rows))))
+        blocks.append(_listed(made, made.lines, "Every number", numbered, named=True))
+    else:
+        for column in columns:
+            lines = [line for line in made.lines if line.column == column]
+            blocks.append(_listed(made, lines, column or made.title, numbered))
+    if numbered:
+        notes = tuple((number, note) for note, number in numbered.items())
+        blocks.append(Table(title="Notes", columns=("number", "note"), rows=notes))
+    return tuple(blocks)
+
+
+def _listed(
+    made: Reproduction, lines: Sequence[NumberPair], title: str, numbered: Mapping[str, int], named: bool = False
+) -> Table:
+    beside = dict.fromkeys(key for line in lines for key in line.beside)
+    keys = [key for key in beside if any(line.beside.get(key) for line in lines)]
+    noted = any(line.notes for line in lines)
+    columns = [made.rows_are, *["column"] * named, "measured", "paper", "ours", "difference", "grade"]
+    columns += [*["notes"] * noted, *(f"ours, {key}" for key in keys)]
+    rows: list[tuple[Any, ...]] = []
+    for line in lines:
+        others = [(line.beside.get(key), digits_of(line, key)) for key in keys]
+        rows.append(
+            (
+                *(line.row, *[line.column] * named, line.quantity),
+                Told(line.published or "–", line.paper),
+                Told(ours_text(line), line.ours.mean if line.ours else None),
+                Told(signed_text(line.difference, line.digits), line.difference),
+                *(line.grade if line.published else "–", *[note_numbers(line, numbered)] * noted),
+                *(Told(number_text(of, digits, line.asked), of.mean if of else None) for of, digits in others),
+            )
+        )
+    return Table(title=title, columns=tuple(columns), rows=tuple(rows))
+
+
+def _how(made: Reproduction, prefix: str) -> Section:
+    blocks: list[Block] = [Code(title="The command that makes it again", text=made.command)] if made.command else []
+    if made.runs:
+        blocks.append(Code(title="The runs behind it", text="\n".join(made.runs)))
+    return Section(
+        heading=f"{prefix}How it was made",
+        text=(f"Kind: {made.kind}. Settings and published numbers are those of catalogue {made.version}.",),
+        blocks=tuple(blocks),
+    )
