@@ -1,9 +1,16 @@
-"""Comparisons as tables: for the terminal, Markdown, CSV and LaTeX."""
+"""Comparisons as tables: for the terminal, Markdown, CSV and LaTeX, and on pages."""
 
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from coterie.report.pages.clients import worst_over_seeds
+from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, wrapped
+from coterie.results.charts import Bars, Chart, Section, Series, Table, Told, values
 from coterie.results.comparison_table import ComparisonRow, ComparisonTable, Reached
+from coterie.results.comparisons import StoredComparison
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, brief
 from coterie.results.statistics import Difference, Spread
@@ -26,6 +33,11 @@ DIFFERENCE = (
     "Differences to {baseline} in percentage points, paired by seed, with 95 % t intervals of the mean, each for "
     "itself (not corrected for several comparisons)."
 )
+
+OTHERS = ("groups", "ARI", "MB", "seconds")
+"""Columns beside accuracies."""
+Labelled = list[tuple[str, list[Told]]]
+"""Rows of a table, each with its label."""
 
 
 def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
@@ -52,48 +64,53 @@ def _csv(table: ComparisonTable) -> str:
 
 def _tables(table: ComparisonTable) -> list[TextTable]:
     """Return the tables of a comparison, without columns that have no content."""
-    tables = [_main(table)]
+    columns = [*COMPARED.values(), *OTHERS]
+    tables = [_text_table(table.what, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
+    tables[0] = replace(tables[0], bold=_best(table))
     if table.rows[0].reached:
-        tables.append(_targets(table))
+        tables.append(_text_table(table.what, *_targets(table)))
     if len(table.rows) > 1:
-        tables.append(_differences(table))
+        columns, rows = [*COMPARED.values()], _differences(table, [*COMPARED])
+        tables.append(_text_table(f"minus {table.baseline}", columns, rows))
     return [part for part in (part.without_empty() for part in tables) if len(part.head) > 1]
 
 
-def _main(table: ComparisonTable) -> TextTable:
+def _text_table(corner: str, columns: Sequence[str], rows: Labelled) -> TextTable:
+    return TextTable([corner, *columns], [[label, *(cell.text for cell in cells)] for label, cells in rows])
+
+
+def _cells(row: ComparisonRow, seeds: int) -> list[Told]:
+    """Return the means of a row: accuracies, and `OTHERS`."""
+    return [
+        *(_cell(row.accuracy[protocol], accuracy_text(row.accuracy[protocol], seeds), 100) for protocol in COMPARED),
+        _cell(row.groups, plain_text(row.groups)),
+        _cell(row.ari, plain_text(row.ari, 2)),
+        _cell(row.megabytes, mean_text(row.megabytes, 2)),
+        _cell(row.seconds, mean_text(row.seconds, 1)),
+    ]
+
+
+def _cell(number: Spread | Difference | None, text: str, factor: float = 1) -> Told:
+    return Told(text, None if number is None else factor * number.mean)
+
+
+def _best(table: ComparisonTable) -> list[tuple[int, int]]:
+    """Return the cells of those who are distinguishable as the best, (row, column)."""
+    best = [table.best(protocol) for protocol in COMPARED]
+    return [(r, c) for r, row in enumerate(table.rows) for c, label in enumerate(best, 1) if label == row.label]
+
+
+def _targets(table: ComparisonTable) -> tuple[list[str], Labelled]:
+    """Return columns and rows of when targets were reached."""
+    columns = [f"{what} to {reached.target}" for reached in table.rows[0].reached for what in ("rounds", "MB")]
+    return columns, [(row.label, [cell for reached in row.reached for cell in _reached(reached)]) for row in table.rows]
+
+
+def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
+    """Return the differences to the baseline, by label."""
+    others = [(row.label, row.differences) for row in table.rows if row.differences is not None]
     seeds = len(table.seeds)
-    return TextTable(
-        [table.what, *COMPARED.values(), "groups", "ARI", "MB", "seconds"],
-        [
-            [
-                row.label,
-                *(accuracy_text(row.accuracy[protocol], seeds) for protocol in COMPARED),
-                *(plain_text(row.groups), plain_text(row.ari, 2)),
-                *(mean_text(row.megabytes, 2), mean_text(row.seconds, 1)),
-            ]
-            for row in table.rows
-        ],
-        bold={
-            (r, c)
-            for r, row in enumerate(table.rows)
-            for c, protocol in enumerate(COMPARED, 1)
-            if table.best(protocol) == row.label
-        },
-    )
-
-
-def _targets(table: ComparisonTable) -> TextTable:
-    heads = [f"{what} to {reached.target}" for reached in table.rows[0].reached for what in ("rounds", "MB")]
-    rows = [[row.label, *(text for reached in row.reached for text in reached_texts(reached))] for row in table.rows]
-    return TextTable([table.what, *heads], rows)
-
-
-def _differences(table: ComparisonTable) -> TextTable:
-    others = {row.label: row.differences for row in table.rows if row.differences is not None}
-    return TextTable(
-        [f"minus {table.baseline}", *COMPARED.values()],
-        [[label, *(difference_text(of[p], len(table.seeds)) for p in COMPARED)] for label, of in others.items()],
-    )
+    return [(label, [_cell(of[p], difference_text(of[p], seeds)) for p in protocols]) for label, of in others]
 
 
 def _legend(table: ComparisonTable, mark: str) -> list[str]:
@@ -129,15 +146,15 @@ def mean_text(spread: Spread | None, digits: int) -> str:
     return "–" if spread is None else f"{spread.mean:.{digits}f}"
 
 
-def reached_texts(reached: Reached) -> tuple[str, str]:
-    """Write rounds and megabytes until a target was reached, and by how many seeds where not by all."""
+def _reached(reached: Reached) -> list[Told]:
+    """Return rounds and megabytes until a target was reached, and by how many seeds where not by all."""
 
     def text(value: float | None, digits: int) -> str:
         if not reached.seeds or value is None:
             return "never" if reached.seeds else "–"
         return f"{value:.{digits}f}" + ("" if reached.n == reached.seeds else f" ({reached.n} of {reached.seeds})")
 
-    return text(reached.rounds, 1), text(reached.megabytes, 2)
+    return [Told(text(number, k), number) for number, k in ((reached.rounds, 1), (reached.megabytes, 2))]
 
 
 def difference_text(difference: Difference | None, seeds: int) -> str:
@@ -174,3 +191,130 @@ def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
             f"megabytes_to_{reached.target}": reached.megabytes,
         }
     return flat
+
+
+def main_table(compared: StoredComparison) -> Section:
+    """Show means over seeds, and when targets were reached."""
+    table, seeds, place = compared.table, len(compared.table.seeds), len(COMPARED)
+    rows: list[tuple[str | Told, ...]] = []
+    for row in table.rows:
+        low, cells = worst_over_seeds([*compared.runs[row.label].values()]), _cells(row, seeds)
+        worst = _cell(low, accuracy_text(low and Spread(low.n, low.mean / 100, low.std and low.std / 100), seeds))
+        rows.append((row.label, *cells[:place], worst, *cells[place:]))
+    bold = tuple(_best(table))
+    note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
+    main = Table(
+        title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
+        columns=(table.what, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *OTHERS),
+        rows=tuple(rows),
+        bold=bold,
+        note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),
+    )
+    columns, aims = _targets(table)
+    title = "Rounds and megabytes to a target"
+    reached = _page_table(title, table.what, columns, aims, f"{TARGET} –: the protocol is not defined.")
+    return Section(heading="The table", blocks=(main.without_empty(), *[reached] * bool(columns)))
+
+
+def _page_table(title: str, corner: str, columns: Sequence[str], rows: Labelled, note: str) -> Table:
+    lines: list[tuple[str | Told, ...]] = [(label, *cells) for label, cells in rows]
+    return Table(title=title, columns=(corner, *columns), rows=tuple(lines), note=note)
+
+
+def differences_section(compared: StoredComparison) -> Section | None:
+    """Show paired differences to the baseline, with their intervals."""
+    table = compared.table
+    if len(table.rows) < 2:
+        return None
+    others = {row.label: row.differences for row in table.rows if row.differences is not None}
+    by_protocol = {
+        protocol: shown
+        for protocol in COMPARED
+        if (shown := {label: difference for label, of in others.items() if (difference := of[protocol]) is not None})
+    }
+    heading, texts = f"Differences to {table.baseline}", list[str]()
+    measured = [p for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)]
+    lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
+    if lacking:
+        texts.append(
+            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {compared.what} have "
+            "no numbers of the same seed."
+        )
+    if len(table.seeds) == 1:
+        texts.append("One seed only: there are no intervals, and a difference may be chance.")
+    if not by_protocol:
+        return Section(heading=heading, text=tuple(texts)) if texts else None
+    variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], shown)) for p, shown in by_protocol.items()]
+    title, names = f"Minus {table.baseline}, in percentage points", [COMPARED[protocol] for protocol in by_protocol]
+    note = DIFFERENCE.format(baseline=table.baseline) if len(table.seeds) > 1 else ""
+    grid = _page_table(title, table.what, names, _differences(table, [*by_protocol]), note)
+    return Section(heading=heading, text=tuple(texts), blocks=(*switch("Protocol", variants), grid))
+
+
+def _difference_bars(table: ComparisonTable, name: str, shown: Mapping[str, Difference]) -> Chart:
+    low, high = (values((getattr(difference, end) for difference in shown.values()), 100) for end in ("low", "high"))
+    whiskers = any(number is not None for number in low)
+    return Bars(
+        title=f"{name} minus {name} of {table.baseline}",
+        x_label=table.what,
+        y_label="percentage points",
+        categories=tuple(shown),
+        series=(
+            Series(
+                name=f"minus {table.baseline}",
+                y=values((difference.mean for difference in shown.values()), 100),
+                low=low if whiskers else (),
+                high=high if whiskers else (),
+            ),
+        ),
+        note="Whiskers: the 95 % interval of the mean. Where it holds 0, seeds can't tell the two apart."
+        if whiskers
+        else "There is no interval: it needs two seeds or more that do not all differ alike.",
+    )
+
+
+def choices(compared: StoredComparison) -> Section | None:
+    """Show which settings were chosen on validation samples."""
+    if not compared.chosen:
+        return None
+    return Section(
+        heading="Settings chosen on validation samples",
+        text=tuple(f"{text}." for text in compared.chosen.values()),
+        blocks=(
+            Table(
+                title="All values tried",
+                columns=(compared.what, "tried", "score (%)"),
+                rows=tuple((label, tried, values([score], 100)[0]) for label, tried, score in compared.scores),
+                note="Not measured: the run failed, or the protocol is not defined. Test samples played no part.",
+            ),
+        ),
+    )
+
+
+def all_runs(compared: StoredComparison) -> Section:
+    """Show what became of each run."""
+    rows = []
+    for attempt in compared.attempts:
+        run = compared.runs[attempt.label].get(attempt.seed)
+        numbers: list[float | None] = [None] * (len(COMPARED) + 3)
+        if run is not None:
+            numbers = [*map(run.accuracy, COMPARED), run.group_count, run.ari, run.event_count]
+        rows.append((attempt.label, attempt.seed, attempt.state, *numbers, attempt.folder))
+    names = (f"{name} (%)" for name in COMPARED.values())
+    failed = ", ".join(f"{a.label}, seed {a.seed}" for a in compared.attempts if a.state.startswith("failed"))
+    return Section(
+        heading="Runs",
+        text=(
+            *([f"Failed: {failed}. Tracebacks are beside the folders."] if failed else []),
+            *(f"{run.name}: {text}" for _, run in compared.all_runs() for text in run.problems),
+            f"A page of one run: `coterie report {shlex.quote(str(compared.path))}/FOLDER`.",
+        ),
+        blocks=(
+            Table(
+                title="All runs",
+                columns=(compared.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
+                rows=tuple(rows),
+                note="Not measured, or no column: it is not defined for the method, or the run is not finished.",
+            ).without_empty(),
+        ),
+    )

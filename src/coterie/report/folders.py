@@ -1,7 +1,6 @@
 """From folders to a page: a builder per kind of folder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import CoterieError
@@ -15,15 +14,6 @@ from coterie.results.comparisons import read_comparison
 from coterie.results.reproductions import is_reproduction, read_reproduction, reproduction_files
 from coterie.results.run_folder import CONFIG, RunFolder
 from coterie.results.runs import read_runs
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of folder: how it is recognised, and who makes the page of some of them."""
-
-    name: str
-    recognises: Callable[[Path], bool]
-    build: Callable[[Sequence[Path]], Page]
 
 
 def _runs(paths: Sequence[Path]) -> Page:
@@ -46,31 +36,30 @@ def _reproductions(paths: Sequence[Path]) -> Page:
     return reproduction_page([read_reproduction(file) for path in paths for file in reproduction_files(path)])
 
 
-KINDS = [
-    Kind("a run", lambda path: RunFolder(path).exists, _runs),
-    Kind("a comparison or sweep", _is_comparison, _comparison),
-    Kind("a reproduction", is_reproduction, _reproductions),
-]
-"""All that have pages; the first that recognises a folder takes it."""
+KINDS: dict[str, tuple[Callable[[Path], bool], Callable[[Sequence[Path]], Page]]] = {
+    "a run": (lambda path: RunFolder(path).exists, _runs),
+    "a comparison or sweep": (_is_comparison, _comparison),
+    "a reproduction": (is_reproduction, _reproductions),
+}
+"""How each kind of folder is recognised, the first that does takes it, and who makes the page of some of them."""
 
 
 def make_page(paths: Sequence[Path]) -> Page:
     """Return the page of one folder, or of several of one kind."""
-    given = list(dict.fromkeys(paths))
-    if not given:
+    if not paths:
         raise CoterieError("say which folders the page is to show: coterie report RUN...")
-    kinds = {path: _kind(path) for path in given}
-    if len({kind.name for kind in kinds.values()}) > 1:
-        listed = ", ".join(f"'{path}' is {kind.name}" for path, kind in kinds.items())
+    kinds = {path: _kind(path) for path in paths}
+    if len({*kinds.values()}) > 1:
+        listed = ", ".join(f"'{path}' is {kind}" for path, kind in kinds.items())
         raise CoterieError(f"a page shows folders of one kind, but {listed}: make a page for each")
-    return kinds[given[0]].build(given)
+    return KINDS[kinds[paths[0]]][1]([*kinds])
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> str:
     if not path.exists():
         raise CoterieError(f"'{path}' does not exist: name a run folder")
-    for kind in KINDS:
-        if kind.recognises(path):
+    for kind, (recognises, _) in KINDS.items():
+        if recognises(path):
             return kind
     what = "a file" if path.is_file() else f"no folder that has a page: it has no {CONFIG}"
-    raise CoterieError(f"'{path}' is {what}: name {', or '.join(kind.name for kind in KINDS)}, as --out made it")
+    raise CoterieError(f"'{path}' is {what}: name {', or '.join(KINDS)}, as --out made it")

@@ -211,7 +211,8 @@ class Table(Chart):
 
     def without_empty(self) -> Table:
         """Return it without columns in which nothing was measured; the first stays."""
-        kept = [c for c in range(len(self.columns)) if c == 0 or any(row[c] is not None for row in self.rows)]
+        empty = (None, Told("–", None))
+        kept = [c for c in range(len(self.columns)) if c == 0 or any(row[c] not in empty for row in self.rows)]
         place = {c: new for new, c in enumerate(kept)}
         return replace(
             self,
@@ -335,16 +336,8 @@ def tree_of(
     for a, b, level in zip(linkage[:, 0].astype(int), linkage[:, 1].astype(int), linkage[:, 2].tolist(), strict=True):
         left, right = sorted((a, b), key=lambda branch: place[branch])
         group = owner[a] if owner[a] == owner[b] else -1
-        merges.append(
-            Merge(
-                left=place[left],
-                right=place[right],
-                left_height=height[left],
-                right_height=height[right],
-                height=level,
-                group=None if group < 0 else group,
-            )
-        )
+        ends = {"left": place[left], "right": place[right], "left_height": height[left], "right_height": height[right]}
+        merges.append(Merge(**ends, height=level, group=None if group < 0 else group))
         place.append((place[a] + place[b]) / 2)
         height.append(level)
         owner.append(group)

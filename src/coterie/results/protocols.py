@@ -20,81 +20,61 @@ class AccuracyProtocol:
     """In a word or two."""
     summary: str = ""
     """Part of a sentence about a run; ``{}`` is the accuracy."""
-    at_end: bool = True
-    """Whether ``result.json`` has it."""
-    over_rounds: bool = False
-    """Whether ``metrics.jsonl`` has it."""
-    per_client: bool = False
-    """Whether a result has a number for each client."""
-    compared: bool = True
-    """Whether comparisons have a column for it."""
 
 
 _TABLE = (
     AccuracyProtocol(
-        key="L",
-        symbol="L",
+        "L",
+        "L",
         sentence="each client's own model after its last training, on its own test part; mean over clients",
         brief="each client's own model after its last training",
         card="own models",
         summary="each client's own model is right on {} of its test samples (L)",
-        over_rounds=True,
-        per_client=True,
     ),
     AccuracyProtocol(
-        key="C",
-        symbol="C",
+        "C",
+        "C",
         sentence="the model that each client would receive now, on its own test part; mean over clients",
         brief="the model it would receive now",
         card="models received",
         summary="the model that it would receive now on {} (C)",
-        over_rounds=True,
-        per_client=True,
     ),
     AccuracyProtocol(
-        key="G",
-        symbol="G",
+        "G",
+        "G",
         sentence="the server's model, on the whole test set",
         brief="the server's model on the whole test set",
         card="server's model",
         summary="the server's model on {} of the whole test set (G)",
-        over_rounds=True,
     ),
     AccuracyProtocol(
-        key="plus",
-        symbol="+",
+        "plus",
+        "+",
         sentence="the final model, trained once more by each client, on its own test part; mean over clients",
         brief="the final model fine-tuned once by every client",
         card="fine-tuned once",
         summary="the final model fine-tuned once by every client on {} (+)",
     ),
     AccuracyProtocol(
-        key="W_max",
-        symbol="W max",
+        "W_max",
+        "W max",
         sentence="as C, but over all clients' test samples pooled; the best evaluated round",
         brief="right answers over all clients' samples, best round",
         card="best round, samples pooled",
-        compared=False,
     ),
-    AccuracyProtocol(
-        key="W",
-        symbol="W",
-        sentence="as C, but over all clients' test samples pooled",
-        at_end=False,
-        over_rounds=True,
-        compared=False,
-    ),
+    AccuracyProtocol("W", "W", sentence="as C, but over all clients' test samples pooled"),
 )
 PROTOCOLS = {protocol.key: protocol for protocol in _TABLE}
 """All of them, by key."""
-AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.at_end}
+AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if key != "W"}
 """Those of ``result.json``."""
-CURVES = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.over_rounds}
+CURVES = {key: PROTOCOLS[key] for key in ("L", "C", "G", "W")}
 """Those of ``metrics.jsonl``."""
 FOLLOWED = tuple(key for key in CURVES if key in AT_END)
 """Those measured in every evaluated round and at the end alike: what a target can name, and progress shows."""
-EACH_CLIENT = tuple(key for key, protocol in PROTOCOLS.items() if protocol.per_client)
-COMPARED = {key: protocol.symbol for key, protocol in PROTOCOLS.items() if protocol.compared}
+EACH_CLIENT = ("L", "C")
+"""Those of which a result has a number for each client."""
+COMPARED = {key: PROTOCOLS[key].symbol for key in ("L", "C", "G", "plus")}
 """The symbols of those that comparisons have columns for."""
 KEYS = {protocol.symbol: key for key, protocol in AT_END.items()}
 """The keys of ``result.json`` by symbol."""

@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Sequence
 
+from coterie.report.comparison import all_runs, choices, differences_section, main_table
 from coterie.report.pages.clients import clients_of_comparison, gains_in_comparison
 from coterie.report.pages.origin import origin_of_comparison
 from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
-from coterie.report.pages.tables import all_runs, choices, differences_section, main_table
 from coterie.results.charts import Fact, Page, Section
 from coterie.results.comparison_table import ComparisonTable, shortened_list, undecided
 from coterie.results.comparisons import StoredComparison

@@ -1,45 +1,37 @@
 """Curves on pages: accuracy over rounds and against megabytes, and what else is followed from round to round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from coterie.results.charts import Block, Chart, Lines, Mark, Series, Switch
-from coterie.results.protocols import CURVES
+from coterie.results.charts import Bars, Block, Chart, Lines, Mark, Series, Switch, values
+from coterie.results.protocols import CURVES, PROTOCOLS
+from coterie.results.statistics import Spread
 
 FOLLOWED = (
-    ("loss", "training loss", "Mean over the local steps of the clients that trained."),
-    ("groups", "number of groups", "At each evaluation."),
-    ("discrepancy", "discrepancy", "How far clients' models are from what they would receive (FedGroup, Eq. 4)."),
+    ("loss", "training loss", 3, "Mean over the local steps of the clients that trained."),
+    ("groups", "number of groups", 0, "At each evaluation."),
+    ("discrepancy", "discrepancy", 3, "How far clients' models are from what they would receive (FedGroup, Eq. 4)."),
 )
-"""Columns of the metrics that are no accuracies: key, name, and what they are."""
-DIGITS = {"loss": 3, "groups": 0, "discrepancy": 3}
+"""Columns of the metrics that are no accuracies: key, name, digits, and what they are."""
 
 Drawn = Callable[[str], tuple[Series, ...]]
 """Gives the lines of a column of the metrics; none where nobody has numbers."""
 Marked = Callable[[str], tuple[Mark, ...]]
 
 
-def accuracy_over_rounds(lines: Drawn, marks: Marked, remark: str = "") -> list[tuple[str, Chart]]:
-    """Return a chart per protocol that anybody has; lines are in %."""
-    return _accuracies(lines, marks, "over rounds", "round", remark)
-
-
-def accuracy_against_megabytes(lines: Drawn, marks: Marked, x_label: str, remark: str = "") -> list[tuple[str, Chart]]:
-    """Return a chart per protocol that anybody has; lines are in %, over megabytes."""
-    remarks = f"Evaluation is not counted. {remark}".strip()
-    return _accuracies(lines, marks, "against megabytes", x_label, remarks)
-
-
-def _accuracies(lines: Drawn, marks: Marked, over: str, x_label: str, remark: str) -> list[tuple[str, Chart]]:
+def accuracies(lines: Drawn, marks: Marked, remark: str = "", megabytes: str | None = None) -> list[tuple[str, Chart]]:
+    """Return a chart per protocol that anybody has, in %: over rounds, or over what `megabytes` names."""
+    over = "over rounds" if megabytes is None else "against megabytes"
+    remarks = remark if megabytes is None else f"Evaluation is not counted. {remark}"
     return [
         (
             protocol.symbol,
             Lines(
                 title=f"Accuracy {protocol.symbol} {over}",
-                x_label=x_label,
+                x_label=megabytes or "round",
                 y_label=f"accuracy {protocol.symbol} (%)",
                 series=series,
                 marks=marks(key),
-                note=f"{protocol.symbol}: {protocol.sentence}. {remark}".strip(),
+                note=f"{protocol.symbol}: {protocol.sentence}. {remarks}".strip(),
             ),
         )
         for key, protocol in CURVES.items()
@@ -59,10 +51,10 @@ def followed(lines: Drawn, marks: Marked, remark: str = "", digits: int = 0) -> 
                 series=series,
                 marks=marks(key),
                 note=f"{what} {remark}".strip(),
-                digits=max(DIGITS[key], digits),
+                digits=max(own, digits),
             ),
         )
-        for key, name, what in FOLLOWED
+        for key, name, own, what in FOLLOWED
         if (series := lines(key))
     ]
 
@@ -75,3 +67,23 @@ def switch(label: str, variants: list[tuple[str, Chart]]) -> list[Block]:
 def target_marks(levels: set[float]) -> tuple[Mark, ...]:
     """Mark accuracies that were to be reached, given as fractions."""
     return tuple(Mark(at=100 * level, text=f"target {100 * level:g}", axis="y") for level in sorted(levels))
+
+
+def mean_series(name: str, spreads: Sequence[Spread | None], factor: float = 1, slot: int | None = None) -> Series:
+    """Return means as bars or points of a line, with a standard deviation to each side where there is one."""
+    ends = [[None if s is None or s.std is None else s.mean + sign * s.std for s in spreads] for sign in (-1, 1)]
+    low, high = (values(end, factor) if any(number is not None for number in end) else () for end in ends)
+    return Series(name=name, y=values((s and s.mean for s in spreads), factor), low=low, high=high, slot=slot)
+
+
+def final_accuracy(x_label: str, categories: Sequence[str], series: Series, remark: str = "") -> tuple[str, Chart]:
+    """Return a chart of the accuracy after fine-tuning, which no round has."""
+    chart = Bars(
+        title="Accuracy + at the end",
+        x_label=x_label,
+        y_label="accuracy + (%)",
+        categories=tuple(categories),
+        series=(series,),
+        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. {remark}".strip(),
+    )
+    return "+", chart

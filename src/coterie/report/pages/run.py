@@ -4,20 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.pages.clients import clients_of_runs, worst_tenth
-from coterie.report.pages.curves import (
-    accuracy_against_megabytes,
-    accuracy_over_rounds,
-    followed,
-    switch,
-    target_marks,
-)
+from coterie.report.pages.curves import accuracies, final_accuracy, followed, switch, target_marks
 from coterie.report.pages.events import events_section
 from coterie.report.pages.groups import groups_section, labels_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.run_summary import run_facts, run_summary, run_title
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
-from coterie.results.charts import Bars, Block, Chart, Mark, Page, Section, Series, Table, values
-from coterie.results.protocols import AT_END, CURVES, PROTOCOLS
+from coterie.results.charts import Block, Mark, Page, Section, Series, Table, values
+from coterie.results.protocols import AT_END, CURVES
 from coterie.results.runs import StoredRun, percent
 
 
@@ -115,9 +109,10 @@ def _rounds(runs: Sequence[StoredRun]) -> Section:
     def marks(key: str) -> tuple[Mark, ...]:
         return (*_levels(runs, key), *_arrivals(runs))
 
-    variants = accuracy_over_rounds(lambda key: _lines(runs, key, 100), marks)
-    if any(run.accuracy("plus") is not None for run in runs):
-        variants.append(("+", _final(runs)))
+    variants = accuracies(lambda key: _lines(runs, key, 100), marks)
+    tuned = {run.name: number for run in runs if (number := run.accuracy("plus")) is not None}
+    if tuned:
+        variants.append(final_accuracy("run", [*tuned], Series(name="accuracy +", y=tuple(tuned.values()))))
     others = followed(lambda key: _lines(runs, key), marks)
     text = () if variants else ("No accuracy was measured in any round.",)
     lacking = [f"{run.name} has no {', '.join(names)}" for run in runs if (names := _lacking(run, runs))]
@@ -143,21 +138,11 @@ def _arrivals(runs: Sequence[StoredRun]) -> tuple[Mark, ...]:
     return tuple(Mark(at=when, text="newcomers") for when in sorted(came))
 
 
-def _final(runs: Sequence[StoredRun]) -> Chart:
-    shown = [run for run in runs if run.accuracy("plus") is not None]
-    return Bars(
-        title="Accuracy + at the end",
-        x_label="run",
-        y_label="accuracy + (%)",
-        categories=tuple(run.name for run in shown),
-        series=(Series(name="accuracy +", y=tuple(run.accuracy("plus") for run in shown)),),
-        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round.",
-    )
-
-
 def _traffic(runs: Sequence[StoredRun]) -> Section | None:
-    variants = accuracy_against_megabytes(
-        lambda key: _lines(runs, key, 100, megabytes=True), lambda key: _levels(runs, key), "MB both ways, in training"
+    variants = accuracies(
+        lambda key: _lines(runs, key, 100, megabytes=True),
+        lambda key: _levels(runs, key),
+        megabytes="MB both ways, in training",
     )
     blocks = (*switch("Protocol", variants), *_by_kind([run for run in runs if run.result]))
     return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None

@@ -1,18 +1,12 @@
 """Curves, bars and groups over seeds, for the page of a comparison."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from coterie.report.pages.curves import (
-    accuracy_against_megabytes,
-    accuracy_over_rounds,
-    followed,
-    switch,
-    target_marks,
-)
-from coterie.results.charts import Bars, Chart, Mark, Section, Series, Value, Values, values
+from coterie.report.pages.curves import accuracies, final_accuracy, followed, mean_series, switch, target_marks
+from coterie.results.charts import Bars, Chart, Mark, Section, Series, values
 from coterie.results.comparisons import StoredComparison
-from coterie.results.protocols import CURVES, PROTOCOLS
-from coterie.results.runs import StoredRun
+from coterie.results.protocols import CURVES
 from coterie.results.statistics import Spread, spread
 
 MANY = 21
@@ -25,14 +19,16 @@ def over_rounds(compared: StoredComparison) -> Section:
     if _too_many(compared):
         return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
     band = _band(compared)
-    variants = accuracy_over_rounds(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
+    variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
     texts = [
         f"Not drawn under {protocol.symbol}: {', '.join(lost)}; no round has a number of each seed."
         for key, protocol in CURVES.items()
         if (lost := _lines(compared, key)[1])
     ]
-    if any(row.accuracy["plus"] for row in compared.table.rows):
-        variants.append(("+", _final(compared)))
+    tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
+    if tuned:
+        series = mean_series("accuracy +", [*tuned.values()], 100)
+        variants.append(final_accuracy(compared.what, [*tuned], series, "Whiskers: a standard deviation."))
     others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
     return Section(
         heading=heading,
@@ -45,11 +41,11 @@ def traffic_over_seeds(compared: StoredComparison) -> Section | None:
     """Show accuracies against what was sent."""
     if _too_many(compared):
         return None
-    variants = accuracy_against_megabytes(
+    variants = accuracies(
         lambda key: _lines(compared, key, 100, megabytes=True)[0],
         lambda key: _marks(compared, key),
-        "MB both ways, in training (mean over seeds)",
         _band(compared),
+        "MB both ways, in training (mean over seeds)",
     )
     blocks = tuple(switch("Protocol", variants))
     return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
@@ -61,43 +57,21 @@ def _lines(
     """Return a line per label, and who has numbers but no line, as no round has one of every seed."""
     series, lost = [], []
     for slot, (label, by_seed) in enumerate(compared.runs.items()):
-        runs = [*by_seed.values()]
-        if not any(run.has(key) for run in runs):
-            continue
-        rounds, sent, means, low, high = means_over_rounds(runs, key, factor)
-        if all(mean is None for mean in means):
+        runs = [run for run in by_seed.values() if run.has(key)] and [*by_seed.values()]
+        curves = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
+        sent = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
+        rounds = sorted({at for curve in curves for at in curve if at is not None})
+        means = mean_series(label, [_whole([curve.get(at) for curve in curves]) for at in rounds], slot=slot)
+        traffic = [_whole([curve.get(at) for curve in sent]) for at in rounds]
+        if any(mean is not None for mean in means.y):
+            x = values((each and each.mean for each in traffic) if megabytes else rounds)
+            series.append(replace(means, x=x))
+        elif runs:
             lost.append(label)
-            continue
-        series.append(Series(name=label, x=sent if megabytes else rounds, y=means, low=low, high=high, slot=slot))
     return tuple(series), lost
 
 
-def means_over_rounds(
-    runs: Sequence[StoredRun], key: str, factor: float = 1
-) -> tuple[Values, Values, Values, Values, Values]:
-    """Return rounds, megabytes, means and the edges of the band, over the rounds in which all runs have a number."""
-    curves = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
-    sent = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
-    rounds = sorted({at for curve in curves for at in curve if at is not None})
-    spreads = [_whole([curve.get(at) for curve in curves]) for at in rounds]
-    traffic = [_whole([curve.get(at) for curve in sent]) for at in rounds]
-    band = [None if s is None or s.std is None else s.std for s in spreads]
-    means = values(None if s is None else s.mean for s in spreads)
-    edges = [
-        values(None if m is None or d is None else m + sign * d for m, d in zip(means, band, strict=True))
-        for sign in (-1, 1)
-    ]
-    many = len(runs) > 1
-    return (
-        values(rounds),
-        values(None if s is None else s.mean for s in traffic),
-        means,
-        edges[0] if many else (),
-        edges[1] if many else (),
-    )
-
-
-def _whole(numbers: Sequence[Value]) -> Spread | None:
+def _whole(numbers: Sequence[float | None]) -> Spread | None:
     """Return the spread of numbers of which none is missing."""
     measured = [number for number in numbers if number is not None]
     return spread(measured) if len(measured) == len(numbers) else None
@@ -118,32 +92,6 @@ def _too_many(compared: StoredComparison) -> bool:
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
     goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.targets)]
     return target_marks({at for protocol, at in goals if protocol == key})
-
-
-def _final(compared: StoredComparison) -> Chart:
-    shown = [(row.label, spread) for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None]
-    return Bars(
-        title="Accuracy + at the end",
-        x_label=compared.what,
-        y_label="accuracy + (%)",
-        categories=tuple(label for label, _ in shown),
-        series=(bars("accuracy +", [spread for _, spread in shown], 100),),
-        note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. "
-        "Whiskers: a standard deviation.",
-    )
-
-
-def bars(name: str, spreads: Sequence[Spread | None], factor: float = 1, slot: int | None = None) -> Series:
-    """Return means as bars or points of a line, with a standard deviation to each side where there is one."""
-    ends = [[None if s is None or s.std is None else s.mean + sign * s.std for s in spreads] for sign in (-1, 1)]
-    many = any(end is not None for end in ends[0])
-    return Series(
-        name=name,
-        y=values((None if s is None else s.mean for s in spreads), factor),
-        low=values(ends[0], factor) if many else (),
-        high=values(ends[1], factor) if many else (),
-        slot=slot,
-    )
 
 
 def groups_by_seed(compared: StoredComparison) -> Section | None:

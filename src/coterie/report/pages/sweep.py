@@ -1,11 +1,12 @@
 """What a sweep shows beyond a comparison: accuracy and groups over the values of one setting, or of two."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from coterie.report.pages.comparison import comparison_page
-from coterie.report.pages.seeds import bars
-from coterie.results.charts import Bars, Chart, HeatMap, Lines, Page, Section, Series, Switch, Value, values
+from coterie.report.pages.curves import mean_series
+from coterie.results.charts import Bars, Chart, HeatMap, Lines, Page, Section, Switch, Value, values
 from coterie.results.comparison_table import ComparisonRow
 from coterie.results.comparisons import StoredComparison
 from coterie.results.protocols import COMPARED, PROTOCOLS
@@ -70,14 +71,14 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
         spreads = [row.accuracy[protocol] for row in rows]
         if all(spread is None for spread in spreads):
             continue
-        line = bars(f"accuracy {name}", spreads, 100, slot=1 if grouped else 0)
+        line = mean_series(f"accuracy {name}", spreads, 100, slot=1 if grouped else 0)
         note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_some(rows, protocol, len(table.seeds))}"
         chart = Bars(
             title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
             y_label="groups" if grouped else f"accuracy {name} (%)",
             categories=names,
-            series=(bars("groups", [row.groups for row in rows], slot=0),) if grouped else (line,),
+            series=(mean_series("groups", [row.groups for row in rows], slot=0),) if grouped else (line,),
             line=line if grouped else None,
             line_label=f"accuracy {name} (%)" if grouped else "",
             note=note,
@@ -103,8 +104,7 @@ def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow
     for slot, (protocol, name) in enumerate(COMPARED.items()):
         spreads = [row.accuracy[protocol] for row in rows]
         if any(spread is not None for spread in spreads):
-            line = bars(name, spreads, 100)
-            series.append(Series(name=name, x=values(at), y=line.y, low=line.low, high=line.high, slot=slot))
+            series.append(replace(mean_series(name, spreads, 100, slot), x=values(at)))
     many = len(compared.table.seeds) > 1
     return Lines(
         title=f"Accuracy over {key}, all protocols",
