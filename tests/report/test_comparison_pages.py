@@ -16,7 +16,6 @@ from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.pages.comparison import comparison_page
-from coterie.report.pages.sweep import sweep_page
 from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
 from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison, read_comparison
@@ -432,7 +431,7 @@ def test_two_varied_settings_are_a_map_with_gaps() -> None:
     settings: dict[str, dict[str, Any]] = {
         "a": {"x.t": 8, "x.r": "mean"}, "b": {"x.t": 2, "x.r": "mean"}, "c": {"x.t": 2, "x.r": True},
     }  # fmt: skip
-    chart = titles(sweep_page(by_hand(settings, [0.5, 0.25, 0.75])))["Accuracy L by both settings"]
+    chart = titles(comparison_page(by_hand(settings, [0.5, 0.25, 0.75])))["Accuracy L by both settings"]
     assert isinstance(chart, HeatMap)
     assert (chart.row_label, chart.rows, chart.column_label, chart.columns) == (
         "x.t", ("2", "8"), "x.r", ("mean", "true"),
@@ -442,7 +441,7 @@ def test_two_varied_settings_are_a_map_with_gaps() -> None:
 
 def test_more_varied_settings_are_a_table_only() -> None:
     settings: dict[str, dict[str, Any]] = {"a": {"x.a": 1, "x.b": 1, "x.c": 1}, "b": {"x.a": 2, "x.b": 2, "x.c": 2}}
-    page = sweep_page(by_hand(settings, [0.5, 0.6]))
+    page = comparison_page(by_hand(settings, [0.5, 0.6]))
     assert "3 settings are varied: x.a, x.b, x.c. More than two are not drawn" in words(page)
     assert not [chart for _, chart in charts_of(page) if isinstance(chart, HeatMap)]
     assert len(grid(page, "One seed")) == 2
@@ -450,11 +449,11 @@ def test_more_varied_settings_are_a_table_only() -> None:
 
 def test_a_sweep_without_groups_or_numbers() -> None:
     settings: dict[str, dict[str, Any]] = {"a": {"x.n": "one"}, "b": {"x.n": "two"}}
-    chart = titles(sweep_page(by_hand(settings, [0.5, None])))["Accuracy L over x.n"]
+    chart = titles(comparison_page(by_hand(settings, [0.5, None])))["Accuracy L over x.n"]
     assert isinstance(chart, Bars)
     assert chart.line is None
     assert chart.series[0].y == (50, None)
-    assert "No run is finished: there is nothing to draw." in words(sweep_page(by_hand(settings, [None, None])))
+    assert "No run is finished: there is nothing to draw." in words(comparison_page(by_hand(settings, [None, None])))
 
 
 @pytest.mark.slow

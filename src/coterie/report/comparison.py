@@ -237,7 +237,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
     if lacking:
         texts.append(
-            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {compared.what} have "
+            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {table.what} have "
             "no numbers of the same seed."
         )
     if len(table.seeds) == 1:
@@ -283,7 +283,7 @@ def choices(compared: StoredComparison) -> Section | None:
         blocks=(
             Table(
                 title="All values tried",
-                columns=(compared.what, "tried", "score (%)"),
+                columns=(compared.table.what, "tried", "score (%)"),
                 rows=tuple((label, tried, values([score], 100)[0]) for label, tried, score in compared.scores),
                 note="Not measured: the run failed, or the protocol is not defined. Test samples played no part.",
             ),
@@ -312,7 +312,7 @@ def all_runs(compared: StoredComparison) -> Section:
         blocks=(
             Table(
                 title="All runs",
-                columns=(compared.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
+                columns=(compared.table.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
                 rows=tuple(rows),
                 note="Not measured, or no column: it is not defined for the method, or the run is not finished.",
             ).without_empty(),

@@ -6,7 +6,6 @@ from pathlib import Path
 from coterie.errors import CoterieError
 from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.run import run_page
-from coterie.report.pages.sweep import sweep_page
 from coterie.report.reproduction import reproduction_page
 from coterie.results.charts import Page
 from coterie.results.comparison_folder import ComparisonFolder
@@ -28,8 +27,7 @@ def _is_comparison(path: Path) -> bool:
 def _comparison(paths: Sequence[Path]) -> Page:
     if len(paths) > 1:
         raise CoterieError("a page shows one comparison or sweep: make a page for each")
-    compared = read_comparison(paths[0])
-    return sweep_page(compared) if compared.sweep else comparison_page(compared)
+    return comparison_page(read_comparison(paths[0]))
 
 
 def _reproductions(paths: Sequence[Path]) -> Page:

@@ -72,16 +72,6 @@ class StoredComparison:
         return [row.label for row in self.table.rows]
 
     @property
-    def what(self) -> str:
-        """What the labels are."""
-        return self.table.what
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """All that were asked for."""
-        return self.table.seeds
-
-    @property
     def varied(self) -> list[str]:
         """The keys of a sweep."""
         return list(dict.fromkeys(key for of in self.settings.values() for key in of))
@@ -129,13 +119,17 @@ def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str
 
 def differing(configs: Sequence[Tables]) -> list[str]:
     """Say which of data, partitions, newcomers, initial models and cohorts differ between configurations."""
-    apart = []
-    for path, what in APART.items():
-        section, _, key = path.partition(".")
-        values = [config.get(section, {}).get(key) if key else config.get(section) for config in configs]
-        if any(value != values[0] for value in values):
-            apart.append(what)
-    return apart
+    return [
+        what
+        for path, what in APART.items()
+        if any(_setting(config, path) != _setting(configs[0], path) for config in configs)
+    ]
+
+
+def _setting(config: Tables, path: str) -> Any:
+    """Return a section of a configuration, or a key of one."""
+    section, _, key = path.partition(".")
+    return config.get(section, {}).get(key) if key else config.get(section)
 
 
 def read_comparison(path: Path) -> StoredComparison:
@@ -234,12 +228,11 @@ def _other_settings(plan: ComparisonPlan, changes: Mapping[str, Any], config: Ta
     asked = {f"{section}.{key}": value for section, table in plan.base.items() for key, value in table.items()}
     changed = []
     for path, value in {**asked, **changes}.items():
-        section, _, key = path.partition(".")
-        stored = config.get(section, {}).get(key)
-        if stored is None or section == "engine" or path == "data.clients":  # which data may decide
+        stored = _setting(config, path)
+        if stored is None or path.startswith("engine.") or path == "data.clients":  # which data may decide
             continue
         other = isinstance(value, int | float) and value != stored
-        if key == "name":  # perhaps with options behind a colon
+        if path.endswith(".name"):  # perhaps with options behind a colon
             other = stored not in (value, str(value).partition(":")[0])
         if other:
             changed.append(f"{path} was {stored!r}, is {value!r}")
@@ -259,26 +252,19 @@ def _state(run: RunFolder, reason: str | None) -> str:
 
 def _configs(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tables]:
     """Return a configuration of each cell that has begun."""
-    configs: dict[str, Tables] = {}
-    for label in plan.cells:
-        begun = [run for seed in plan.seeds if (run := folder.run(plan, label, seed)).exists]
-        if begun:
-            configs[label] = begun[0].read_config()
-    return configs
+    runs = {label: [folder.run(plan, label, seed) for seed in plan.seeds] for label in plan.cells}
+    begun = {label: [run for run in of if run.exists] for label, of in runs.items()}
+    return {label: of[0].read_config() for label, of in begun.items() if of}
 
 
 def _varied(plan: ComparisonPlan) -> dict[str, dict[str, Any]]:
     """Return the keys that have more than one value in a sweep, with their values, by label."""
-    varied: dict[str, dict[str, Any]] = {label: {} for label in plan.cells}
-    for path in dict.fromkeys(path for changes in plan.cells.values() for path in changes):
-        section, _, key = path.partition(".")
-        base = plan.base.get(section, {}).get(key)
-        given = {label: changes.get(path, base) for label, changes in plan.cells.items()}
-        first = next(iter(given.values()))
-        if any(value != first for value in given.values()):
-            for label, value in given.items():
-                varied[label][path] = value
-    return varied
+    paths = dict.fromkeys(path for changes in plan.cells.values() for path in changes)
+    base = {path: _setting(plan.base, path) for path in paths}
+    given = {label: {**base, **changes} for label, changes in plan.cells.items()}
+    first = next(iter(given.values()))
+    varied = [path for path in paths if any(of[path] != first[path] for of in given.values())]
+    return {label: {path: of[path] for path in varied} for label, of in given.items()}
 
 
 def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
@@ -289,9 +275,6 @@ def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
         config = configs[label]
         return [*(config.get(section) for section in SAME), config.get("evaluation", {}).get("validation")]
 
-    twins = {
-        label: next((twin for twin in solo if federation(twin) == federation(label)), None)
-        for label in configs
-        if label not in solo
-    }
-    return {label: twin for label, twin in twins.items() if twin is not None}
+    others = [label for label in configs if label not in solo]
+    twins = {label: [twin for twin in solo if federation(twin) == federation(label)] for label in others}
+    return {label: alike[0] for label, alike in twins.items() if alike}

@@ -205,7 +205,7 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
     grid = Table(
         title="Clients that gain and lose",
         columns=(
-            *(compared.what, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
+            *(compared.table.what, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
             *("mean (points)", "least", "most"),
         ),
         rows=tuple(rows),

@@ -1,22 +1,22 @@
 """The page of a comparison or a sweep: several methods, or settings, over seeds."""
 
 import shlex
-from collections.abc import Sequence
 
 from coterie.report.comparison import all_runs, choices, differences_section, main_table
 from coterie.report.pages.clients import clients_of_comparison, gains_in_comparison
 from coterie.report.pages.origin import origin_of_comparison
 from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
-from coterie.results.charts import Fact, Page, Section
+from coterie.report.pages.sweep import over_values
+from coterie.results.charts import Fact, Page
 from coterie.results.comparison_table import ComparisonTable, shortened_list, undecided
 from coterie.results.comparisons import StoredComparison
 from coterie.results.protocols import COMPARED, brief
 
 
-def comparison_page(compared: StoredComparison, first: Sequence[Section] = ()) -> Page:
-    """Return the page of a comparison; `first` are sections that come before the others."""
+def comparison_page(compared: StoredComparison) -> Page:
+    """Return the page of a comparison or a sweep."""
     sections = [
-        *first,
+        *([over_values(compared)] if compared.sweep else []),
         main_table(compared),
         differences_section(compared),
         over_rounds(compared),
@@ -42,7 +42,7 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
     table = compared.table
     done = sum(attempt.finished for attempt in compared.attempts)
     texts = [
-        f"{len(compared.labels)} {compared.what}s on {table.title}. "
+        f"{len(compared.labels)} {compared.table.what}s on {table.title}. "
         + ("All " if done == len(compared.attempts) else f"{done} of ")
         + f"{len(compared.attempts)} runs are finished."
     ]

@@ -28,7 +28,7 @@ def over_rounds(compared: StoredComparison) -> Section:
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
         series = mean_series("accuracy +", [*tuned.values()], 100)
-        variants.append(final_accuracy(compared.what, [*tuned], series, "Whiskers: a standard deviation."))
+        variants.append(final_accuracy(compared.table.what, [*tuned], series, "Whiskers: a standard deviation."))
     others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
     return Section(
         heading=heading,
@@ -107,12 +107,14 @@ def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits
     """Draw a number of each run; None where no run has it."""
     numbers = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
     shown = [label for label, of in numbers.items() if any(number is not None for number in of.values())]
-    series = (Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in shown)) for s in compared.seeds)
+    series = (
+        Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in shown)) for s in compared.table.seeds
+    )
     if not shown:
         return None
     return Bars(
         title=title,
-        x_label=compared.what,
+        x_label=compared.table.what,
         y_label=unit,
         categories=tuple(shown),
         series=tuple(series),

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.curves import mean_series
-from coterie.results.charts import Bars, Chart, HeatMap, Lines, Page, Section, Switch, Value, values
+from coterie.results.charts import Bars, Chart, HeatMap, Lines, Section, Switch, Value, values
 from coterie.results.comparison_table import ComparisonRow
 from coterie.results.comparisons import StoredComparison
 from coterie.results.protocols import COMPARED, PROTOCOLS
@@ -16,12 +15,8 @@ SPAN = 30
 """Positive numbers whose ends are further apart than this factor stand on a logarithmic axis."""
 
 
-def sweep_page(compared: StoredComparison) -> Page:
-    """Return the page of a sweep."""
-    return comparison_page(compared, first=[_section(compared)])
-
-
-def _section(compared: StoredComparison) -> Section:
+def over_values(compared: StoredComparison) -> Section:
+    """Draw accuracies over the settings that were varied."""
     keys = compared.varied
     heading = "Accuracy over the values"
     if all(spread is None for row in compared.table.rows for spread in row.accuracy.values()):
