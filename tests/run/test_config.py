@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from coterie.errors import CoterieError
 from coterie.results.toml import toml_value
-from coterie.run.config import Config, keys
+from coterie.run.config import Config, keys, to_toml
 from coterie.run.settings import settings_to_config
-from coterie.run.toml import to_toml
 from coterie.run.validation import differences, make_config
 from coterie.run.values import parse_choice
 

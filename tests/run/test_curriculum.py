@@ -18,11 +18,10 @@ from coterie.federation.loop import rounds
 from coterie.federation.sampling import UniformSampler
 from coterie.messages import Curriculum
 from coterie.run.building import completed, load_data, make_plan, make_spec, make_trainer, session
-from coterie.run.config import Config
+from coterie.run.config import Config, to_toml
 from coterie.run.curriculum import DataCurriculum
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
-from coterie.run.toml import to_toml
 from coterie.run.validation import Origins, make_config
 from coterie.studies.curricula import pacing_curves
 from coterie.testing import SMALL, outcome, small_run
@@ -50,8 +49,7 @@ def test_what_is_left_out_takes_the_defaults(given: Any) -> None:
 def test_so_does_the_curriculum_of_clients(given: Any) -> None:
     config = of(client_curriculum=given)
     assert config.curriculum.clients == CLIENTS
-    assert config.curriculum.of_clients is not None
-    assert config.curriculum.of_clients.make() == ClientCurriculum()
+    assert config.curriculum.sampler == ClientCurriculum()
 
 
 def test_all_settings_arrive() -> None:
@@ -62,22 +60,19 @@ def test_all_settings_arrive() -> None:
         },
     )  # fmt: skip
     assert make_plan(config).curriculum == Curriculum("LG-pred", "root", 0.5, 0.0025, "anti")
-    assert config.curriculum.of_clients is not None
-    assert config.curriculum.of_clients.make() == ClientCurriculum("step", 1.0, 0.0, "random", 7, True)
+    assert config.curriculum.sampler == ClientCurriculum("step", 1.0, 0.0, "random", 7, True)
 
 
 def test_without_any_there_is_none() -> None:
     assert make_plan(of()).curriculum is None
-    assert of().curriculum.of_clients is None
+    assert isinstance(of().curriculum.sampler, UniformSampler)
 
 
 @pytest.mark.parametrize("text", ["order=vanilla", "order=vanilla,score=E", "a=0", "b=1", "a=0,b=1,order=anti"])
 def test_what_hides_nothing_is_no_curriculum(text: str) -> None:
     assert make_plan(of(curriculum=text)).curriculum is None
     without_score = ",".join(piece for piece in text.split(",") if not piece.startswith("score"))
-    clients = of(client_curriculum=without_score).curriculum.of_clients
-    assert clients is not None
-    assert isinstance(clients.make(), UniformSampler)
+    assert isinstance(of(client_curriculum=without_score).curriculum.sampler, UniformSampler)
 
 
 def test_flags_files_and_keywords_say_the_same(tmp_path: Path) -> None:

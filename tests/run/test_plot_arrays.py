@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 import coterie
 from coterie.data import load
-from coterie.run import plot_arrays as views
+from coterie.run import recorder
 from coterie.run.runner import resume
 
 SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
@@ -20,7 +20,7 @@ def kept(folder: Path) -> dict[str, np.ndarray]:
 
 def test_labels_are_counted() -> None:
     data = load("digits-rotated", {}, None, 8, 0)
-    counts = views.label_counts(data)
+    counts = recorder.label_counts(data)
     for client, part in enumerate(data.train_parts):
         assert [int((data.train.y[part] == label).sum()) for label in range(10)] == counts[client].tolist()
 
@@ -69,16 +69,14 @@ def test_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     class Killed(Exception):
         pass
 
-    from coterie.run import recorder as journal
-
-    saved = journal.save_checkpoint
+    saved = recorder.save_checkpoint
 
     def dying(path: Path, state: dict) -> None:
         if state["round"] == 2:
             raise Killed
         saved(path, state)
 
-    monkeypatch.setattr(journal, "save_checkpoint", dying)
+    monkeypatch.setattr(recorder, "save_checkpoint", dying)
     with pytest.raises(Killed):
         coterie.run(algorithm="pacfl", out=str(tmp_path / "killed"), **SMALL)
     monkeypatch.undo()

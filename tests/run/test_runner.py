@@ -14,7 +14,7 @@ import coterie
 from coterie.native import available
 from coterie.results.run_folder import RunFolder
 from coterie.run.dry_run import estimate
-from coterie.run.predict import predict
+from coterie.run.export import predict
 from coterie.run.runner import start
 from coterie.run.validation import make_config
 from coterie.testing import SMALL, outcome, small_run
@@ -123,17 +123,17 @@ def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path)
     digits = load_digits()
     np.savez(tmp_path / "images.npz", x=digits.images[:50].astype(np.uint8), y=digits.target[:50])
     small_run("fedavg", dataset="digits", rounds=10, fraction=1.0, epochs=5, out=str(tmp_path / "run"))
-    shared = predict(tmp_path / "run", tmp_path / "images.npz")
-    own = predict(tmp_path / "run", tmp_path / "images.npz", client=2, out=tmp_path / "labels.npz")
-    assert (shared.labels == digits.target[:50]).mean() > 0.7
-    assert "client 2's own model" in own.summary
-    assert np.array_equal(np.load(tmp_path / "labels.npz")["y"], own.labels)
+    shared, _ = predict(tmp_path / "run", tmp_path / "images.npz")
+    own, said = predict(tmp_path / "run", tmp_path / "images.npz", client=2, out=tmp_path / "labels.npz")
+    assert (shared == digits.target[:50]).mean() > 0.7
+    assert "client 2's own model" in said
+    assert np.array_equal(np.load(tmp_path / "labels.npz")["y"], own)
     with pytest.raises(coterie.CoterieError, match="clients 0 to 5"):
         predict(tmp_path / "run", tmp_path / "images.npz", client=6)
     small_run("solo", dataset="digits", out=str(tmp_path / "alone"))
     with pytest.raises(coterie.CoterieError, match="name a client"):
         predict(tmp_path / "alone", tmp_path / "images.npz")
-    assert len(predict(tmp_path / "alone", tmp_path / "images.npz", client=0).labels) == 50
+    assert len(predict(tmp_path / "alone", tmp_path / "images.npz", client=0)[0]) == 50
 
 
 @pytest.mark.integration

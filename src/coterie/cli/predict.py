@@ -20,9 +20,9 @@ def predict(
 
     IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'.
     """
-    from coterie.run.predict import predict as predict_labels
+    from coterie.run.export import predict as predict_labels
 
-    prediction = predict_labels(folder, images, client, out)
+    labels, summary = predict_labels(folder, images, client, out)
     if out is None:
-        typer.echo("\n".join(str(label) for label in prediction.labels))
-    typer.echo(prediction.summary, err=True)
+        typer.echo("\n".join(str(label) for label in labels))
+    typer.echo(summary, err=True)

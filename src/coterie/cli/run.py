@@ -10,7 +10,7 @@ from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
 from coterie.cli.progress import make_progress
-from coterie.run.toml import to_toml
+from coterie.run.config import to_toml
 
 if TYPE_CHECKING:
     from coterie.run.result import Result

@@ -9,9 +9,10 @@ from typing import IO, Any
 from coterie.compare.comparison import Comparison, results_by_label
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
-from coterie.compare.jobs import BatchProgress, RunJob, ended, run_jobs
+from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.compare.tuning import candidates, choose_candidate, chosen_so_far, compared_jobs
 from coterie.errors import CoterieError
+from coterie.registry import Registry
 from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.comparison_plan import Tuned, seeds_text
 from coterie.results.protocols import COMPARED
@@ -45,9 +46,9 @@ def run_design(
     except OSError as error:
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     try:
-        with locked(path, PATIENCE) as lock, ended(progress or BatchProgress()) as listening:
+        with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
             folder.write_plan(asked)
-            comparison = _Batch(asked, folder, jobs, runs, listening, lock).run()
+            comparison = _make_runs(asked, folder, jobs, runs, listening, lock)
             comparison.save()
             return comparison
     except KeyboardInterrupt:
@@ -58,58 +59,50 @@ def run_design(
         raise
 
 
-class _Batch:
-    """Makes the runs of a design: those of tuning first, then the others."""
+def _make_runs(
+    design: Design,
+    folder: ComparisonFolder,
+    jobs: int | None,
+    existing: ExistingRuns,
+    progress: BatchProgress,
+    lock: IO[str],
+) -> Comparison:
+    """Make the runs of a design that are not finished: those of tuning first, then the others."""
+    imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
+    if here and jobs not in (None, 1):
+        raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
+    if here:
+        progress.note(f"{here} is defined in this session: runs are made one after the other")
 
-    def __init__(
-        self,
-        design: Design,
-        folder: ComparisonFolder,
-        jobs: int | None,
-        runs: ExistingRuns,
-        progress: BatchProgress,
-        lock: IO[str],
-    ) -> None:
-        self.design, self.folder, self.runs, self.progress, self.lock = design, folder, runs, progress, lock
-        self.imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
-        if here and jobs not in (None, 1):
-            raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
-        if here:
-            progress.note(f"{here} is defined in this session: runs are made one after the other")
-        self.at_once = 1 if here else jobs
-
-    def run(self) -> Comparison:
-        design, folder, runs = self.design, self.folder, self.runs
-        to_choose = candidates(design, folder)
-        first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
-        last = compared_jobs(design, folder, {})
-        total = len(first) + len(last) + len(design.seeds) * len(to_choose)
-        title = f"{len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}"
-        self.progress.begin(title, total, len(runs.results([*first, *last])))
-        self._make(first)
-        tuned: dict[str, Tuned] = {}
-        failed: dict[tuple[str, int], str] = {}
-        for label, tried in to_choose.items():
-            best = choose_candidate(design, tried, runs)
-            if best is None:
-                keys = ", ".join(tried[0].values)
-                why = f"no value of {keys} gave a {COMPARED[design.protocol]} on validation samples"
-                failed |= {(label, seed): why for seed in design.seeds}
-            else:
-                self.progress.note(best.text(label, design))
-                tuned[label] = best
-        last = compared_jobs(design, folder, tuned)
-        failed |= {(job.label, job.seed): why for job, why in self._make(last).items()}
-        results = runs.results(job for job in last if (job.label, job.seed) not in failed)
-        order = [(label, seed) for label in design.cells for seed in design.seeds]
-        failed = {key: failed[key] for key in order if key in failed}
-        return Comparison(design, results_by_label(design, results), failed, tuned, folder.path)
-
-    def _make(self, jobs: Sequence[RunJob]) -> dict[RunJob, str]:
+    def make(wanted: Sequence[RunJob]) -> dict[RunJob, str]:
         """Make the runs that are not finished, and return why some failed."""
-        finished = self.runs.results(jobs)
-        waiting = [job for job in jobs if job not in finished]
-        return run_jobs(waiting, self.at_once, self.progress, self.lock, self.imports)
+        finished = existing.results(wanted)
+        waiting = [job for job in wanted if job not in finished]
+        return run_jobs(waiting, 1 if here else jobs, progress, lock, imports)
+
+    to_choose = candidates(design, folder)
+    first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
+    last = compared_jobs(design, folder, {})
+    total = len(first) + len(last) + len(design.seeds) * len(to_choose)
+    title = f"{len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}"
+    progress.begin(title, total, len(existing.results([*first, *last])))
+    make(first)
+    tuned: dict[str, Tuned] = {}
+    failed: dict[tuple[str, int], str] = {}
+    for label, tried in to_choose.items():
+        best = choose_candidate(design, tried, existing)
+        if best is None:
+            why = f"no value of {', '.join(tried[0].values)} gave a {COMPARED[design.protocol]} on validation samples"
+            failed |= {(label, seed): why for seed in design.seeds}
+        else:
+            progress.note(best.text(label, design))
+            tuned[label] = best
+    last = compared_jobs(design, folder, tuned)
+    failed |= {(job.label, job.seed): why for job, why in make(last).items()}
+    results = existing.results(job for job in last if (job.label, job.seed) not in failed)
+    order = [(label, seed) for label in design.cells for seed in design.seeds]
+    failed = {key: failed[key] for key in order if key in failed}
+    return Comparison(design, results_by_label(design, results), failed, tuned, folder.path)
 
 
 def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:
@@ -118,18 +111,18 @@ def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:
     from coterie.data import DATASETS, PARTITIONS
     from coterie.models import MODELS
 
-    registries: dict[str, Any] = {
-        "algorithm": ALGORITHMS, "model": MODELS, "data": DATASETS, "partition": PARTITIONS,
-    }  # fmt: skip
-    modules: set[str] = set()
+    modules = set()
     for config in configs:
-        for section, registry in registries.items():
-            name = getattr(config, section).name
-            if name is None or name not in registry:
-                continue
-            module, can_be_imported = home(registry[name])
-            if not can_be_imported:
-                return [], f"{registry.kind} '{name}'"
-            if module is not None:
+        chosen: list[tuple[Registry[Any], str | None]] = [
+            (ALGORITHMS, config.algorithm.name),
+            (MODELS, config.model.name),
+            (DATASETS, config.data.name),
+            (PARTITIONS, config.partition.name),
+        ]
+        for registry, name in chosen:
+            if name is not None and name in registry:
+                module, can_be_imported = home(registry[name])
+                if not can_be_imported:
+                    return [], f"{registry.kind} '{name}'"
                 modules.add(module)
-    return sorted(modules), None
+    return sorted(module for module in modules if module), None

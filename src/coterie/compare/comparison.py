@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,7 @@ class Comparison:
                     "label": label,
                     "folder": design.folder(label),
                     "changes": dict(changes),
-                    "tuned": None
-                    if label not in self.tuned
-                    else {
-                        "chosen": dict(self.tuned[label].chosen),
-                        "scores": [[dict(tried), score] for tried, score in self.tuned[label].scores],
-                    },
+                    "tuned": asdict(self.tuned[label]) if label in self.tuned else None,
                     "runs": [_run(seed, result, design, label) for seed, result in self.results[label].items()],
                     "failed": [{"seed": k, "why": why} for (cell, k), why in self.failed.items() if cell == label],
                 }

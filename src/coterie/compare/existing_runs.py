@@ -6,7 +6,6 @@ from pathlib import Path
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
-from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
@@ -32,34 +31,27 @@ class ExistingRuns:
 
 def _read(job: RunJob) -> Result | None:
     """Return the result of a job if it is finished; refuse a folder that does not belong to it."""
-    folder = job.folder
+    folder, path = job.folder, job.folder.path
+    if not path.exists():
+        return None
+    if not path.is_dir():
+        raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
     if not folder.exists:
-        _check_empty(folder)
+        if others := folder.strangers:
+            raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
         return None
     try:
         changed = _changed(job.config, read_run_config(folder))
         if changed:
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
-            raise CoterieError(
-                f"'{folder.path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})"
-            )
-        result = Result.load(folder.path) if folder.finished else None
+            raise CoterieError(f"'{path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})")
+        result = Result.load(path) if folder.finished else None
     except CoterieError as error:
-        raise CoterieError(f"{error}: remove '{folder.path}' to run it again, or choose another --out") from None
+        raise CoterieError(f"{error}: remove '{path}' to run it again, or choose another --out") from None
     if result is not None:
         evaluated = evaluated_rounds(result.rounds, job.config.evaluation.every, result.rounds)
         folder.check_metrics(result.history, evaluated)
     return result
-
-
-def _check_empty(folder: RunFolder) -> None:
-    path = folder.path
-    if not path.exists():
-        return
-    if not path.is_dir():
-        raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
-    if others := folder.strangers:
-        raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
 
 
 def _changed(asked: Config, stored: Config) -> list[str]:

@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -48,8 +48,11 @@ class RunJob:
         return f"{self.label}, seed {self.seed}"
 
 
-class BatchProgress:
-    """Listens to many runs; this one ignores everything, and others override what they show."""
+class BatchProgress(AbstractContextManager["BatchProgress"]):
+    """Listens to many runs until its block ends; this one ignores everything, and others override what they show."""
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
 
     def begin(self, title: str, runs: int, finished: int) -> None:
         """So many runs are wanted, some of which were finished before."""
@@ -118,9 +121,7 @@ def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, st
         try:
             result = run_one(job.config, progress.of_run(job))
         except Exception as error:
-            failed[job] = describe(error)
-            _write_traceback(job, traceback.format_exc())
-            progress.failed(job, failed[job])
+            failed[job] = _note_failure(job, describe(error), traceback.format_exc(), progress)
         else:
             progress.finished(job, result.accuracy)
     return failed
@@ -140,7 +141,7 @@ def _side_by_side(
         for worker in workers:
             waiting.put(None)
             worker.start()
-        left = len(jobs)
+        left = {*jobs}
         while left:
             job, event = events.get()
             match event["event"]:
@@ -148,12 +149,10 @@ def _side_by_side(
                     listening[job] = progress.of_run(job)
                 case "finished":
                     progress.finished(job, event["accuracy"])
-                    left -= 1
+                    left.remove(job)
                 case "failed":
-                    failed[job] = event["why"]
-                    _write_traceback(job, event["trace"])
-                    progress.failed(job, failed[job])
-                    left -= 1
+                    failed[job] = _note_failure(job, event["why"], event["trace"], progress)
+                    left.remove(job)
                 case call:  # of the run's progress
                     getattr(listening[job], call)(*event["arguments"])
     finally:
@@ -165,9 +164,11 @@ def _side_by_side(
     return failed
 
 
-def _write_traceback(job: RunJob, trace: str) -> None:
+def _note_failure(job: RunJob, why: str, trace: str, progress: BatchProgress) -> str:
     job.folder.error_file.parent.mkdir(parents=True, exist_ok=True)
     job.folder.error_file.write_text(trace, encoding="utf-8")
+    progress.failed(job, why)
+    return why
 
 
 class Worker(threading.Thread):
@@ -258,12 +259,3 @@ class Worker(threading.Thread):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-
-
-@contextmanager
-def ended(progress: BatchProgress) -> Iterator[BatchProgress]:
-    """End the progress with the block."""
-    try:
-        yield progress
-    finally:
-        progress.end()

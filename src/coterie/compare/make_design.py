@@ -46,13 +46,8 @@ def comparison_design(
         chosen = parse_choice(label)
         name = str(chosen.pop("name"))
         ALGORITHMS[name]  # refuses an unknown one
-        own = {path_of(key, name): value for key, value in chosen.items()}
-        beside = {**methods.get(name, {}), **methods.get(label, {})}
-        cells[label] = {
-            "algorithm.name": name,
-            **{path_of(key, name): value for key, value in beside.items()},
-            **own,
-        }
+        own = {**methods.get(name, {}), **methods.get(label, {}), **chosen}
+        cells[label] = {"algorithm.name": name, **{path_of(key, name): value for key, value in own.items()}}
     names = {*cells, *(str(changes["algorithm.name"]) for changes in cells.values())}
     for name in methods:
         if name not in names:
@@ -177,10 +172,7 @@ def parse_variation(text: str, flag: str) -> tuple[str, list[Any]]:
 
 
 def _short(path: str, value: Any) -> str:
-    text = (
-        value if isinstance(value, str) else toml_value(value) if isinstance(value, list | dict | bool) else str(value)
-    )
-    key = path.partition(".")[2]
+    text, key = toml_value(value) if isinstance(value, list | dict | bool) else str(value), path.partition(".")[2]
     return text if key == "name" else f"{key}={text}"
 
 

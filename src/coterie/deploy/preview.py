@@ -16,7 +16,6 @@ from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, Reply, Request, wire
 from coterie.run.building import session
-from coterie.run.config import Config
 from coterie.training import choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
@@ -79,14 +78,13 @@ def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:
     make the federation as large as it will be: how many models a site compares may depend on it.
     """
     founders = min(terms.server.min_clients, MOST_FOUNDERS)
-    chosen = terms.config.model_dump()
-    chosen["newcomers"] |= {"share": 1 / (founders + 1), "draw": "last", "join_at": 1}
-    chosen["training"] |= {"rounds": 2, "fraction": 1.0}
-    chosen["engine"] |= {"name": "embedded", "deadline": None, "min_replies": 1}
-    chosen["evaluation"]["every"] = 1
-    config = Config.model_validate(chosen)
-    train = Samples(local.x, local.y)
-    few = local.train[:FEW]
+    config = terms.config.changed(
+        newcomers={"share": 1 / (founders + 1), "draw": "last", "join_at": 1},
+        training={"rounds": 2, "fraction": 1.0},
+        engine={"name": "embedded", "deadline": None, "min_replies": 1},
+        evaluation={"every": 1},
+    )
+    train, few = Samples(local.x, local.y), local.train[:FEW]
     data = FederatedData(
         terms.server.name,
         terms.samples.classes,

@@ -1,7 +1,6 @@
 """The samples that sites and the server bring: read, and refused where they are not what all agreed on."""
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from coterie.client import LocalData
 from coterie.data import Dataset, FederatedData, Normalisation, Samples
 from coterie.deploy.terms import SamplesSection, SiteSection, Terms
 from coterie.errors import CoterieError
+from coterie.run.plugins import run_file
 
 
 def site_data(site: SiteSection, terms: Terms) -> LocalData:
@@ -72,14 +72,8 @@ def _call_hook(hook: str, name: str) -> Any:
     if not colon:
         raise CoterieError(f"hook '{hook}' should read file.py:function or module:function")
     try:
-        if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location("coterie_site_hook", place)
-            if spec is None or spec.loader is None:
-                raise FileNotFoundError(place)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
+        is_file = place.endswith(".py")
+        module = run_file("coterie_site_hook", Path(place)) if is_file else importlib.import_module(place)
         return getattr(module, function)(name)
     except CoterieError:
         raise

@@ -19,7 +19,7 @@ from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.results.toml import read_toml
-from coterie.run.building import check_method, with_network
+from coterie.run.building import make_method, with_network
 from coterie.run.config import Config, ConfigSection, PartitionSection
 from coterie.run.validation import make_config
 
@@ -142,7 +142,8 @@ def read_terms(folder: Path) -> Terms:
 def check_terms(terms: Terms) -> None:
     """Refuse a federation that can't run, before anybody waits: its network, its method, or what the server lacks."""
     initial(terms.spec, terms.config.run.seed)
-    method = check_method(terms.config, terms.spec)
+    method = make_method(terms.config)
+    method.check(terms.spec, terms.config.curriculum.sampler)
     name, wanted = terms.config.algorithm.name, method.needs_server_data
     if wanted == "test":
         raise CoterieError(

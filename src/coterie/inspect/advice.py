@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -46,10 +46,6 @@ class Advice:
     """How many models that makes."""
     sentence: str
     evidence: dict[str, float | int | None]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,9 @@ def advise(grouping: Grouping, counts: Counts, vectors: Sequence[Vectors]) -> Ad
         return _keep_together(grouping, strange, samples, evidence)
     between, within = evidence.labels_recognised_between_groups, evidence.labels_recognised_within_groups
     if concepts_differ(between, within) and not (samples < ENOUGH and within is None):  # 2
-        why = f"the same labels look different in different groups ({_recognised_text(between, within)})"
+        why = f"{_percent(max(between or 0, 0))} are found again at a client of another group"
+        why += "" if within is None else f", {_percent(max(within, 0))} in the same"
+        why = f"the same labels look different in different groups ({why})"
     elif overlap := _overlap(evidence, samples, int(np.count_nonzero(counts.sum(axis=0)))):  # 3
         tuned = f"Train one model, and let clients fine-tune it: {evidence.groups} groups can be told apart, but"
         return Advice("one model", 1, f"{tuned} {overlap}.", asdict(evidence))
@@ -185,11 +183,6 @@ def _with_mates(grouping: Grouping) -> float:
 
 def _too_few(samples: float) -> str:
     return f"samples ({samples:.1f} per client and label, below {ENOUGH}) are too few to tell"
-
-
-def _recognised_text(between: float | None, within: float | None) -> str:
-    text = f"{_percent(max(between or 0, 0))} are found again at a client of another group"
-    return text if within is None else f"{text}, {_percent(max(within, 0))} in the same"
 
 
 def _mean(values: Floats) -> float | None:

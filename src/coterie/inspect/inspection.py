@@ -5,10 +5,10 @@ they serve a real federation too. The other measures look at clients' samples, w
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,18 +38,12 @@ P = 3
 GLANCE = 500
 """Samples of each class that the map of classes is made from, unless all of them are looked at."""
 
-
 DEFAULT = "angles,sum_angles,labels"
 """What is measured by default: from what clients may send anyway."""
 SHOWN_AS = {"theta1": "angles"}
 """Names of measures that inspections have always shown differently."""
-
-
-class ChosenMeasure(NamedTuple):
-    """A measure, with the options that were given for it."""
-
-    measure: Measure
-    options: dict[str, Any]
+Chosen = dict[str, tuple[Measure, dict[str, Any]]]
+"""Measures with the options that were given for them, by the names under which they are shown."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +60,17 @@ class Measured:
         apart = np.triu(np.ones((n, n), bool), 1) if self.measure.symmetric else ~np.eye(n, dtype=bool)
         return self.matrix[apart]
 
-    def to_json(self, matrix: bool = True) -> dict[str, Any]:
-        """Return mean and spread over pairs, what the measure is, and perhaps its matrix."""
-        quartiles = np.quantile(self.values, [0.25, 0.5, 0.75]).tolist()
+    def to_json(self) -> dict[str, Any]:
+        """Return mean and spread over pairs, what the measure is, and its matrix."""
+        values = self.values
         return {
-            "mean": float(self.values.mean()),
-            "sd": float(self.values.std()),
-            "min": float(self.values.min()),
-            "quartiles": quartiles,
-            "max": float(self.values.max()),
+            "mean": float(values.mean()),
+            "sd": float(values.std()),
+            "min": float(values.min()),
+            "quartiles": np.quantile(values, [0.25, 0.5, 0.75]).tolist(),
+            "max": float(values.max()),
             **self.measure.to_json(),
-            **({"matrix": self.matrix.tolist()} if matrix else {}),
+            "matrix": self.matrix.tolist(),
         }
 
 
@@ -86,6 +80,7 @@ class View:
 
     partition: str
     groups: ClusterResult
+    """Of the clients that were measured; all matrices are in the order of its `clients`."""
     counts: npt.NDArray[np.int64]
     """Training samples by client and class, as the clients counted them, (clients, classes)."""
     measures: dict[str, Measured]
@@ -93,19 +88,23 @@ class View:
     """The main direction of each label, by client."""
 
     @property
-    def clients(self) -> list[int]:
-        """Who was measured, in the order of all matrices."""
-        return self.groups.clients
-
-    @property
     def order(self) -> list[int]:
-        """Positions in that order, so that groups stand together: as in the tree of merges where there is one."""
+        """Positions of clients so that groups stand together: as in the tree of merges where there is one."""
         from scipy.cluster.hierarchy import leaves_list
 
         grouping = self.groups.grouping
         if len(grouping.tree) == len(grouping.labels) - 1:
             return [int(leaf) for leaf in leaves_list(grouping.tree)]
         return [int(i) for i in np.argsort(grouping.labels, kind="stable")]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "measures": {name: measured.to_json() for name, measured in self.measures.items()},
+            "clients": self.groups.clients,
+            "grouping": self.groups.to_json(),
+            "order": self.order,
+        }
 
 
 @dataclass(frozen=True)
@@ -147,25 +146,13 @@ class Inspection:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie inspect --json`` prints."""
-        view = self.view
         return {
             "title": self.title,
-            "partition": view.partition,
-            "clients": view.clients,
-            "labels": view.counts.tolist(),
-            "measures": {name: measured.to_json() for name, measured in view.measures.items()},
-            "grouping": view.groups.to_json(),
-            "order": view.order,
-            "against": {
-                other.partition: {
-                    "measures": {name: measured.to_json() for name, measured in other.measures.items()},
-                    "clients": other.clients,
-                    "grouping": other.groups.to_json(),
-                    "order": other.order,
-                }
-                for other in self.against
-            },
-            "advice": self.advice.to_json(),
+            "partition": self.view.partition,
+            "labels": self.view.counts.tolist(),
+            **self.view.to_json(),
+            "against": {other.partition: other.to_json() for other in self.against},
+            "advice": asdict(self.advice),
             "map": self.places.tolist(),
             "map_by": self.drawn_by,
             "classes": None if self.classes is None else self.classes.to_json(),
@@ -200,8 +187,7 @@ def inspect(
     progress = progress or Progress()
     if super_clusters is not None and super_clusters < 1:
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
-    wanted = read_measures(measures)
-    others = read_partitions(config, against)
+    wanted, others = read_measures(measures), read_partitions(config, against)
     check_forms_groups(config)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
@@ -224,7 +210,7 @@ def inspect(
     )
 
 
-def read_measures(text: str | None) -> dict[str, ChosenMeasure]:
+def read_measures(text: str | None) -> Chosen:
     """Read names of measures, perhaps with options, with commas between them; return them as they are shown.
 
     >>> list(read_measures("theta1, emd-pixel, mmd:bandwidth=2"))
@@ -234,7 +220,7 @@ def read_measures(text: str | None) -> dict[str, ChosenMeasure]:
     names = {shown: name for name, shown in SHOWN_AS.items()} | {name: name for name in MEASURES}
     if not text.strip(" ,"):
         raise CoterieError(f"--measures names none: write some of {', '.join(sorted(names))}")
-    chosen: dict[str, ChosenMeasure] = {}
+    chosen: Chosen = {}
     for piece in split_list(text.strip(" ,")):
         options = parse_choice(piece)
         name = options.pop("name")
@@ -243,7 +229,7 @@ def read_measures(text: str | None) -> dict[str, ChosenMeasure]:
             raise CoterieError(f"unknown measure '{name}': {suggestion(name, names)}")
         name = names[name]
         MEASURES.validate(name, options)
-        chosen[piece if options else SHOWN_AS.get(name, name)] = ChosenMeasure(MEASURES[name], options)
+        chosen[piece if options else SHOWN_AS.get(name, name)] = MEASURES[name], options
     return chosen
 
 
@@ -269,7 +255,7 @@ def read_partitions(config: Config, text: str | None) -> list[Config]:
     return made
 
 
-def _view(config: Config, data: FederatedData, wanted: Mapping[str, ChosenMeasure], progress: Progress) -> View:
+def _view(config: Config, data: FederatedData, wanted: Chosen, progress: Progress) -> View:
     """Group and measure the clients of one federation."""
     if data.clients < 2:
         raise CoterieError("there is one client: nothing to compare it with; use --clients 2 or more")
@@ -318,13 +304,12 @@ def on_a_map(proximity: Floats, seed: int) -> tuple[Floats, str]:
     """
     from coterie.results.charts import classical_mds
 
-    scaling = "classical multidimensional scaling of the proximities"
-    if len(proximity) < 8:  # UMAP's neighbourhoods need some neighbours
-        return classical_mds(proximity), scaling
     try:
         from umap import UMAP  # type: ignore[import-not-found]
     except ImportError:
-        return classical_mds(proximity), scaling
+        UMAP = None
+    if UMAP is None or len(proximity) < 8:  # UMAP's neighbourhoods need some neighbours
+        return classical_mds(proximity), "classical multidimensional scaling of the proximities"
     neighbours = min(15, len(proximity) - 1)
     made = UMAP(metric="precomputed", n_neighbors=neighbours, random_state=seed).fit_transform(proximity)
     return np.asarray(made, np.float64), "UMAP of the proximities"

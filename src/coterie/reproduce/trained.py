@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coterie.compare.existing_runs import ExistingRuns
-from coterie.compare.jobs import RunJob, ended, run_jobs
+from coterie.compare.jobs import RunJob, run_jobs
 from coterie.reproduce.books import Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
@@ -77,7 +77,7 @@ def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSe
     waiting = [job for job in jobs.values() if job not in done]
     failed: dict[str, dict[int, str]] = {}
     if waiting:
-        with locked(session.place, PATIENCE) as lock, ended(session.progress) as progress:
+        with locked(session.place, PATIENCE) as lock, session.progress as progress:
             progress.begin(item.name, len(jobs), len(jobs) - len(waiting))
             for job, why in run_jobs(waiting, session.jobs, progress, lock).items():
                 for owner in owners[job.folder.path]:

@@ -18,8 +18,7 @@ from coterie.data.validation import on_validation
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
-from coterie.federation.sampling import ClientSampler, UniformSampler
-from coterie.messages import ClientId, ModelSpec, Plan, Schedule
+from coterie.messages import ClientId, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
@@ -47,45 +46,37 @@ def load_data(config: Config) -> FederatedData:
 
 def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data can tell, and make paths absolute, so that the configuration can be run anywhere."""
-    chosen = with_network(absolute(config), data.shape).model_dump()
-    chosen["data"]["clients"] = data.clients
-    return Config.model_validate(chosen)
+    return with_network(absolute(config), data.shape).changed(data={"clients": data.clients})
 
 
 def absolute(config: Config) -> Config:
     """Make paths absolute, so that they hold in any folder."""
-    chosen = config.model_dump()
-    if config.data.name not in sources.DATASETS and (path := Path(config.data.name).expanduser()).exists():
-        chosen["data"]["name"] = os.path.abspath(path)
-    if config.curriculum.expert is not None:
-        chosen["curriculum"]["expert"] = os.path.abspath(Path(config.curriculum.expert).expanduser())
-    chosen["run"]["plugins"] = [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]
-    return Config.model_validate(chosen)
+    name, expert = config.data.name, config.curriculum.expert
+    if name not in sources.DATASETS and os.path.exists(os.path.expanduser(name)):
+        name = os.path.abspath(os.path.expanduser(name))
+    return config.changed(
+        data={"name": name},
+        curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
+        run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
+    )
 
 
 def make_plan(config: Config) -> Plan:
     """Return how clients train unless the method says otherwise."""
-    training, wanted = config.training, config.curriculum.of_data
+    training = config.training
     return Plan(
         lr=Schedule(training.lr, training.lr_decay, training.lr_power),
         epochs=training.epochs,
         batch_size=training.batch_size,
         momentum=training.momentum,
         weight_decay=training.weight_decay,
-        curriculum=None if wanted is None else wanted.make(),
+        curriculum=config.curriculum.of_samples,
     )
 
 
-def make_sampler(config: Config) -> ClientSampler:
-    """Return who may be in a cohort: all, or by a curriculum those whose samples are easy enough."""
-    clients = config.curriculum.of_clients
-    return UniformSampler() if clients is None else clients.make()
-
-
-def check_method(config: Config, spec: ModelSpec) -> Algorithm:
-    """Make the method, and let it refuse a network or cohorts that it can't work with."""
+def make_method(config: Config) -> Algorithm:
+    """Return the method, with its options."""
     method: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-    method.check(spec, make_sampler(config))
     return method
 
 
@@ -128,10 +119,9 @@ def session(
     plan, trainer = make_plan(config), trainer or make_trainer(config, spec, progress)
     expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
     if expert is not None and config.partition.f_ord:
-        losses = difficulty(data, spec, expert, trainer)
-        data = rearranged(data, losses, config.partition.f_ord, seed)
-        deviation = float(spread(losses, data.train_parts).mean())
-        progress.phase(f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by {deviation:.2f} (mean)")
+        data, deviations = _rearranged(config, data, spec, expert, trainer)
+        text = f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by"
+        progress.phase(f"{text} {float(deviations.mean()):.2f} (mean)")
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
     with made as running:
@@ -153,16 +143,24 @@ def session(
             grouping=config.grouping.options(),
             drifts=frozenset(phase.start for phase in data.drift),
         )
-        fed = Federation(running, trainer, settings, make_sampler(config), progress.clients)
-        algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+        fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
+        algorithm = make_method(config)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
 
 
-def rearranged(data: FederatedData, losses: npt.NDArray[np.float64], f_ord: float, seed: int) -> FederatedData:
-    """Let clients exchange samples of one label, so that the first ones get the easiest by these losses."""
-    return replace(
-        data, train_parts=by_difficulty(data.train.y, losses, data.train_parts, f_ord, stream(seed, "difficulty"))
-    )
+def _rearranged(
+    config: Config, data: FederatedData, spec: ModelSpec, expert: Params, trainer: Trainer
+) -> tuple[FederatedData, npt.NDArray[np.float64]]:
+    """Let clients exchange samples of one label as f_ord says, so that the first ones get the easiest.
+
+    Return the data, and how far the expert's losses deviate within each client.
+    """
+    losses = difficulty(data, spec, expert, trainer)
+    if config.partition.f_ord:
+        rng = stream(config.run.seed, "difficulty")
+        parts = by_difficulty(data.train.y, losses, data.train_parts, config.partition.f_ord, rng)
+        data = replace(data, train_parts=parts)
+    return data, spread(losses, data.train_parts)
 
 
 def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray[np.float64]:
@@ -179,10 +177,7 @@ def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray
     trainer = make_trainer(config, spec, progress)
     with one_thread():
         expert = make_expert(config, data, spec, make_plan(config), trainer, progress)
-        losses = difficulty(data, spec, expert, trainer)
-    if config.partition.f_ord:
-        data = rearranged(data, losses, config.partition.f_ord, config.run.seed)
-    return spread(losses, data.train_parts)
+        return _rearranged(config, data, spec, expert, trainer)[1]
 
 
 def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
@@ -213,6 +208,4 @@ def with_network(config: Config, shape: tuple[int, ...]) -> Config:
         return config
     own = ALGORITHMS[config.algorithm.name].traits.default_model
     name = own if own and len(shape) == 3 else default_model(shape)
-    chosen = config.model_dump()
-    chosen["model"] |= {"name": name, **MODELS.validate(name, {})}
-    return Config.model_validate(chosen)
+    return config.changed(model={"name": name, **MODELS.validate(name, {})})

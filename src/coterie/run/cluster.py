@@ -41,9 +41,8 @@ class ClusterResult:
     @property
     def ari(self) -> float | None:
         """Agreement with the true groups, where these are known."""
-        return (
-            None if self.true_groups is None else adjusted_rand_index(self.grouping.labels.tolist(), self.true_groups)
-        )
+        labels, truth = self.grouping.labels.tolist(), self.true_groups
+        return None if truth is None else adjusted_rand_index(labels, truth)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none."""
@@ -79,8 +78,7 @@ def form_groups(config: Config, progress: Progress | None = None) -> ClusterResu
     progress = progress or Progress()
     check_forms_groups(config)
     progress.phase(f"reading {config.data.name}")
-    data = load_data(config)
-    with grouped(config, data, progress) as (_, groups):
+    with grouped(config, load_data(config), progress) as (_, groups):
         return groups
 
 
@@ -111,7 +109,8 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         grouping, labels = run.algorithm.grouping, run.algorithm.groups() or {}
         if grouping is None:
             raise CoterieError("no client described itself: there is nothing to group")
-        clients, ledger = list(labels), run.fed.ledger
+        clients, y = list(labels), data.train.y
+        classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in labels}
         yield (
@@ -120,15 +119,9 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 grouping=grouping,
                 clients=clients,
                 true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
-                counts=_counts(data, clients),
-                up_bytes=ledger.total("up"),
+                counts=np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients]),
+                up_bytes=run.fed.ledger.total("up"),
                 title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
                 missing=missing,
             ),
         )
-
-
-def _counts(data: FederatedData, clients: list[int]) -> npt.NDArray[np.int64]:
-    y = data.train.y
-    classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
-    return np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients])

@@ -6,16 +6,19 @@ A key that is added to a section here is a flag of ``coterie run``, a key of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
+from coterie.federation.sampling import ClientSampler, UniformSampler
+from coterie.messages import Curriculum
 from coterie.registry import Registry
 from coterie.results.protocols import FOLLOWED
+from coterie.results.toml import toml_value
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
@@ -178,14 +181,16 @@ class CurriculumSection(ConfigSection):
         return kind.read(parse_options(value) if isinstance(value, str) else value).short()
 
     @property
-    def of_data(self) -> DataCurriculum | None:
-        """The data curriculum."""
-        return None if self.data is None else DataCurriculum.read(parse_options(self.data))
+    def of_samples(self) -> Curriculum | None:
+        """What the plan of local training says."""
+        return None if self.data is None else DataCurriculum.read(parse_options(self.data)).make()
 
     @property
-    def of_clients(self) -> ClientsCurriculum | None:
-        """The client curriculum."""
-        return None if self.clients is None else ClientsCurriculum.read(parse_options(self.clients))
+    def sampler(self) -> ClientSampler:
+        """Who may be in a cohort: all, or those whose samples are easy enough."""
+        if self.clients is None:
+            return UniformSampler()
+        return ClientsCurriculum.read(parse_options(self.clients)).make()
 
 
 class EvaluationSection(ConfigSection):
@@ -287,6 +292,11 @@ class Config(ConfigSection):
     faults: FaultsSection = FaultsSection()
     run: RunSection = RunSection()
 
+    def changed(self, **sections: Mapping[str, Any]) -> Config:
+        """Return the configuration with some keys of some sections changed."""
+        tables = self.model_dump()
+        return Config.model_validate(tables | {name: {**tables[name], **changes} for name, changes in sections.items()})
+
 
 SECTIONS: dict[str, type[ConfigSection]] = {name: type(section) for name, section in Config()}
 CHOICES = [name for name, section in SECTIONS.items() if issubclass(section, ChoiceSection)]
@@ -294,48 +304,44 @@ FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "s
 """Keys that do not change the numbers of a run."""
 
 
-class Key:
+class Key(NamedTuple):
     """One key of the configuration, as documentation and command line need it."""
 
-    def __init__(self, section: str, name: str, info: FieldInfo) -> None:
-        self.section, self.name, self.info = section, name, info
-
-    @property
-    def path(self) -> str:
-        """As in ``--set``: section.key."""
-        return f"{self.section}.{self.name}"
-
-    @property
-    def flag(self) -> str:
-        """As on the command line."""
-        extra = self.info.json_schema_extra
-        own = extra.get("flag") if isinstance(extra, dict) else None
-        return str(own or f"--{self.name.replace('_', '-')}")
-
-    @property
-    def keyword(self) -> str:
-        """As in Python."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
-    @property
-    def is_list(self) -> bool:
-        """Whether the flag may be repeated."""
-        return isinstance(self.info.default, list)
-
-    @property
-    def help(self) -> str:
-        """What it means, in a line."""
-        literal = next(
-            (t for t in (self.info.annotation, *get_args(self.info.annotation)) if get_origin(t) is Literal), None
-        )
-        extra = self.info.json_schema_extra
-        registry = extra.get("registry") if isinstance(extra, dict) else None
-        choices = tuple(registry) if isinstance(registry, Registry) else get_args(literal)
-        return f"{self.info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
+    section: str
+    name: str
+    path: str
+    """As in ``--set``: section.key."""
+    flag: str
+    keyword: str
+    """As in Python."""
+    is_list: bool
+    """Whether the flag may be repeated."""
+    help: str
+    """What it means, in a line."""
+    info: FieldInfo
 
 
 def keys() -> Iterator[Key]:
     """Go through all keys in the order of the file."""
     for section, model in SECTIONS.items():
         for name, info in model.model_fields.items():
-            yield Key(section, name, info)
+            extra: Any = info.json_schema_extra or {}
+            flag = extra.get("flag") or f"--{name.replace('_', '-')}"
+            literals = [t for t in (info.annotation, *get_args(info.annotation)) if get_origin(t) is Literal]
+            choices = [*extra.get("registry", ()), *(value for literal in literals for value in get_args(literal))]
+            help = f"{info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
+            keyword = flag.removeprefix("--").replace("-", "_")
+            yield Key(section, name, f"{section}.{name}", flag, keyword, isinstance(info.default, list), help, info)
+
+
+def to_toml(config: Config, comments: bool = True) -> str:
+    """Write a configuration as TOML; keys without a value stand as comments."""
+    notes = {key.path: f"  # {key.help}" if comments else "" for key in keys()}
+    lines: list[str] = []
+    for section, table in config:
+        lines.append(f"[{section}]" + (f"  # {SECTIONS[section].__doc__}" if comments else ""))
+        for name, value in table:
+            note = notes.get(f"{section}.{name}", "")
+            lines.append(f"# {name} ={note}" if value is None else f"{name} = {toml_value(value)}{note}")
+        lines.append("")
+    return "\n".join(lines)

@@ -5,7 +5,6 @@ and bytes are counted, not guessed (they are estimates where a method's course d
 steps on real samples show how long a step takes here.
 """
 
-import os
 import time
 from dataclasses import dataclass
 
@@ -13,8 +12,9 @@ from coterie.client import MemoryStore
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Array, ModelSpec, Plan
 from coterie.models import initial, parameters
-from coterie.run.building import completed, load_data, make_plan, make_trainer, session
+from coterie.run.building import completed, load_data, make_plan, make_trainer, model_bytes, session
 from coterie.run.config import Config
+from coterie.run.engines import workers
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import Job, Trainer
@@ -66,25 +66,20 @@ def estimate(config: Config) -> Estimate:
         afterwards(run.fed, run.algorithm, run.evaluator)
         ledger, spec = run.fed.ledger, run.fed.spec
 
-    sample = data.train[data.train_parts[0][:200]]
-    x = data.normalise(sample.x)
+    few = data.train[data.train_parts[0][:200]]
     with one_thread():
         trainer = make_trainer(config, spec, Progress())
-        per_step, per_sample = measure_speed(trainer, spec, make_plan(config), x, sample.y)
-    workers = config.engine.workers or os.cpu_count() or 1
-    model_bytes = sum(array.nbytes for array in initial(spec, config.run.seed).values())
-    states = 2 * data.clients * model_bytes
-    title = (
-        f"{config.algorithm.name} on {config.data.name}: {data.clients} clients, {config.training.rounds} rounds, "
-        f"{config.model.name} with {parameters(spec):,} parameters, {workers} workers"
-    )
+        per_step, per_sample = measure_speed(trainer, spec, make_plan(config), data.normalise(few.x), few.y)
+    at_once, size = workers(config), model_bytes(config, data)
+    states = 2 * data.clients * size
     return Estimate(
-        title=title,
+        title=f"{config.algorithm.name} on {config.data.name}: {data.clients} clients, {config.training.rounds} "
+        f"rounds, {config.model.name} with {parameters(spec):,} parameters, {at_once} workers",
         steps=counter.steps,
         evaluated=counter.evaluated,
-        seconds=(counter.steps * per_step + counter.evaluated * per_sample) / (1 + EFFICIENCY * (workers - 1)),
-        memory=PROCESS_BYTES + data.nbytes + (states if config.engine.state != "disk" else 0) + 20 * model_bytes,
-        disk=states + 2 * model_bytes,
+        seconds=(counter.steps * per_step + counter.evaluated * per_sample) / (1 + EFFICIENCY * (at_once - 1)),
+        memory=PROCESS_BYTES + data.nbytes + (states if config.engine.state != "disk" else 0) + 20 * size,
+        disk=states + 2 * size,
         up_bytes=ledger.total("up"),
         down_bytes=ledger.total("down"),
     )

@@ -38,8 +38,7 @@ def check_expert(path: str) -> None:
 
 def needs_expert(config: Config) -> bool:
     """Say whether samples are judged by an expert: for their order in training, or to divide them among clients."""
-    wanted = config.curriculum.of_data
-    curriculum = None if wanted is None else wanted.make()
+    curriculum = config.curriculum.of_samples
     return bool(config.partition.f_ord) or (curriculum is not None and curriculum.score == "E")
 
 

@@ -1,7 +1,8 @@
-"""Taking a model out of a run: as safetensors, or as ONNX with everything inside."""
+"""Using what a run has trained: labels for inputs, or a file of a model, as safetensors or as ONNX."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import warnings
@@ -10,18 +11,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from coterie.data import read_inputs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
+from coterie.run.building import load_data
 from coterie.run.trained_models import TrainedModel, find_model
+from coterie.training import Trainer
 
 if TYPE_CHECKING:
     from torch import nn
 
 Format = Literal["safetensors", "onnx"]
+
+
+def predict(
+    run: Path, images: Path, client: int | None = None, out: Path | None = None
+) -> tuple[npt.NDArray[np.int64], str]:
+    """Return labels for the inputs of a .npz file, and a sentence on where they came from.
+
+    With a client, its own model is used if it has trained, else the one that it would receive; without, the
+    model that all clients share, if there is one.
+    """
+    from coterie.native import available
+    from coterie.training.native_trainer import NativeTrainer
+    from coterie.training.torch_trainer import TorchTrainer, one_thread
+
+    model = find_model(run, client)
+    trained = model.run
+    x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
+    if str(x.dtype) != trained.state["dtype"]:
+        raise CoterieError(
+            f"{images}: the inputs are {x.dtype}, but the network was trained on {trained.state['dtype']}: uint8 means "
+            "shades 0..255, other types are taken as they are; save them as they were in training"
+        )
+    normalise = trained.normalisation or load_data(trained.config).normalise
+    trainer: Trainer = TorchTrainer()
+    if available() and trained.config.engine.trainer != "torch":
+        trainer = NativeTrainer(trainer)
+    with one_thread():
+        outputs = trainer.logits(trained.spec, model.params, normalise(x))
+    labels = outputs.argmax(axis=1)
+    summary = f"{len(labels)} predictions by {model.whose}, after round {trained.round}"
+    if y is not None:
+        summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
+    if out is not None:
+        content = io.BytesIO()
+        np.savez(content, y=labels)
+        try:
+            write_whole(out, content.getvalue())
+        except OSError as error:
+            raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
+        summary += f"; written to {out}"
+    return labels, summary
 
 
 def export(
@@ -43,7 +89,7 @@ def export(
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
-    path = out or Path(run) / f"model.{'onnx' if format == 'onnx' else 'safetensors'}"
+    path = out or Path(run) / f"model.{format}"
     if format == "onnx":
         _write_onnx(path, network, model)
     else:

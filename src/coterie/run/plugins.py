@@ -8,7 +8,7 @@ import traceback
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from coterie.errors import CoterieError
@@ -24,30 +24,30 @@ def import_plugins(plugins: Iterable[str]) -> None:
         if plugin.endswith(".py") and not Path(plugin).is_file():
             raise CoterieError(f"there is no plugin file '{plugin}'")
         try:
-            if plugin.endswith(".py"):
-                _import_file(Path(plugin).resolve())
-            else:
+            path = Path(plugin).resolve()
+            name = f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+            if not plugin.endswith(".py"):
                 importlib.import_module(plugin)
+            elif name not in sys.modules:
+                run_file(name, path)
         except CoterieError as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {error}") from error
         except (Exception, SystemExit) as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
 
 
-def _import_file(path: Path) -> None:
-    name = f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
-    if name in sys.modules:
-        return
+def run_file(name: str, path: Path) -> ModuleType:
+    """Make a module of a file."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FileNotFoundError(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs: dataclasses look their module up
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # before it runs: dataclasses look it up
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    return module
 
 
 def home(thing: Any) -> tuple[str | None, bool]:

@@ -19,15 +19,14 @@ from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, new_path
-from coterie.run.building import check_method, completed, load_data, make_spec, model_bytes, session
-from coterie.run.config import Config
+from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
+from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result
 from coterie.run.summary import summarise
-from coterie.run.toml import to_toml
 from coterie.run.validation import differences, read_run_config
 
 MEMORY_FOR_STATES = 2**30
@@ -49,7 +48,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
     config = completed(config, data)
-    check_method(config, make_spec(config, data))
+    make_method(config).check(make_spec(config, data), config.curriculum.sampler)
     if folder is None:
         return _run(config, data, None, None, progress)
     config.run.out = str(folder.path)
@@ -149,7 +148,10 @@ def _run(
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
         recorder = RunRecorder(run, data, folder, progress, began)
         done = recorder.restore(state)
-        _announce(config, data, fed, progress, done)
+        for note in data.notes:
+            progress.phase(note)
+        title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
+        progress.begin(f"{title}, seed {config.run.seed}", fed.rounds, done or 0)
         stack.callback(progress.end)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
             recorder.after_round(t, evaluation)
@@ -170,14 +172,6 @@ def _run(
         if folder is not None:
             folder.write_result(result.to_json())
         return result
-
-
-def _announce(config: Config, data: FederatedData, fed: Federation, progress: Progress, done: int | None) -> None:
-    clients = data.clients or len(fed.clients)
-    for note in data.notes:
-        progress.phase(note)
-    title = f"{config.algorithm.name} on {config.data.name}, {clients} clients, seed {config.run.seed}"
-    progress.begin(title, fed.rounds, done or 0)
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:

@@ -29,19 +29,13 @@ def settings_to_tables(
     else:
         tables, source = ({} if config is None else read_toml(Path(config))), str(config or "")
     by_keyword = {key.keyword: key for key in keys()}
-    option_tables = {f"{choice_keyword(section)}_options": section for section in CHOICES}
+    chosen = [key for key in keys() if key.section in CHOICES and key.name == "name"]
+    option_tables = {f"{key.keyword}_options": key.section for key in chosen}
     for name, value in settings.items():
-        if name in by_keyword:
-            merge(
-                tables, by_keyword[name].path, [value] if by_keyword[name].is_list and isinstance(value, str) else value
-            )
+        if key := by_keyword.get(name):
+            merge(tables, key.path, [value] if key.is_list and isinstance(value, str) else value)
         elif name not in option_tables:
             raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*by_keyword, *option_tables])}")
     for name, section in option_tables.items():
         tables.setdefault(section, {}).update(settings.get(name, {}))
     return tables, source
-
-
-def choice_keyword(section: str) -> str:
-    """Return the keyword that names a section's choice: ``data`` is chosen by ``dataset``."""
-    return next(key.keyword for key in keys() if key.section == section and key.name == "name")

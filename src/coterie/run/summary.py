@@ -1,10 +1,13 @@
 """From a run that is over to its result."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import coterie
 from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.federation import Algorithm, Federation
@@ -28,9 +31,10 @@ def summarise(
     folder: Path | None,
 ) -> Result:
     """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
+    import torch
+
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
-    last, groups = history[-1], algorithm.groups()
-    labels = None if groups is None else [groups.get(client) for client in range(data.clients)]
+    last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.rounds]
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
@@ -52,7 +56,7 @@ def summarise(
         true_groups=truth,
         ari=_agreement(labels, truth),
         details=algorithm.details(),
-        memberships=_memberships(algorithm, data.clients),
+        memberships=_by_client(algorithm.memberships(), data.clients),
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
@@ -62,7 +66,12 @@ def summarise(
         trainer=fed.trainer.name,
         validation=config.evaluation.validation,
         engine=fed.engine.name,
-        versions=_versions(),
+        versions={
+            "coterie": coterie.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         history=history,
         folder=folder,
     )
@@ -96,10 +105,8 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     if not fed.joined:
         return None
     who, groups = sorted(fed.joined), algorithm.groups() or {}
-    each = {
-        protocol: [values[client] for client in who]
-        for protocol, values in _per_client(evaluator, clients, who).items()
-    }
+    scores = _per_client(evaluator, clients, who)
+    each = {protocol: [values[client] for client in who] for protocol, values in scores.items()}
     measured = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
     return {
         "clients": who,
@@ -119,10 +126,9 @@ def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None)
     return adjusted_rand_index(*zip(*both, strict=True)) if both else None
 
 
-def _memberships(algorithm: Algorithm, clients: int) -> list[Any] | None:
-    """Return each client's shares in groups, or the groups that it is in, where a method has more than one for it."""
-    memberships = algorithm.memberships()
-    return None if memberships is None else [memberships.get(client) for client in range(clients)]
+def _by_client(values: Mapping[int, Any] | None, clients: int) -> list[Any] | None:
+    """Return the values as a list by client, None for one that has none."""
+    return None if values is None else [values.get(client) for client in range(clients)]
 
 
 def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
@@ -135,10 +141,7 @@ def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
 
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
     """Return the exact bytes, and what the papers' formula makes of the run."""
-    ledger, transfers = fed.ledger, algorithm.transfers
-    megabits = None
-    if transfers is not None:
-        megabits = paper_megabits(fed.rounds, fed.fraction, transfers, parameters(fed.spec))
+    ledger, sent = fed.ledger, algorithm.transfers
     return {
         "up_bytes": ledger.total("up"),
         "down_bytes": ledger.total("down"),
@@ -146,21 +149,9 @@ def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, A
         "by_client": {
             way: [ledger.by_client.get(client, {way: 0})[way] for client in range(clients)] for way in ("up", "down")
         },
-        "paper_megabits": megabits,
-    }
-
-
-def _versions() -> dict[str, str]:
-    import numpy
-    import torch
-
-    import coterie
-
-    return {
-        "coterie": coterie.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
+        "paper_megabits": None
+        if sent is None
+        else paper_megabits(fed.rounds, fed.fraction, sent, parameters(fed.spec)),
     }
 
 

@@ -115,8 +115,8 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         _check_grouping(
             config.algorithm.name, config.grouping.options(), ALGORITHMS[config.algorithm.name].traits.rules
         )
-        method = ALGORITHMS[config.algorithm.name](**_options(chosen["algorithm"]))
-        if error := method.error_in_grouping(config.grouping.options()):
+        options = {key: value for key, value in chosen["algorithm"].items() if key != "name"}
+        if error := ALGORITHMS[config.algorithm.name](**options).error_in_grouping(config.grouping.options()):
             raise CoterieError(error)
     with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
@@ -149,10 +149,6 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 f"{' and '.join(config.partition.described)}"
             )
     return Config.model_validate(chosen)
-
-
-def _options(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key != "name"}
 
 
 def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,6 @@ INPUTS = 500
 """Test samples that every model is shown by default."""
 P = 3
 """Vectors that span a layer's outputs."""
-SHOWN = tuple(COMPARED)
-"""Protocols whose accuracies stand beside the layers."""
 
 
 @dataclass(frozen=True)
@@ -131,23 +129,23 @@ def compare(path: Path, layers: str | None, inputs: int) -> LayerComparison:
     module = build(run.spec)
     names = _chosen(module, layers)
     with one_thread():
-        own = {client: LayerSummary.of(_outputs(module, model, names, x)) for client, model in models.items()}
-        received = {client: single(run.algorithm.model_for(client)) for client in models}
-        served = {
-            id(model): LayerSummary.of(_outputs(module, model, names, x)) for model in distinct(received.values())
-        }
-    to_server = None
-    if all(model is not None for model in received.values()):
-        to_server = _cka_with([*own.values()], [served[id(received[client])] for client in own])
+        own = [LayerSummary.of(_outputs(module, model, names, x)) for model in models.values()]
+        received = [single(run.algorithm.model_for(client)) for client in models]
+        distinct = {id(model): model for model in received if model is not None}
+        served = {id(m): LayerSummary.of(_outputs(module, m, names, x)) for m in distinct.values()}
+    complete = all(model is not None for model in received)
+    config, result = run.config, run.folder.read_result()
+    title = [f"{config.algorithm.name} on {config.data.name}", config.partition.name]
+    title += [f"{config.data.clients} clients", f"after round {run.round}"]
     return LayerComparison(
         name=str(path),
-        title=_title(run),
-        clients=list(own),
+        title=", ".join(part for part in title if part),
+        clients=list(models),
         layers=names,
         inputs=len(x),
-        matrices=_matrices([*own.values()], len(names)),
-        to_server=to_server,
-        accuracy=_accuracy(run),
+        matrices=_matrices(own, len(names)),
+        to_server=_cka_with(own, [served[id(model)] for model in received]) if complete else None,
+        accuracy=None if result is None else {protocol: result["accuracy"][protocol] for protocol in COMPARED},
     )
 
 
@@ -171,18 +169,6 @@ def _inputs(run: TrainedRun, count: int) -> npt.NDArray[np.float32]:
     if len(x) < 2:
         raise CoterieError(f"the data set of '{run.folder.path}' has {len(x)} test samples: two at least are needed")
     return x
-
-
-def _title(run: TrainedRun) -> str:
-    config = run.config
-    parts = [f"{config.algorithm.name} on {config.data.name}", config.partition.name]
-    parts += [f"{config.data.clients} clients", f"after round {run.round}"]
-    return ", ".join(part for part in parts if part)
-
-
-def _accuracy(run: TrainedRun) -> dict[str, float | None] | None:
-    result = run.folder.read_result()
-    return None if result is None else {protocol: result["accuracy"][protocol] for protocol in SHOWN}
 
 
 @dataclass(frozen=True)
@@ -263,8 +249,3 @@ def _outputs(module: nn.Module, params: Params, names: Sequence[str], x: npt.NDA
         for hook in hooks:
             hook.remove()
     return [np.concatenate(kept[name]).astype(np.float64) for name in names]
-
-
-def distinct(models: Iterable[Params | None]) -> list[Params]:
-    """Return each model once."""
-    return list({id(model): model for model in models if model is not None}.values())

@@ -68,10 +68,6 @@ class PairRow:
     """`own` minus that of training alone with the same samples, seed by seed."""
     verdict: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**asdict(self), "labels": list(self.labels)}
-
 
 @dataclass(frozen=True)
 class PairStudy:
@@ -87,15 +83,7 @@ class PairStudy:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie pairs --json`` prints."""
-        return {
-            "title": self.title,
-            "c1": list(self.c1),
-            "samples": self.samples,
-            "seeds": self.seeds,
-            "method": self.method,
-            "solo": asdict(self.solo),
-            "rows": [row.to_json() for row in self.rows],
-        }
+        return asdict(self)
 
     def csv_rows(self) -> tuple[list[str], list[list[Any]]]:
         """Return the heads and a row per client 2, the first for training alone; accuracies are fractions."""
@@ -141,7 +129,8 @@ def study(
     progress.phase(f"reading {config.data.name}")
     each = _samples(config, first, others, samples)
     every = list(range(config.run.seed, config.run.seed + seeds))
-    solo, own, received, angles = [], _lists(others), _lists(others), _lists(others)
+    solo: list[float] = []
+    beside: dict[Labels, list[tuple[float, float, float]]] = {other: [] for other in others}
     for seed in every:
         progress.phase(f"seed {seed}: {_name(first)} alone")
         alone = start(_setting(config, "solo", [first], each, seed), write=False)
@@ -149,30 +138,17 @@ def study(
         for other in others:
             progress.phase(f"seed {seed}: {_name(first)} with {_name(other)}")
             paired = _setting(config, config.algorithm.name, [first, other], each, seed)
-            angles[other].append(_angle(load_data(paired)))
-            result = start(paired, write=False)
-            own[other].append(_accuracy(result.per_client["L"][0]))
-            received[other].append(_accuracy(result.per_client["C"][0]))
+            angle, result = _angle(load_data(paired)), start(paired, write=False)
+            own, received = (_accuracy(result.per_client[protocol][0]) for protocol in ("L", "C"))
+            beside[other].append((angle, own, received))
     rows = []
-    for other in others:
-        gain = SeedValues.of([a - b for a, b in zip(own[other], solo, strict=True)])
-        shared = len(set(first) & set(other))
-        angle = float(np.mean(angles[other]))
-        rows.append(
-            PairRow(
-                other,
-                shared,
-                angle,
-                SeedValues.of(own[other]),
-                SeedValues.of(received[other]),
-                gain,
-                verdict(gain.values),
-            )
-        )
-    title = (
-        f"{config.data.name}, {each} samples per client, {config.training.rounds} rounds of "
-        f"{config.training.epochs} epochs"
-    )
+    for other, measured in beside.items():
+        angles, accuracies, of_received = zip(*measured, strict=True)
+        gain = SeedValues.of([a - b for a, b in zip(accuracies, solo, strict=True)])
+        numbers = float(np.mean(angles)), SeedValues.of(accuracies), SeedValues.of(of_received), gain
+        rows.append(PairRow(other, len({*first} & {*other}), *numbers, verdict(gain.values)))
+    training = config.training
+    title = f"{config.data.name}, {each} samples per client, {training.rounds} rounds of {training.epochs} epochs"
     return PairStudy(title, first, each, every, config.algorithm.name, SeedValues.of(solo), rows)
 
 
@@ -219,8 +195,7 @@ def _setting(config: Config, method: str, sets: Sequence[Labels], samples: int, 
     if method != config.algorithm.name:
         chosen["algorithm"] = {"name": method}
         chosen.pop("grouping")
-    chosen["run"]["seed"] = seed
-    chosen["run"]["out"] = None
+    chosen["run"] |= {"seed": seed, "out": None}
     return check_names(Config.model_validate(chosen))
 
 
@@ -247,10 +222,6 @@ def _angle(data: FederatedData) -> float:
     """Return the smallest angle between the spaces that the two clients' samples span."""
     raw = [data.train.x[part].reshape(len(part), -1) for part in data.train_parts]
     return float(principal_angles([signature(x, 3) for x in raw])[0, 1])
-
-
-def _lists(others: Sequence[Labels]) -> dict[Labels, list[float]]:
-    return {other: [] for other in others}
 
 
 def _accuracy(value: float | None) -> float:
