@@ -6,11 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from coterie.compare.comparison import Comparison, results_by_label
+from coterie.compare.comparison import (
+    Comparison,
+    candidates,
+    choose_candidate,
+    chosen_so_far,
+    compared_jobs,
+    results_by_label,
+)
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
-from coterie.compare.tuning import candidates, choose_candidate, chosen_so_far, compared_jobs
 from coterie.errors import CoterieError
 from coterie.registry import Registry
 from coterie.results.comparison_folder import ComparisonFolder

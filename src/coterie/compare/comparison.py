@@ -1,8 +1,8 @@
-"""Comparisons and sweeps: many runs in one folder, and the tables that they give."""
+"""Comparisons and sweeps: which runs they consist of, what is chosen on the way, and the tables that they give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
-from coterie.compare.tuning import chosen_so_far, compared_jobs
 from coterie.results.comparison_folder import ComparisonFolder, run_place
-from coterie.results.comparison_plan import Tuned
+from coterie.results.comparison_plan import Tuned, candidate_name, choose, mean_score
 from coterie.results.comparison_table import ComparisonTable, group_count, reached
 from coterie.results.comparisons import comparison_table, comparison_title
 from coterie.results.formats import TABLE_FORMATS, TableFormat
@@ -94,15 +93,66 @@ def results_by_label(design: Design, results: Mapping[RunJob, Result]) -> dict[s
 
 def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any]:
     """Return what comparison.json says of a run."""
-    traffic = result.traffic
     return {
         "seed": seed,
         "folder": run_place(design, label, seed),
         "accuracy": result.accuracy,
         "groups": group_count(result.to_json()),
         "ari": result.ari,
-        "up_bytes": traffic["up_bytes"],
-        "down_bytes": traffic["down_bytes"],
+        "up_bytes": result.traffic["up_bytes"],
+        "down_bytes": result.traffic["down_bytes"],
         "targets": result.targets,
         "seconds": result.seconds,
     }
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Values tried for a cell, and the runs on validation samples that score them."""
+
+    values: Mapping[str, Any]
+    jobs: Sequence[RunJob]
+
+
+def candidates(design: Design, folder: ComparisonFolder) -> dict[str, list[Candidate]]:
+    """Return what is tried for each cell that has something to choose; runs are scored at their end only."""
+    by_label: dict[str, list[Candidate]] = {}
+    for label, changes in design.cells.items():
+        for values in design.tuning.tries(changes):
+            name = f"{label} with {candidate_name(values)}"
+            more = values | {"evaluation.every": 0, "evaluation.targets": []}
+            more["evaluation.validation"] = design.tuning.share
+            folders = {seed: folder.candidate(design, label, values, seed).path for seed in design.tuning.seeds}
+            jobs = [RunJob(name, design.config(label, seed, out, more)) for seed, out in folders.items()]
+            by_label.setdefault(label, []).append(Candidate(values, jobs))
+    return by_label
+
+
+def choose_candidate(design: Design, tried: Sequence[Candidate], runs: ExistingRuns) -> Tuned | None:
+    """Choose the values with the highest mean accuracy; None if no candidate has a score."""
+    scores = []
+    for candidate in tried:
+        accuracies = [result.accuracy[design.protocol] for result in runs.results(candidate.jobs).values()]
+        scores.append((candidate.values, mean_score(accuracies, len(candidate.jobs))))
+    return choose(scores)
+
+
+def chosen_so_far(design: Design, folder: ComparisonFolder, runs: ExistingRuns) -> dict[str, Tuned]:
+    """Return what was chosen for the cells whose candidates are all finished."""
+    tuned = {}
+    for label, tried in candidates(design, folder).items():
+        jobs = [job for candidate in tried for job in candidate.jobs]
+        if len(runs.results(jobs)) == len(jobs) and (best := choose_candidate(design, tried, runs)) is not None:
+            tuned[label] = best
+    return tuned
+
+
+def compared_jobs(design: Design, folder: ComparisonFolder, tuned: Mapping[str, Tuned]) -> list[RunJob]:
+    """Return the runs that are compared, of cells whose settings are set or chosen."""
+    jobs = []
+    for label, changes in design.cells.items():
+        if label in tuned or not design.tuning.tries(changes):
+            more = tuned[label].chosen if label in tuned else {}
+            folders = {seed: folder.run(design, label, seed).path for seed in design.seeds}
+            jobs += [RunJob(label, design.config(label, seed, out, more)) for seed, out in folders.items()]
+    return jobs

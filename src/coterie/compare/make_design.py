@@ -137,21 +137,14 @@ def path_of(key: str, method: str | None = None) -> str:
     rules = {rule: f"grouping.{number}" for number, rule in implied_rules().items()}  # as in pacfl:count=4
     flags = {each.keyword: each.path for each in keys()}
     options = ALGORITHMS.options(method) if method is not None and method in ALGORITHMS else {}
-    if "." in name:
-        path = name
-        section, _, last = name.partition(".")
-        if section not in SECTIONS:
-            raise CoterieError(f"there is no section [{section}] for '{key}': {suggestion(section, SECTIONS)}")
-        fields = SECTIONS[section].model_fields
-        if section not in CHOICES and last not in fields:
-            raise CoterieError(f"there is no key '{key}': [{section}] has no '{last}': {suggestion(last, fields)}")
-    elif name in options:
-        path = f"algorithm.{name}"
-    elif name in flags or name in rules:
-        path = flags.get(name) or rules[name]
-    else:
+    path = f"algorithm.{name}" if name in options else flags.get(name) or rules.get(name) or name
+    section, dot, last = path.partition(".")
+    if not dot:
         raise CoterieError(f"there is no key '{key}': {suggestion(name, [*options, *flags, *rules])}")
-    section, _, last = path.partition(".")
+    if section not in SECTIONS:
+        raise CoterieError(f"there is no section [{section}] for '{key}': {suggestion(section, SECTIONS)}")
+    if section not in CHOICES and last not in (fields := SECTIONS[section].model_fields):
+        raise CoterieError(f"there is no key '{key}': [{section}] has no '{last}': {suggestion(last, fields)}")
     if path == "run.seed":
         raise CoterieError("seeds are named by --seeds, for instance --seeds 0,1,2")
     if (section, last) in FREE:

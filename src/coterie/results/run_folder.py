@@ -226,7 +226,7 @@ class RunFolder:
         return {key: value for key, value in content.items() if key != "format"}
 
     def write_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write what pictures need beside the numbers; `coterie.run.recorder.PlotArrays` says what that is."""
+        """Write what pictures need beside the numbers; `coterie.run.recorder` says what that is."""
         from safetensors.numpy import save
 
         write_whole(self.arrays_file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))

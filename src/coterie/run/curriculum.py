@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,7 +21,7 @@ class Paced(BaseModel):
     pacing: Pacing = "linear"
     a: float = Field(0.8, ge=0, le=1)
     b: float = Field(0.2, ge=0, le=1)
-    order: Order | Literal["vanilla"] = "curriculum"
+    order: Literal[Order, "vanilla"] = "curriculum"
 
     @classmethod
     def read(cls, table: Any) -> Self:
@@ -31,24 +31,15 @@ class Paced(BaseModel):
         for key in table:
             if key not in cls.model_fields:
                 raise ValueError(f"it has no '{key}': {suggestion(str(key), cls.model_fields)}")
-        given = {key: value for key, value in table.items() if value is not None and value != ""}
-        for key, value in given.items():
-            names = cls._names(key)
-            if names and value not in names:
-                raise ValueError(f"{key} '{value}' is unknown: {suggestion(str(value), names)}")
         try:
-            return cls(**given)
+            return cls(**{key: value for key, value in table.items() if value is not None and value != ""})
         except ValidationError as error:
             first = error.errors()[0]
-            key, message = first["loc"][0], first["msg"].removeprefix("Input ")
-            raise ValueError(f"{key} = {first['input']!r} {message}") from None
-
-    @classmethod
-    def _names(cls, key: str) -> list[str]:
-        """Return what may stand for a key that takes one of a few names."""
-        annotation = cls.model_fields[key].annotation
-        literals = [part for part in (annotation, *get_args(annotation)) if get_origin(part) is Literal]
-        return [name for literal in literals for name in get_args(literal)]
+            key, given = str(first["loc"][0]), first["input"]
+            if first["type"] == "literal_error":
+                names = get_args(cls.model_fields[key].annotation)
+                raise ValueError(f"{key} '{given}' is unknown: {suggestion(str(given), names)}") from None
+            raise ValueError(f"{key} = {given!r} {first['msg'].removeprefix('Input ')}") from None
 
     def short(self) -> str:
         """Write all settings as ``key=value,key=value``."""

@@ -84,8 +84,12 @@ def export(
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
     the network again. `smaller` takes out the dead channels and units of a pruned network.
     """
+    import torch
+
     model = find_model(run, client, group)
-    network = _network(model)
+    network = build(model.run.spec)
+    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
+    network.eval()
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
@@ -126,29 +130,17 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     return network.eval(), about
 
 
-def _network(model: TrainedModel) -> nn.Module:
-    import torch
-
-    network = build(model.run.spec)
-    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
-    return network.eval()
-
-
 def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smaller: bool) -> None:
     from safetensors.torch import save
 
-    normalisation = model.run.normalisation
+    normalisation, config = model.run.normalisation, model.run.config
     about = {
         "model": asdict(model.run.spec),
         "architecture": architecture(network) if smaller else None,  # type: ignore[arg-type]
         "normalise": None if normalisation is None else asdict(normalisation),
         "whose": model.whose,
         "round": model.run.round,
-        "run": {
-            "algorithm": model.run.config.algorithm.name,
-            "data": model.run.config.data.name,
-            "seed": model.run.config.run.seed,
-        },
+        "run": {"algorithm": config.algorithm.name, "data": config.data.name, "seed": config.run.seed},
     }
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     write_whole(path, save(tensors, metadata={"coterie": json.dumps(about)}))

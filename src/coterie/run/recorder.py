@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from coterie.clustering import Grouping
 from coterie.data import FederatedData, Normalisation
-from coterie.federation import Algorithm
 from coterie.federation.checkpoint import check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation
@@ -38,7 +37,8 @@ class RunRecorder:
         self.run, self.data, self.folder, self.progress = run, data, folder, progress
         self.history: list[dict[str, Any]] = []
         self._began, self._seconds_before, self._announced = began, 0.0, 0
-        self._plot_arrays = None if folder is None else PlotArrays(folder, run.config, data)
+        self._drawn: npt.NDArray[np.float64] | None = None
+        """The proximities in the file of plot arrays."""
 
     @property
     def seconds(self) -> float:
@@ -81,9 +81,29 @@ class RunRecorder:
 
     def checkpoint(self, round: int, **more: Any) -> None:
         """Write a checkpoint, after what pictures need."""
-        if self.folder is not None and self._plot_arrays is not None:
-            self._plot_arrays.update(self.run.algorithm)
+        if self.folder is not None:
+            self._write_plot_arrays(self.folder)
             save_checkpoint(self.folder.checkpoint, {**_state(self.run, self.data, round, self.seconds), **more})
+
+    def _write_plot_arrays(self, folder: RunFolder) -> None:
+        """Write a file of arrays beside the result if it is not there, or if there is something new to see.
+
+        `label_counts` (clients, classes) are training samples, at the end where data drift; known in a simulation only.
+        Where clients were grouped by proximities: `grouped` are who, then `proximity`, `tree` and `labels` of these.
+        With a curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the
+        number of clients by round.
+        """
+        grouping = self.run.algorithm.grouping
+        proximity = None if grouping is None else grouping.proximity
+        if folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
+            return
+        arrays = pools(self.run.config, self.data.clients)
+        if self.data.clients:  # whose data are here
+            arrays["label_counts"] = label_counts(self.data)
+        if grouping is not None and proximity is not None:
+            arrays |= grouped(grouping, list(self.run.algorithm.groups() or {}))
+        folder.write_arrays(arrays)
+        self._drawn = proximity
 
     def announce_newcomers(self, when: str) -> bool:
         """Report those who have come since this was last called; return whether there are any."""
@@ -128,34 +148,6 @@ def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dic
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
-
-
-class PlotArrays:
-    """Keeps a file of arrays beside the result up to date.
-
-    `label_counts` (clients, classes) are training samples, at the end where data drift; known in a simulation only.
-    Where clients were grouped by proximities: `grouped` are who, then `proximity`, `tree` and `labels` of these.
-    With a curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the
-    number of clients by round.
-    """
-
-    def __init__(self, folder: RunFolder, config: Config, data: FederatedData) -> None:
-        self.folder, self.config, self.data = folder, config, data
-        self._written: npt.NDArray[np.float64] | None = None
-
-    def update(self, algorithm: Algorithm) -> None:
-        """Write the file if it is not there, or if there is something new to see. Do it before a checkpoint."""
-        grouping = algorithm.grouping
-        proximity = None if grouping is None else grouping.proximity
-        if self.folder.arrays_file.exists() and (proximity is None or proximity is self._written):
-            return
-        arrays = pools(self.config, self.data.clients)
-        if self.data.clients:  # whose data are here
-            arrays["label_counts"] = label_counts(self.data)
-        if grouping is not None and proximity is not None:
-            arrays |= grouped(grouping, list(algorithm.groups() or {}))
-        self.folder.write_arrays(arrays)
-        self._written = proximity
 
 
 def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:

@@ -123,18 +123,16 @@ def _model_of_group(run: TrainedRun, group: int) -> Params:
 
 
 def _model_of_all(run: TrainedRun) -> Params:
-    models = []
-    for client in range(run.clients):
-        served = run.algorithm.model_for(client)
-        model = None if isinstance(served, SharedLayers) else single(served)
-        if model is None:
-            raise _no_common_model(run)
-        models.append(model)
-    if any(model is not models[0] for model in models):
+    served = [run.algorithm.model_for(client) for client in range(run.clients)]
+    models = [None if isinstance(each, SharedLayers) else single(each) for each in served]
+    first = models[0]
+    if first is None or any(model is None for model in models):
+        raise _no_common_model(run)
+    if any(model is not first for model in models):
         raise CoterieError(
             "this run has several models: name a client, for instance --client 0 (or 'coterie export' a --cluster)"
         )
-    return models[0]
+    return first
 
 
 def _no_common_model(run: TrainedRun) -> CoterieError:
