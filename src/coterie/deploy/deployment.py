@@ -1,28 +1,27 @@
 """The two Flower apps of a federation of real machines: what a site answers with, and what the server runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.deploy.samples import server_data, site_data
 from coterie.deploy.terms import SiteSection, Terms, check_terms, read_site, read_terms
+from coterie.engine.flower import app, require
+from coterie.engine.flower.deployment import FlowerDeployment
+from coterie.engine.flower.site import DeployedSite, error_type_only
+from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.federation import Engine
 from coterie.results.protocols import COMPARED, FOLLOWED
 from coterie.results.run_folder import RunFolder
 from coterie.run.plugins import import_plugins
 from coterie.run.progress import Progress
+from coterie.run.runner import run_with
 from coterie.training import Trainer, choose_trainer
-
-if TYPE_CHECKING:
-    from coterie.engine.flower.site import DeployedSite
-    from coterie.federation import Engine
 
 
 def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
     """Return what answers at a site."""
-    from coterie.engine.flower.site import DeployedSite
 
     def trainer() -> Trainer:
         import_plugins(terms.config.run.plugins)
@@ -33,12 +32,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
 
 def client_app(file: str) -> Any:
     """Make the Flower app of the sites; `file` is the one beside ``federation.toml`` (``__file__``)."""
-    from coterie.engine.flower import require
-
     require()
-    from coterie.engine.flower.app import client_app as make
-    from coterie.engine.flower.site import error_type_only
-
     folder = Path(file).absolute().parent
 
     def here(node: Mapping[str, Any]) -> DeployedSite:
@@ -46,26 +40,18 @@ def client_app(file: str) -> Any:
         path = given.pop("site", None)
         return make_site(read_terms(folder), read_site(None if path is None else Path(str(path)), given))
 
-    return make(here, error_type_only)
+    return app.client_app(here, error_type_only)
 
 
 def server_app(file: str) -> Any:
     """Make the Flower app of the server; `file` is the one beside ``federation.toml`` (``__file__``)."""
-    from coterie.engine.flower import require
-
     require()
-    from coterie.engine.flower.app import server_app as make
-
     folder = Path(file).absolute().parent
-    return make(lambda grid: serve(grid, read_terms(folder)))
+    return app.server_app(lambda grid: serve(grid, read_terms(folder)))
 
 
 def serve(grid: Any, terms: Terms) -> None:
     """Run a federation over a grid of nodes: from the beginning, or from where its run folder says it was."""
-    from coterie.engine.flower.deployment import FlowerDeployment
-    from coterie.engine.flower.site_registry import SiteRegistry
-    from coterie.run.runner import run_with
-
     config, progress = terms.config, LoggedProgress()
     check_terms(terms)
     choose_trainer(config.engine.trainer, terms.spec)

@@ -11,14 +11,13 @@ from coterie import data as sources
 from coterie.client import LocalData
 from coterie.data import Dataset, FederatedData, Normalisation, Samples
 from coterie.deploy.terms import SamplesSection, SiteSection, Terms
+from coterie.engine.flower.site import local_data
 from coterie.errors import CoterieError
 from coterie.run.plugins import run_file
 
 
 def site_data(site: SiteSection, terms: Terms) -> LocalData:
     """Read the samples of a site; refuse those that do not fit the federation."""
-    from coterie.engine.flower.site import local_data
-
     wanted, whose = terms.samples, f"the data of '{site.name}'"
     if site.hook is not None:
         dataset = _call_hook(site.hook, site.name)

@@ -22,6 +22,7 @@ from coterie.files import write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
+from coterie.results.charts import classical_mds
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
 from coterie.run.config import Config
@@ -302,8 +303,6 @@ def on_a_map(proximity: Floats, seed: int) -> tuple[Floats, str]:
 
     UMAP if it is installed and there are enough things to place, else classical multidimensional scaling.
     """
-    from coterie.results.charts import classical_mds
-
     try:
         from umap import UMAP  # type: ignore[import-not-found]
     except ImportError:

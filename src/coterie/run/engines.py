@@ -11,6 +11,9 @@ from pathlib import Path
 from coterie.client import DiskStore, Store
 from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, SimulatedFaults
+from coterie.engine.flower import require
+from coterie.engine.flower.sharing import share
+from coterie.engine.flower.simulation import FlowerSimulation, Recipe, check_address
 from coterie.errors import CoterieError
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
@@ -31,9 +34,6 @@ def check_engine(config: Config) -> None:
             "engine.deadline is for deployed federations; a simulation plays clients that are late with --straggle"
         )
     if config.engine.name == "flower":
-        from coterie.engine.flower import require
-        from coterie.engine.flower.simulation import check_address
-
         require()
         if config.engine.address is not None:
             check_address(config.engine.address)
@@ -70,9 +70,6 @@ def make_engine(
             yield engine
         return
     check_engine(config)
-    from coterie.engine.flower.sharing import share
-    from coterie.engine.flower.simulation import FlowerSimulation, Recipe
-
     with ExitStack() as stack:
         if not isinstance(store, DiskStore):
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load, save
 
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
@@ -64,8 +66,6 @@ def make_expert(
     else:
         expert = _trained(config.curriculum.expert_epochs, config.run.seed, data, spec, plan, trainer, progress)
     if kept is not None:
-        from safetensors.numpy import save
-
         arrays = {name: np.ascontiguousarray(value) for name, value in expert.items()}
         write_whole(kept, bytes(save(arrays, metadata={"coterie": settings})))
     return expert
@@ -130,9 +130,6 @@ def _of_run(folder: Path) -> Params:
 
 
 def _of_file(file: Path) -> Params:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
         return dict[str, Array](load(file.read_bytes()))
     except OSError as error:
@@ -169,8 +166,6 @@ def _settings_of(config: Config) -> str:
 
 def _stored_settings(file: Path) -> str | None:
     """Return the settings that a kept expert was trained by; None for a file that does not say so."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(file, framework="numpy") as content:
             return (content.metadata() or {}).get("coterie")
