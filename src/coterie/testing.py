@@ -31,7 +31,7 @@ from coterie.run.building import Session, completed, load_data, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
-from coterie.training.torch_trainer import one_thread
+from coterie.training import one_thread
 
 A = TypeVar("A", bound=Answer)
 Change = Callable[[Reply, Request], Reply | Failure]

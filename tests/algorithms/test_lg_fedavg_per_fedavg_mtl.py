@@ -20,7 +20,8 @@ from coterie.models import build, initial
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, small_run
-from coterie.training.torch_trainer import TorchTrainer, one_thread
+from coterie.training import one_thread
+from coterie.training.torch_trainer import TorchTrainer
 
 BATCH = {"batch_size": 4096, "epochs": 1, "momentum": 0.0}
 """One step on all samples, so that a round is a formula."""

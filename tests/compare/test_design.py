@@ -22,7 +22,7 @@ from coterie.run.building import completed, load_data, make_spec, make_trainer, 
 from coterie.run.progress import Progress
 from coterie.run.validation import differences
 from coterie.run.values import split_list
-from coterie.training.torch_trainer import one_thread
+from coterie.training import one_thread
 
 BASE: dict[str, dict[str, Any]] = {
     "data": {"name": "digits", "clients": 6},

@@ -24,8 +24,7 @@ from coterie.run.building import Session, completed, load_data, make_spec, make_
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.testing import SMALL, RecordingEngine, outcome, small_run
-from coterie.training import losses
-from coterie.training.torch_trainer import one_thread
+from coterie.training import losses, one_thread
 
 PACINGS = ("exponential", "step", "root", "linear", "quadratic")
 TWELVE = {**SMALL, "clients": 12, "fraction": 0.25, "rounds": 6, "dataset": "digits", "partition": "label-skew:rho=0.3"}

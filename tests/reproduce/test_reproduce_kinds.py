@@ -17,7 +17,7 @@ from coterie.reproduce.gcn import accuracy, normalised, tensor
 from coterie.reproduce.graphs import block_model, cora, random_graph, tree
 from coterie.reproduce.request import LENGTHS, ONE_SEED, SEEDLESS, ReproductionRequest
 from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.training.torch_trainer import one_thread
+from coterie.training import one_thread
 
 BOOK = Path(__file__).parent / "digits.toml"
 ENTRIES = {

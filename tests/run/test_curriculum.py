@@ -25,7 +25,7 @@ from coterie.run.settings import settings_to_config
 from coterie.run.validation import Origins, make_config
 from coterie.studies.curricula import pacing_curves
 from coterie.testing import SMALL, outcome, small_run
-from coterie.training.torch_trainer import one_thread
+from coterie.training import one_thread
 
 SCORES = ("G", "L", "LG", "G-pred", "L-pred", "LG-pred", "E")
 PACINGS = ("exponential", "step", "root", "linear", "quadratic")

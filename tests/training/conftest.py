@@ -9,8 +9,8 @@ from torch import nn
 
 from coterie.messages import ModelSpec
 from coterie.models import MODELS, model
-from coterie.training import Trainer
-from coterie.training.torch_trainer import TorchTrainer, one_thread
+from coterie.training import Trainer, one_thread
+from coterie.training.torch_trainer import TorchTrainer
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 from threadpoolctl import threadpool_info
-from coterie.training.torch_trainer import one_thread
+from coterie.training import one_thread
 with one_thread():
     import scipy.linalg
     print([library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"])

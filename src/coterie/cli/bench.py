@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.errors import CoterieError, suggestion
+from coterie.training import one_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,8 +165,6 @@ def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequenc
 def sgemm_gflops(size: int = 768) -> float:
     """Return how fast one core multiplies matrices of floats, in 10⁹ operations per second: the best of many."""
     import torch
-
-    from coterie.training.torch_trainer import one_thread
 
     a, b = torch.randn(size, size), torch.randn(size, size)
     with one_thread():

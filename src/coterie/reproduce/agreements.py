@@ -22,6 +22,7 @@ from coterie.run.config import Config
 from coterie.run.validation import make_config
 from coterie.similarity import edc, madc
 from coterie.streams import stream
+from coterie.training import one_thread
 
 if TYPE_CHECKING:
     from coterie.run.cluster import ClusterResult
@@ -98,7 +99,6 @@ def _first_updates(config: Config) -> tuple[Floats, int]:
     from coterie.client import MemoryStore
     from coterie.run.building import completed, load_data, make_spec, make_trainer, session
     from coterie.run.progress import Progress
-    from coterie.training.torch_trainer import one_thread
 
     data = load_data(config)
     config = completed(config, data)

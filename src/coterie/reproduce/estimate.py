@@ -11,6 +11,7 @@ from coterie.reproduce.request import ReproductionRequest
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
 from coterie.run.config import EvaluationSection
+from coterie.training import one_thread
 
 TESTED = 0.2
 """Test samples, as a share of the training samples."""
@@ -85,7 +86,6 @@ def measured_speed(spec: ModelSpec, batch_size: int) -> tuple[float, float]:
     from coterie.messages import Plan, Schedule
     from coterie.run.dry_run import measure_speed
     from coterie.training.choice import choose_trainer
-    from coterie.training.torch_trainer import one_thread
 
     key = (spec, batch_size)
     if key not in _SPEEDS:

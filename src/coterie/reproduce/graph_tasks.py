@@ -16,6 +16,7 @@ from coterie.results.charts import Lines, Series, values
 from coterie.results.reproductions import NumberPair
 from coterie.results.statistics import spread
 from coterie.streams import stream
+from coterie.training import one_thread
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -128,8 +129,6 @@ def _scores(
 ) -> dict[str, RowScores]:
     """Choose nodes of a column's graphs as each row says, and score them."""
     from threadpoolctl import threadpool_limits
-
-    from coterie.training.torch_trainer import one_thread
 
     fixed, factor = column.options["dataset"] in FIXED, 100.0 if task.percent else 1.0
     rows = {cell.row: RowScores([], []) for cell in cells}

@@ -25,7 +25,7 @@ from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
 from coterie.run.progress import Progress
 from coterie.streams import stream
-from coterie.training import CommonTest, Trainer, choose_trainer
+from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
 
 
 def load_data(config: Config) -> FederatedData:
@@ -168,8 +168,6 @@ def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray
 
     It looks at the samples of all clients, which only a simulation can do.
     """
-    from coterie.training.torch_trainer import one_thread
-
     progress = progress or Progress()
     data = load_data(config)
     config = completed(config, data)

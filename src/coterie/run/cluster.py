@@ -17,6 +17,7 @@ from coterie.errors import CoterieError
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
+from coterie.training import one_thread
 
 DEFAULT = "pacfl"
 """The method that forms groups if none is named."""
@@ -94,8 +95,6 @@ def check_forms_groups(config: Config) -> None:
 @contextmanager
 def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator[tuple[Session, ClusterResult]]:
     """Set up a federation in which the method has grouped all clients; it may be asked more until the block ends."""
-    from coterie.training.torch_trainer import one_thread
-
     config = completed(config, data)
     with one_thread(), session(config, data, MemoryStore(), progress=progress) as run:
         for note in data.notes:

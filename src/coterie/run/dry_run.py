@@ -17,7 +17,7 @@ from coterie.run.config import Config
 from coterie.run.engines import workers
 from coterie.run.progress import Progress
 from coterie.streams import stream
-from coterie.training import Job, Trainer
+from coterie.training import Job, Trainer, one_thread
 from coterie.training.rehearsal import RehearsalTrainer
 
 PROCESS_BYTES = 350e6
@@ -54,8 +54,6 @@ class Estimate:
 
 def estimate(config: Config) -> Estimate:
     """Rehearse a run."""
-    from coterie.training.torch_trainer import one_thread
-
     data = load_data(config)
     config = completed(config, data)
     counter = RehearsalTrainer()

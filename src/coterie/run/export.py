@@ -21,7 +21,7 @@ from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
 from coterie.run.building import load_data
 from coterie.run.trained_models import TrainedModel, find_model
-from coterie.training import Trainer
+from coterie.training import choose_trainer, one_thread
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,10 +37,6 @@ def predict(
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
     model that all clients share, if there is one.
     """
-    from coterie.native import available
-    from coterie.training.native_trainer import NativeTrainer
-    from coterie.training.torch_trainer import TorchTrainer, one_thread
-
     model = find_model(run, client)
     trained = model.run
     x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
@@ -50,9 +46,7 @@ def predict(
             "shades 0..255, other types are taken as they are; save them as they were in training"
         )
     normalise = trained.normalisation or load_data(trained.config).normalise
-    trainer: Trainer = TorchTrainer()
-    if available() and trained.config.engine.trainer != "torch":
-        trainer = NativeTrainer(trainer)
+    trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
     with one_thread():
         outputs = trainer.logits(trained.spec, model.params, normalise(x))
     labels = outputs.argmax(axis=1)

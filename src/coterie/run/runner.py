@@ -28,6 +28,7 @@ from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result
 from coterie.run.summary import summarise
 from coterie.run.validation import differences, read_run_config
+from coterie.training import one_thread
 
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
@@ -137,8 +138,6 @@ def _run(
     progress: Progress,
     engine: AbstractContextManager[Engine] | None = None,
 ) -> Result:
-    from coterie.training.torch_trainer import one_thread
-
     began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(one_thread())

@@ -73,23 +73,19 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
         if not isinstance(table, Mapping):
             place = origins.file or "the configuration"
             raise CoterieError(f"'{section}' in {place} should be a table: write [{section}] and its keys below it")
-        fields = SECTIONS[section].model_fields
         checked[section] = dict(table)
-        if section in CHOICES:
-            name = table.get("name")
-            if isinstance(name, str):  # a short form may stand in a file too; keys of their own go before it
-                checked[section] = {**parse_choice(name), **table, "name": parse_choice(name)["name"]}
-            continue
-        for key in table:
-            if key not in fields:
-                place = origins.of(section, key)
-                raise CoterieError(f"[{section}] has no key '{key}': {suggestion(key, fields)} ({place})")
+        if section in CHOICES and isinstance(name := table.get("name"), str):
+            # a short form may stand in a file too; keys of their own go before it
+            checked[section] = {**parse_choice(name), **table, "name": parse_choice(name)["name"]}
     try:
         config = Config.model_validate(checked)
     except ValidationError as error:
         first = error.errors()[0]
         section, key, *_ = (*map(str, first["loc"]), "")
         message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if first["type"] == "extra_forbidden":
+            hint = suggestion(key, SECTIONS[section].model_fields)
+            raise CoterieError(f"[{section}] has no key '{key}': {hint} ({origins.of(section, key)})") from None
         if not key:  # keys of a section that do not go together
             raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
         raise CoterieError(

@@ -22,6 +22,7 @@ from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
 from coterie.similarity import centred_gram, cka_of_grams, principal_angles, signature
 from coterie.streams import stream
+from coterie.training import one_thread
 
 if TYPE_CHECKING:
     from torch import nn
@@ -121,8 +122,6 @@ def study(
 
 def compare(path: Path, layers: str | None, inputs: int) -> LayerComparison:
     """Compare the clients' own models of a run, given the same test samples."""
-    from coterie.training.torch_trainer import one_thread
-
     run = TrainedRun.open(path)
     models = _own_models(run)
     x = _inputs(run, inputs)

@@ -2,6 +2,6 @@
 
 from coterie.messages.plan import steps_per_epoch, total_steps
 from coterie.training.batches import pool_size, steps
-from coterie.training.choice import choose_trainer
+from coterie.training.choice import choose_trainer, one_thread
 from coterie.training.evaluation import CommonTest, digest, evaluate, losses
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer

@@ -1,8 +1,27 @@
-"""Which trainer runs a network."""
+"""Which trainer runs a network, and with how many threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
 from coterie.training.job import Trainer
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch and BLAS use one thread per operation: clients run side by side, which is faster and repeatable."""
+    import scipy.linalg  # noqa: F401  # it has a BLAS of its own, which can only be limited once it is there
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1, "blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -21,20 +18,6 @@ from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let PyTorch and BLAS use one thread per operation: clients run side by side, which is faster and repeatable."""
-    import scipy.linalg  # noqa: F401  # it has a BLAS of its own, which can only be limited once it is there
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1, "blas"):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class TorchTrainer:

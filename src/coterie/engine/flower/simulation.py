@@ -25,7 +25,7 @@ from coterie.engine.flower.transport import GridTransport, node_ids
 from coterie.errors import CoterieError
 from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
-from coterie.training import CommonTest, Trainer
+from coterie.training import CommonTest, Trainer, one_thread
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -247,6 +247,4 @@ def _clients(recipe: Recipe) -> list[Client]:
 @cache
 def _one_thread() -> None:
     """Restrict this process to one thread for good: others work beside it, and sums must not vary."""
-    from coterie.training.torch_trainer import one_thread
-
     one_thread().__enter__()

@@ -20,7 +20,7 @@ from coterie.engine.flower.node import FAILED, Introduction, answer_bytes
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
-from coterie.training import Job, Outcome, Trainer
+from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
@@ -115,8 +115,6 @@ class _LazyTrainer:
 
     @cached_property
     def _inner(self) -> Trainer:
-        from coterie.training.torch_trainer import one_thread
-
         one_thread().__enter__()  # for good: the process ends with the answer
         return self._make()
 
