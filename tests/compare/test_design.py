@@ -16,7 +16,7 @@ from coterie.client import MemoryStore
 from coterie.compare.design import Design
 from coterie.compare.make_design import comparison_design, parse_variation, sweep_design
 from coterie.errors import CoterieError
-from coterie.results.comparison_plan import Tuning, slug
+from coterie.results.comparison_folder import Tuning, slug
 from coterie.results.comparisons import differing
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress

@@ -19,8 +19,7 @@ from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
 from coterie.registry import Registry
-from coterie.results.comparison_folder import ComparisonFolder
-from coterie.results.comparison_plan import Tuned, seeds_text
+from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.config import Config

@@ -10,8 +10,7 @@ from typing import Any
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, run_place
-from coterie.results.comparison_plan import Tuned, candidate_name, choose, mean_score
+from coterie.results.comparison_folder import ComparisonFolder, Tuned, candidate_name, choose, mean_score, run_place
 from coterie.results.comparison_table import ComparisonTable, group_count, reached
 from coterie.results.comparisons import comparison_table, comparison_title
 from coterie.results.formats import TABLE_FORMATS, TableFormat

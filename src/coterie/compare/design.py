@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coterie.errors import CoterieError, suggestion
-from coterie.results.comparison_plan import Changes, ComparisonPlan, Tables
+from coterie.results.comparison_folder import Changes, ComparisonPlan, Tables
 from coterie.run.config import Config
 from coterie.run.validation import Origins, differences, make_config, merge
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from coterie.clustering.options import implied_rules
 from coterie.compare.design import Design, Protocol, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
-from coterie.results.comparison_plan import Changes, Tables, Tuning
+from coterie.results.comparison_folder import Changes, Tables, Tuning
 from coterie.results.protocols import COMPARED
 from coterie.results.toml import toml_value
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys

@@ -1,8 +1,11 @@
 """What each chart shows, as a table: for whoever does not see it, and for whoever wants the numbers."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from coterie.results.charts import (
     Bars,
@@ -15,6 +18,7 @@ from coterie.results.charts import (
     Series,
     Table,
     Value,
+    values,
     worst_of,
 )
 
@@ -42,19 +46,13 @@ def _lines(chart: Lines) -> tuple[tuple[str, ...], list[Row]]:
 
 def _bars(chart: Bars) -> tuple[tuple[str, ...], list[Row]]:
     over = [] if chart.line is None else [chart.line]
-    columns, cells = _columns(tuple(_placed(series) for series in (*chart.series, *over)))
+    columns, cells = _columns([replace(series, x=values(range(len(series.y)))) for series in (*chart.series, *over)])
     return (chart.x_label, *columns), [
         (name, *(cell(place) for cell in cells)) for place, name in enumerate(chart.categories)
     ]
 
 
-def _placed(series: Series) -> Series:
-    return Series(
-        name=series.name, x=tuple(float(i) for i in range(len(series.y))), y=series.y, low=series.low, high=series.high
-    )
-
-
-def _columns(every: tuple[Series, ...]) -> tuple[list[str], list[Callable[[float], Value]]]:
+def _columns(every: Sequence[Series]) -> tuple[list[str], list[Callable[[float], Value]]]:
     """Return headings, and for each how to find its cell by x; a band has columns of its own."""
     columns: list[str] = []
     cells: list[Callable[[float], Value]] = []
@@ -90,13 +88,11 @@ def _between_groups(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     def name(group: int | None) -> str:
         return "in no group" if group is None else f"group {group}"
 
-    rows: list[Row] = []
-    for a, of_a in members.items():
-        cells: list[Value] = []
-        for of_b in members.values():
-            measured = [v for i in of_a for j in of_b if i != j and (v := chart.values[i][j]) is not None]
-            cells.append(statistics.fmean(measured) if measured else None)
-        rows.append((name(a), *cells))
+    def mean(of_a: list[int], of_b: list[int]) -> Value:
+        measured = [v for i in of_a for j in of_b if i != j and (v := chart.values[i][j]) is not None]
+        return statistics.fmean(measured) if measured else None
+
+    rows: list[Row] = [(name(a), *(mean(of_a, of_b) for of_b in members.values())) for a, of_a in members.items()]
     return ("mean of the pairs", *(name(group) for group in members)), rows
 
 
@@ -122,35 +118,17 @@ def _dendrogram(chart: Dendrogram) -> tuple[tuple[str, ...], list[Row]]:
 
 
 def _distribution(chart: Distribution) -> tuple[tuple[str, ...], list[Row]]:
-    columns: tuple[str, ...] = ("", "measured", "least", "lower quartile", "median", "upper quartile", "most", "mean")
+    columns = ["", "measured", "least", "lower quartile", "median", "upper quartile", "most", "mean"]
+    columns += [f"mean of the worst {100 * chart.worst:g} %"] * bool(chart.worst)
     rows: list[Row] = []
     for sample in chart.samples:
-        measured = sorted(number for number in sample.values if number is not None)
-        quartiles: list[Value] = [*quartiles_of(measured)]
-        ends: tuple[Value, Value] = (measured[0], measured[-1]) if measured else (None, None)
-        row: Row = (
-            sample.name,
-            len(measured),
-            ends[0],
-            *quartiles,
-            ends[1],
-            statistics.fmean(measured) if measured else None,
-        )
-        rows.append((*row, worst_of(sample.values, chart.worst)[1]) if chart.worst else row)
-    return (*columns, f"mean of the worst {100 * chart.worst:g} %") if chart.worst else columns, rows
-
-
-def quartiles_of(measured: list[float]) -> tuple[Value, Value, Value]:
-    """Return the quartiles of sorted numbers, between neighbours in proportion (as NumPy does)."""
-    if not measured:
-        return None, None, None
-
-    def at(share: float) -> float:
-        place = share * (len(measured) - 1)
-        low = int(place)
-        return measured[low] + (place - low) * (measured[min(low + 1, len(measured) - 1)] - measured[low])
-
-    return at(0.25), at(0.5), at(0.75)
+        measured = [number for number in sample.values if number is not None]
+        numbers: list[Value] = [None] * 6
+        if measured:
+            numbers = [*np.quantile(measured, (0, 0.25, 0.5, 0.75, 1)).tolist(), statistics.fmean(measured)]
+        worst = [worst_of(sample.values, chart.worst)[1]] if chart.worst else []
+        rows.append((sample.name, len(measured), *numbers, *worst))
+    return tuple(columns), rows
 
 
 TELLERS: dict[type[Chart], Callable[[Any], tuple[tuple[str, ...], list[Row]]]] = {

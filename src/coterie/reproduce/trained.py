@@ -13,7 +13,7 @@ from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
 from coterie.reproduce.quantities import beside, is_target, no_numbers, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
-from coterie.results.comparison_plan import slug
+from coterie.results.comparison_folder import slug
 from coterie.results.protocols import CURVES, EACH_CLIENT, KEYS
 from coterie.results.reproductions import NumberPair
 from coterie.results.run_folder import PATIENCE, locked

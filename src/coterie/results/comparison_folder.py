@@ -6,18 +6,194 @@ It holds `comparison.toml` (what was asked), a run folder per cell and seed (`<c
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping
+import math
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.results.comparison_plan import ComparisonPlan, candidate_name, slug
 from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format
+from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import LOCK, RunFolder
+from coterie.results.toml import read_toml, toml_value
 
 PLAN, DATA = "comparison.toml", "comparison.json"
+Changes = Mapping[str, Any]
+"""From paths like ``training.lr`` to values."""
+Tables = Mapping[str, Mapping[str, Any]]
+"""Sections with their keys, as in a configuration file."""
+RESERVED = ("tuning", "lock")
+"""What else is in the folder of a comparison."""
+LONGEST = 80
+"""Letters of a folder's name."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Settings to choose for each cell by itself, on part of the clients' training samples."""
+
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    share: float = 0.2
+
+    def tries(self, changes: Changes) -> list[dict[str, Any]]:
+        """Return all combinations for a cell; keys that it sets itself stay as they are."""
+        free = {path: values for path, values in self.grid.items() if path not in changes}
+        return [dict(zip(free, values, strict=True)) for values in itertools.product(*free.values())] if free else []
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """A comparison or a sweep as it was asked for."""
+
+    base: Tables
+    cells: Mapping[str, Changes]
+    """By label."""
+    seeds: tuple[int, ...]
+    kind: Literal["compare", "sweep"] = "compare"
+    baseline: str | None = None
+    """The label to which differences are taken, or a method's name that only one label has; the first cell if None."""
+    protocol: str = "L"
+    """By which settings are chosen, and which a target means that names none."""
+    tuning: Tuning = Tuning()
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None and self.baseline not in self.cells:
+            meant = [label for label in self.cells if label.partition(":")[0] == self.baseline]
+            if len(meant) == 1:
+                object.__setattr__(self, "baseline", meant[0])
+
+    @property
+    def noun(self) -> str:
+        """What a cell is."""
+        return "method" if self.kind == "compare" else "setting"
+
+    @property
+    def targets(self) -> list[str]:
+        """The accuracies to note the round and bytes of."""
+        return list(self.base.get("evaluation", {}).get("targets", []))
+
+    def folder(self, label: str) -> str:
+        """Return the name of a cell's folder, which no other has."""
+        name = slug(label)
+        alike = next(other for other in self.cells if slug(other).lower() == name.lower())
+        return name if alike == label and name not in RESERVED else f"{name}-{zlib.crc32(label.encode()):08x}"
+
+    def to_toml(self) -> str:
+        """Write it; `read` reads it back, and ``coterie compare FILE`` runs it."""
+        head = {
+            "kind": self.kind,
+            "seeds": self.seeds,
+            "baseline": self.baseline,
+            "protocol": self.protocol,
+            "tune": self.tuning.grid or None,
+            "tune_seeds": self.tuning.seeds or None,
+            "tune_share": self.tuning.share,
+        }
+        tables = {"comparison": head}
+        tables |= {f"base.{section}": dict(table) for section, table in self.base.items() if table}
+        tables |= {f"cells.{toml_value(label)}": dict(changes) for label, changes in self.cells.items()}
+        lines = []
+        for name, table in tables.items():
+            lines.append(f"[{name}]")
+            lines += [f"{_key(key)} = {toml_value(value)}" for key, value in table.items() if value is not None]
+            lines.append("")
+        return "\n".join(lines)
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read what `to_toml` wrote."""
+        tables = read_toml(file)
+        try:
+            head = tables["comparison"]
+            tuning = Tuning(head.get("tune", {}), tuple(head.get("tune_seeds", ())), head["tune_share"])
+            return cls(
+                base=tables.get("base", {}),
+                cells={label: dict(changes) for label, changes in tables["cells"].items()},
+                seeds=tuple(head["seeds"]),
+                kind=head["kind"],
+                baseline=head.get("baseline"),
+                protocol=head["protocol"],
+                tuning=tuning,
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise CoterieError(f"'{file}' is damaged: {type(error).__name__} {error}") from None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was chosen for a cell, and how every candidate scored on validation samples."""
+
+    chosen: Mapping[str, Any]
+    scores: Sequence[tuple[Mapping[str, Any], float | None]]
+    """None where a candidate failed or the protocol is not defined."""
+
+    def text(self, label: str, plan: ComparisonPlan) -> str:
+        """Say what was chosen, from what, and by what."""
+        tuning = plan.tuning
+        what = ", ".join(f"{key} = {toml_value(value)}" for key, value in self.chosen.items())
+        scores = ", ".join(
+            f"{' '.join(toml_value(value) for value in values.values())}: "
+            + ("none" if score is None else f"{100 * score:.2f}")
+            for values, score in self.scores
+        )
+        edge = [key for key, value in self.chosen.items() if _at_the_edge(value, tuning.grid[key])]
+        return (
+            f"{label}: {what}, chosen by {COMPARED[plan.protocol]} on {tuning.share:.0%} of each client's training "
+            f"samples, {seeds_text(tuning.seeds)} ({scores})"
+            + (f"; at the edge of the values tried for {', '.join(edge)}" if edge else "")
+        )
+
+
+def _at_the_edge(value: Any, values: Sequence[Any]) -> bool:
+    numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in values)
+    return numbers and len(values) > 2 and value in (min(values), max(values))
+
+
+def choose(scores: Sequence[tuple[Mapping[str, Any], float | None]]) -> Tuned | None:
+    """Choose the values with the highest score; of equals the first; None if there is no score."""
+    best = max((score for _, score in scores if score is not None), default=None)
+    return None if best is None else Tuned(next(values for values, score in scores if score == best), scores)
+
+
+def mean_score(accuracies: Sequence[float | None], wanted: int) -> float | None:
+    """Return the mean of accuracies; None unless there are as many finite ones as wanted."""
+    finite = [value for value in accuracies if value is not None and math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if len(finite) == wanted else None
+
+
+def candidate_name(values: Mapping[str, Any]) -> str:
+    """Name values that are tried, like ``lr=0.1``."""
+    return ", ".join(f"{key.partition('.')[2]}={toml_value(value)}" for key, value in values.items())
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Name seeds.
+
+    >>> seeds_text([0, 1])
+    'seeds 0, 1'
+    """
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def slug(label: str) -> str:
+    """Make a folder's name of a label.
+
+    >>> slug("pacfl:groups=4, lr=0.1")
+    'pacfl-groups=4-lr=0.1'
+    """
+    name = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "cell"
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(label.encode()):08x}"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
 
 
 class ComparisonFolder:

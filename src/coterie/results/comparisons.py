@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.results.comparison_folder import ComparisonFolder, run_place
-from coterie.results.comparison_plan import ComparisonPlan, Tables, Tuned, choose, mean_score, seeds_text
+from coterie.results.comparison_folder import (
+    ComparisonFolder,
+    ComparisonPlan,
+    Tables,
+    Tuned,
+    choose,
+    mean_score,
+    run_place,
+    seeds_text,
+)
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
 from coterie.results.run_folder import RunFolder
 from coterie.results.runs import StoredRun, read_run
