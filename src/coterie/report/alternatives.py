@@ -7,20 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coterie.results.charts import (
-    Bars,
-    Chart,
-    Dendrogram,
-    Distribution,
-    HeatMap,
-    Lines,
-    Scatter,
-    Series,
-    Table,
-    Value,
-    values,
-    worst_of,
-)
+from coterie.results import charts
+from coterie.results.charts import Chart, Series, Table, Value, values, worst_of
 
 WIDE = 40
 """Maps with more rows or columns than this are told by groups, or by rows."""
@@ -37,14 +25,14 @@ def as_table(chart: Chart) -> Table | None:
     return Table(title=chart.title, columns=columns, rows=tuple(rows), digits=getattr(chart, "digits", 2))
 
 
-def _lines(chart: Lines) -> tuple[tuple[str, ...], list[Row]]:
+def _lines(chart: charts.Lines) -> tuple[tuple[str, ...], list[Row]]:
     at = sorted({x for series in chart.series for x in series.x if x is not None})
     columns, cells = _columns(chart.series)
     rows: list[Row] = [(int(x) if x == int(x) else x, *(cell(x) for cell in cells)) for x in at]
     return (chart.x_label, *columns), rows
 
 
-def _bars(chart: Bars) -> tuple[tuple[str, ...], list[Row]]:
+def _bars(chart: charts.Bars) -> tuple[tuple[str, ...], list[Row]]:
     over = [] if chart.line is None else [chart.line]
     columns, cells = _columns([replace(series, x=values(range(len(series.y)))) for series in (*chart.series, *over)])
     return (chart.x_label, *columns), [
@@ -64,7 +52,7 @@ def _columns(every: Sequence[Series]) -> tuple[list[str], list[Callable[[float],
     return columns, cells
 
 
-def _heat_map(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
+def _heat_map(chart: charts.HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     corner = chart.row_label or "row"
     if max(len(chart.rows), len(chart.columns)) <= WIDE:
         return (corner, *chart.columns), [
@@ -79,7 +67,7 @@ def _heat_map(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     ]
 
 
-def _between_groups(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
+def _between_groups(chart: charts.HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     """Return the mean within and between groups."""
     members: dict[int | None, list[int]] = {}
     for place, group in enumerate(chart.groups):
@@ -96,7 +84,7 @@ def _between_groups(chart: HeatMap) -> tuple[tuple[str, ...], list[Row]]:
     return ("mean of the pairs", *(name(group) for group in members)), rows
 
 
-def _scatter(chart: Scatter) -> tuple[tuple[str, ...], list[Row]]:
+def _scatter(chart: charts.Scatter) -> tuple[tuple[str, ...], list[Row]]:
     named = len(chart.groups) > 0
     columns = ("name", *(["group"] if named else []), chart.x_label or "first axis", chart.y_label or "second axis")
     rows: list[Row] = []
@@ -106,7 +94,7 @@ def _scatter(chart: Scatter) -> tuple[tuple[str, ...], list[Row]]:
     return columns, rows
 
 
-def _dendrogram(chart: Dendrogram) -> tuple[tuple[str, ...], list[Row]]:
+def _dendrogram(chart: charts.Dendrogram) -> tuple[tuple[str, ...], list[Row]]:
     clients: dict[int, list[str]] = {}
     for name, group in zip(chart.names, chart.leaf_groups, strict=True):
         clients.setdefault(group, []).append(name)
@@ -117,7 +105,7 @@ def _dendrogram(chart: Dendrogram) -> tuple[tuple[str, ...], list[Row]]:
     return ("group", "members", "who", f"highest merge inside ({chart.unit})"), rows
 
 
-def _distribution(chart: Distribution) -> tuple[tuple[str, ...], list[Row]]:
+def _distribution(chart: charts.Distribution) -> tuple[tuple[str, ...], list[Row]]:
     columns = ["", "measured", "least", "lower quartile", "median", "upper quartile", "most", "mean"]
     columns += [f"mean of the worst {100 * chart.worst:g} %"] * bool(chart.worst)
     rows: list[Row] = []
@@ -132,10 +120,10 @@ def _distribution(chart: Distribution) -> tuple[tuple[str, ...], list[Row]]:
 
 
 TELLERS: dict[type[Chart], Callable[[Any], tuple[tuple[str, ...], list[Row]]]] = {
-    Lines: _lines,
-    Bars: _bars,
-    HeatMap: _heat_map,
-    Scatter: _scatter,
-    Dendrogram: _dendrogram,
-    Distribution: _distribution,
+    charts.Lines: _lines,
+    charts.Bars: _bars,
+    charts.HeatMap: _heat_map,
+    charts.Scatter: _scatter,
+    charts.Dendrogram: _dendrogram,
+    charts.Distribution: _distribution,
 }

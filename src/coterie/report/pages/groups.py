@@ -6,18 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.report.groups import describe_unit, profile, proximity_map, shares, shortened
-from coterie.results.charts import (
-    Block,
-    HeatMap,
-    Point,
-    Scatter,
-    Section,
-    Switch,
-    Table,
-    classical_mds,
-    tree_of,
-    values,
-)
+from coterie.results import charts
+from coterie.results.charts import Block, Section, Table, classical_mds, tree_of, values
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun
 
@@ -130,13 +120,13 @@ def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArr
     """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
     places = classical_mds(proximity - np.diag(np.diag(proximity)))
 
-    def drawn(groups: Sequence[int], what: str) -> Scatter:
+    def drawn(groups: Sequence[int], what: str) -> charts.Scatter:
         numbers = sorted(set(groups))
-        return Scatter(
+        return charts.Scatter(
             title=f"Map of clients, {what}",
             map=True,
             points=tuple(
-                Point(name=str(client), x=float(place[0]), y=float(place[1]), group=numbers.index(group))
+                charts.Point(name=str(client), x=float(place[0]), y=float(place[1]), group=numbers.index(group))
                 for client, place, group in zip(who, places, groups, strict=True)
             ),
             groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in numbers),
@@ -147,13 +137,13 @@ def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArr
     if run.true_groups is None:
         return by_method
     true = drawn([run.true_groups[client] for client in who], "true groups")
-    return Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
+    return charts.Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
 
 
-def _profiles(run: StoredRun, counts: Ints) -> HeatMap:
+def _profiles(run: StoredRun, counts: Ints) -> charts.HeatMap:
     groups = _groups(run)
     sums = [counts[_members(run, group)].sum(axis=0) for group in groups]
-    return HeatMap(
+    return charts.HeatMap(
         title="Labels of each group",
         rows=tuple(f"group {group}" for group in groups),
         columns=tuple(str(label) for label in range(counts.shape[1])),
@@ -174,7 +164,7 @@ def _memberships(run: StoredRun) -> list[Block]:
         return []
     who = [client for client, m in enumerate(memberships) if m]
     return [
-        HeatMap(
+        charts.HeatMap(
             title="Shares of clients in groups",
             rows=tuple(f"group {group}" for group in range(len(soft[0]))),
             columns=tuple(str(client) for client in who),
@@ -201,7 +191,7 @@ def labels_section(runs: Sequence[StoredRun]) -> Section | None:
             range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c) if groups else (False, 0, c)
         )
         blocks.append(
-            HeatMap(
+            charts.HeatMap(
                 title="Labels of each client" + (f" ({run.name})" if len(shown) > 1 else ""),
                 rows=tuple(str(label) for label in range(counts.shape[1])),
                 columns=tuple(str(client) for client in order),

@@ -6,20 +6,8 @@ from typing import Any
 import numpy as np
 
 from coterie.report.figures import pruning_chart
-from coterie.results.charts import (
-    Block,
-    Chart,
-    Distribution,
-    Lines,
-    Point,
-    Sample,
-    Scatter,
-    Section,
-    Series,
-    Table,
-    Values,
-    values,
-)
+from coterie.results import charts
+from coterie.results.charts import Block, Chart, Section, Series, Table, Values, values
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun, percent
 
@@ -54,12 +42,12 @@ def _came(run: StoredRun, late: Mapping[str, Any]) -> str:
 def _beside(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
     there = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
     names = tuple(f"client {client}" for client in late["clients"])
-    return Distribution(
+    return charts.Distribution(
         title=f"Newcomers beside the others ({run.name})",
         x_label="accuracy (%)",
         samples=(
-            *(Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in each.items()),
-            Sample(
+            *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in each.items()),
+            charts.Sample(
                 name="there from the beginning, L",
                 values=tuple(there.values()),
                 names=tuple(f"client {client}" for client in there),
@@ -114,7 +102,7 @@ def _pool(
     title: str, x_label: str, y_label: str, series: Sequence[Series], limits: tuple[float, float] | None = None
 ) -> Chart:
     series, digits = tuple(series), 0 if limits is None else 2
-    return Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=limits, digits=digits)
+    return charts.Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=limits, digits=digits)
 
 
 def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
@@ -139,12 +127,12 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
 
 def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
     own = run.per_client("L")
-    return Scatter(
+    return charts.Scatter(
         title=f"Pruned share and accuracy of clients ({run.name})",
         x_label="weights pruned (%)",
         y_label="accuracy L (%)",
         points=tuple(
-            Point(name=f"client {client}", x=percent(share), y=own[int(client)])
+            charts.Point(name=f"client {client}", x=percent(share), y=own[int(client)])
             for client, share in by_client.items()
             if int(client) < len(own)
         ),
