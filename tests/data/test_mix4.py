@@ -12,7 +12,7 @@ from partition_world import PROPERTY, Labels, mixed
 from coterie.data import FederatedData, check, default_clients, load, traits
 from coterie.data.mixing import clients_of_each, even, proportional
 from coterie.data.normalisation import PUBLISHED
-from coterie.data.sources.mix4 import SHARES
+from coterie.data.sources.mix import SHARES
 from coterie.errors import CoterieError
 
 SOURCES = ["usps", "cifar10", "svhn", "fashion_mnist"]

@@ -7,8 +7,8 @@ import pytest
 
 import coterie
 from coterie.data import load
+from coterie.data.dividing import on_validation
 from coterie.data.federated import FederatedData
-from coterie.data.validation import on_validation
 
 SOURCES = {
     "own test parts": ("digits", None, 7),

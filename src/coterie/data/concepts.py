@@ -1,40 +1,26 @@
 """Concept shift and drift: groups of clients that see the same samples in their own ways (ALGORITHMS 8.12)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from coterie.data.federated import FederatedData, Index, Phase, Samples
 from coterie.data.registries import Partition
 
 
-@dataclass(frozen=True)
-class Turned:
+def turned(samples: Samples, group: Index) -> Samples:
     """Group g sees the images turned counter-clockwise by g right angles."""
-
-    on_server: bool = True
-
-    def __call__(self, samples: Samples, group: Index) -> Samples:
-        """Turn each image by what its group says."""
-        x = samples.x.copy()
-        for turns in np.unique(group % 4):
-            chosen = group % 4 == turns
-            x[chosen] = np.rot90(x[chosen], turns, axes=(2, 3))
-        return Samples(x, samples.y)
+    x = samples.x.copy()
+    for turns in np.unique(group % 4):
+        chosen = group % 4 == turns
+        x[chosen] = np.rot90(x[chosen], turns, axes=(2, 3))
+    return Samples(x, samples.y)
 
 
-@dataclass(frozen=True)
-class Renamed:
+def renamed(names: Index, samples: Samples, group: Index) -> Samples:
     """Group g calls class c by the name ``names[g, c]``."""
-
-    names: npt.NDArray[np.int64]
-    on_server: bool = False
-
-    def __call__(self, samples: Samples, group: Index) -> Samples:
-        """Give each sample the label that its group would."""
-        return Samples(samples.x, self.names[group, samples.y])
+    return Samples(samples.x, names[group, samples.y])
 
 
 def with_concept(data: FederatedData, division: Partition) -> FederatedData:
@@ -43,7 +29,7 @@ def with_concept(data: FederatedData, division: Partition) -> FederatedData:
     if concept is None or groups is None:
         return data
     server = data.server
-    if concept.on_server:
+    if division.on_server:
         # The server's set represents the union: within each class the ways follow each other in turn.
         turn = np.empty(len(server), np.int64)
         turn[np.argsort(server.y, kind="stable")] = np.arange(len(server)) % (groups.max() + 1)

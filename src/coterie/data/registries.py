@@ -2,23 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from coterie.data.federated import Dataset, FederatedData, Index, Samples
 from coterie.registry import Registry
 
-
-class Concept(Protocol):
-    """How groups of clients see the same samples in their own ways."""
-
-    @property
-    def on_server(self) -> bool:
-        """Whether the server's set shows all ways in turn."""
-        ...
-
-    def __call__(self, samples: Samples, group: Index) -> Samples:
-        """Return the samples as the group given for each one sees them."""
-        ...
+Concept = Callable[[Samples, Index], Samples]
+"""Returns samples as the group that is given for each of them sees them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +20,8 @@ class Partition:
     """Per client, where the partition plants groups."""
     concept: Concept | None = None
     """How each group sees its samples, where that differs."""
+    on_server: bool = False
+    """Whether the server's set shows all these ways in turn."""
     drift_at: int | None = None
     """From this round on each group sees its samples as the next group did."""
     own_test: float | None = None

@@ -14,7 +14,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.client import Store
 from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread
-from coterie.data.validation import on_validation
+from coterie.data.dividing import on_validation
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator

@@ -21,7 +21,6 @@ from coterie.similarity.angles import principal_angles
 from coterie.similarity.cka import centred_gram, cka_of_grams, linear_cka
 from coterie.similarity.classwise import Scales, classwise_angles, gradient_angles, mixed_proximity
 from coterie.similarity.halves import split_half_distance
-from coterie.similarity.inference import inference_similarity
 from coterie.similarity.measures import MEASURES, Measure, error_in_signature_measure, measure, pairwise
 from coterie.similarity.measures.labels import label_total_variation
 from coterie.similarity.measures.samples import (
@@ -34,4 +33,4 @@ from coterie.similarity.measures.samples import (
 )
 from coterie.similarity.samples import reduced
 from coterie.similarity.signatures import signature, vectors_per_label
-from coterie.similarity.updates import cosine_features, edc, madc, update_cosines
+from coterie.similarity.updates import cosine_features, edc, inference_similarity, madc, update_cosines

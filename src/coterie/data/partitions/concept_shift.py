@@ -5,12 +5,13 @@ samples are dealt out evenly at random. With `drift_at`, each group sees its sam
 from that round on.
 """
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Le
 
-from coterie.data.concepts import Renamed, Turned
+from coterie.data.concepts import renamed, turned
 from coterie.data.federated import Dataset
 from coterie.data.partitions.iid import iid
 from coterie.data.registries import Partition, partition
@@ -33,7 +34,8 @@ def rotated(
     """Up to four true groups of clients, each seeing the images turned by another right angle."""
     if len(data.shape) != 3 or data.shape[1] != data.shape[2]:
         raise CoterieError(f"partition 'rotated' needs square images, but the inputs have the shape {data.shape}")
-    return Partition(iid(data, clients, rng).parts, np.arange(clients) % groups, Turned(), drift_at)
+    parts = iid(data, clients, rng).parts
+    return Partition(parts, np.arange(clients) % groups, turned, on_server=True, drift_at=drift_at)
 
 
 @partition("permuted")
@@ -49,4 +51,4 @@ def permuted(
     parts = iid(data, clients, rng).parts
     others = [rng.permutation(data.classes) for _ in range(1, groups)]
     names = np.stack([np.arange(data.classes), *others])
-    return Partition(parts, np.arange(clients) % groups, Renamed(names), drift_at)
+    return Partition(parts, np.arange(clients) % groups, partial(renamed, names), drift_at=drift_at)

@@ -1,10 +1,8 @@
 """Folders of images, in PNG or JPEG."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -14,9 +12,6 @@ from coterie.data.readers.arrays import dataset_from_arrays
 from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError, suggestion
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")
@@ -129,14 +124,11 @@ def _read(pillow: Any, path: Path, size: int | None, grey: bool) -> Array:
                 if image.width * image.height > _LARGEST:
                     raise ValueError(f"it is {image.width} x {image.height}, which is too large")
                 plain = image.convert("L" if grey or image.mode in ("1", "L", "LA") else "RGB")
-                return np.asarray(plain if size is None else _resized(plain, size, pillow.Resampling.BILINEAR))
-        except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
-            raise ValueError(str(error)) from None
-        except SyntaxError as error:  # what Pillow calls a broken PNG file
-            raise ValueError(str(error)) from None
-
-
-def _resized(image: Image.Image, size: int, filter: Any) -> Image.Image:
-    side = min(image.size)
-    left, top = (image.width - side) // 2, (image.height - side) // 2
-    return image.crop((left, top, left + side, top + side)).resize((size, size), filter)
+                if size is not None:
+                    side = min(plain.size)
+                    left, top = (plain.width - side) // 2, (plain.height - side) // 2
+                    middle = plain.crop((left, top, left + side, top + side))
+                    plain = middle.resize((size, size), pillow.Resampling.BILINEAR)
+                return np.asarray(plain)
+        except (pillow.DecompressionBombError, pillow.DecompressionBombWarning, SyntaxError) as error:
+            raise ValueError(str(error)) from None  # a broken PNG file is a SyntaxError to Pillow
