@@ -12,12 +12,12 @@ class Stopped(Exception):
     """Ctrl-C ended a run; the text says how to go on."""
 
 
-def suggestion(wrong: str, known: Iterable[str]) -> str:
+def suggestion(wrong: str, choices: Iterable[str]) -> str:
     """Say which known name was probably meant, or list them all.
 
     >>> suggestion("fedavgg", ["fedavg", "solo"])
     "did you mean 'fedavg'?"
     """
-    names = sorted(known)
+    names = sorted(choices)
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"

@@ -88,8 +88,8 @@ def repeats_itself(method: str, folder: Path, **settings: Any) -> None:
 
 def does_not_depend_on_workers(method: str, folder: Path, **settings: Any) -> None:
     """One worker and three give the same result."""
-    one, three = (outcome(small_run(method, **settings, workers=workers)) for workers in (1, 3))
-    _assert_same(one, three, "one worker and three")
+    single, three = (outcome(small_run(method, **settings, workers=workers)) for workers in (1, 3))
+    _assert_same(single, three, "one worker and three")
 
 
 def learns(method: str, folder: Path, **settings: Any) -> None:
@@ -300,26 +300,26 @@ class _BreaksOff(Progress):
         self.answers -= 1
 
 
-def difference(one: Any, other: Any, place: str = "") -> str | None:
+def difference(left: Any, right: Any, place: str = "") -> str | None:
     """Say where two results first differ.
 
     >>> difference({"a": [1, 2]}, {"a": [1, 3]})
     "['a'][1]: 2 and 3"
     """
-    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
-        pairs = [(f"[{key!r}]", one[key], other[key]) for key in one]
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        pairs = [(f"[{index}]", *both) for index, both in enumerate(zip(one, other, strict=True))]
+    if isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys():
+        pairs = [(f"[{key!r}]", left[key], right[key]) for key in left]
+    elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
+        pairs = [(f"[{index}]", *both) for index, both in enumerate(zip(left, right, strict=True))]
     else:
-        return None if one == other else f"{place or 'all'}: {one!r:.200} and {other!r:.200}"
-    found = (difference(first, second, place + where) for where, first, second in pairs)
-    return next((text for text in found if text), None)
+        return None if left == right else f"{place or 'all'}: {left!r:.200} and {right!r:.200}"
+    differences = (difference(first, second, place + where) for where, first, second in pairs)
+    return next((text for text in differences if text), None)
 
 
-def _assert_same(one: Any, other: Any, what: str) -> None:
+def _assert_same(first: Any, other: Any, what: str) -> None:
     """Written out, since pytest explains bare assertions in test files only."""
-    if one != other:
-        raise AssertionError(f"{what} differ, first at {difference(one, other) or 'their types'}")
+    if first != other:
+        raise AssertionError(f"{what} differ, first at {difference(first, other) or 'their types'}")
 
 
 def _kinds(result: Result) -> set[str]:
