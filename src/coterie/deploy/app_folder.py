@@ -6,7 +6,8 @@ from pathlib import Path
 from coterie.deploy.terms import FEDERATION, SITE
 from coterie.errors import CoterieError
 
-PYPROJECT = """\
+FILES = {
+    "pyproject.toml": """\
 # A Flower app: 'flwr run' sends this folder to the SuperLink, and from there it goes to all sites.
 [project]
 name = "{name}"
@@ -21,25 +22,22 @@ publisher = "{name}"
 [tool.flwr.app.components]
 serverapp = "server_app:app"
 clientapp = "client_app:app"
-"""
-
-SERVER_APP = '''\
+""",
+    "server_app.py": '''\
 """The server: federation.toml says what it does."""
 
 from coterie.deploy.deployment import server_app
 
 app = server_app(__file__)
-'''
-
-CLIENT_APP = '''\
+''',
+    "client_app.py": '''\
 """A site: federation.toml says what it may be asked for, its own site.toml where its data are."""
 
 from coterie.deploy.deployment import client_app
 
 app = client_app(__file__)
-'''
-
-TERMS = """\
+''',
+    FEDERATION: """\
 # What all sites of the federation agree on. It travels with the app: change it here, not at the sites.
 
 [samples]                    # one sample, at all sites alike
@@ -74,9 +72,8 @@ max_strikes = 3              # invalid replies after which a site is no longer a
 seed = 0
 out = {out}   # the run folder, at the server; a run that is there goes on
 # plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
-"""
-
-SITE_FILE = """\
+""",
+    SITE: """\
 # What one site brings. It stays at the site: copy it there, fill it in, and name it to the SuperNode with
 #   --node-config 'site="/path/of/site.toml"'
 # Paths are relative to this file.
@@ -88,7 +85,9 @@ data = "data.npz"            # a file or folder in any format that 'coterie data
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
-"""
+""",
+}
+"""What is written, by name; {name} and {out} are filled in."""
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
@@ -99,17 +98,10 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
-    files = {
-        "pyproject.toml": PYPROJECT,
-        "server_app.py": SERVER_APP,
-        "client_app.py": CLIENT_APP,
-        FEDERATION: TERMS,
-        SITE: SITE_FILE,
-    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
+        for file, text in FILES.items():
             (folder / file).write_text(text.replace("{name}", name).replace("{out}", out), encoding="utf-8")
     except OSError as error:
         raise CoterieError(f"'{folder}' can't be written: {error.strerror}") from None
-    return [folder / file for file in files]
+    return [folder / file for file in FILES]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering import Grouping
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
@@ -101,7 +100,13 @@ class RunRecorder:
         if self.data.clients:  # whose data are here
             arrays["label_counts"] = label_counts(self.data)
         if grouping is not None and proximity is not None:
-            arrays |= grouped(grouping, list(self.run.algorithm.groups() or {}))
+            n, clients = len(proximity), list(self.run.algorithm.groups() or {})
+            arrays |= {
+                "grouped": np.array(clients[:n], np.int64),
+                "proximity": np.asarray(proximity, np.float32),
+                "tree": np.asarray(grouping.tree, np.float64).reshape(-1, 4),
+                "labels": np.asarray(grouping.labels[:n], np.int64),
+            }
         folder.write_arrays(arrays)
         self._drawn = proximity
 
@@ -155,18 +160,6 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
     return np.array(counts, np.int64)
-
-
-def grouped(grouping: Grouping, clients: list[int]) -> Arrays:
-    """Return what `clients`, in the order of the grouping, were grouped by."""
-    proximity = np.asarray(grouping.proximity, np.float32)
-    n = len(proximity)
-    return {
-        "grouped": np.array(clients[:n], np.int64),
-        "proximity": proximity,
-        "tree": np.asarray(grouping.tree, np.float64).reshape(-1, 4),
-        "labels": np.asarray(grouping.labels[:n], np.int64),
-    }
 
 
 def pools(config: Config, clients: int) -> Arrays:

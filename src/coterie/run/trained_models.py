@@ -74,8 +74,8 @@ class TrainedRun:
 
     def own_models(self) -> dict[int, Params]:
         """Return the own models of the clients that have trained."""
-        models = {client: self.own_model(client) for client in range(self.clients)}
-        return {client: model for client, model in models.items() if model is not None}
+        clients = range(self.clients)
+        return {client: model for client in clients if (model := self.own_model(client)) is not None}
 
 
 @dataclass(frozen=True)
