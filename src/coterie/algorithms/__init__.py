@@ -1,20 +1,14 @@
 """Federated methods, one file each, in the words of their papers."""
 
-from __future__ import annotations
-
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coterie.federation import Algorithm
 from coterie.registry import Registry
-
-if TYPE_CHECKING:
-    from coterie.federation import Algorithm
 
 
 def error_in_method(method: Any) -> str | None:
     """Say what keeps a class from being a method, or None."""
-    from coterie.federation import Algorithm
-
     if not inspect.isclass(method):
         return "a method is a class that derives from coterie.Algorithm"
     if not issubclass(method, Algorithm):

@@ -14,7 +14,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from coterie.clustering.hierarchical import Floats
 
 SMALLEST = 1e-4
 """Degrees; noise below is rounding, as angles below are 0."""

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering.hierarchical import canonical
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from coterie.clustering.hierarchical import Floats, Ints, canonical
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from coterie.clustering.grouping import Ints
+from coterie.clustering.hierarchical import Ints
 from coterie.clustering.rules import RULES, Evidence, Rule
 from coterie.errors import CoterieError
 

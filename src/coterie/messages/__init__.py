@@ -1,9 +1,19 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
 from coterie.messages.envelope import EVALUATION, Answer, ClientId, Failure, Reply, Request, Verb, read_only
-from coterie.messages.params import LARGEST, Array, Params, distance, frozen, unusable, update, usable, weighted_mean
+from coterie.messages.params import (
+    LARGEST,
+    Array,
+    ModelSpec,
+    Params,
+    distance,
+    frozen,
+    unusable,
+    update,
+    usable,
+    weighted_mean,
+)
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
-from coterie.messages.spec import ModelSpec
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply

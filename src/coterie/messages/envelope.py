@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from coterie.messages.params import Params
-from coterie.messages.spec import ModelSpec
+from coterie.messages.params import ModelSpec, Params
 
 ClientId: TypeAlias = int
 Part = Literal["train", "holdout", "test"]

@@ -1,6 +1,7 @@
-"""A model's parameters by name, and the little arithmetic that servers do on them."""
+"""Which network, its parameters by name, and the little arithmetic that servers do on them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,20 @@ Params: TypeAlias = Mapping[str, Array]
 
 LARGEST = 1e12
 """No number of a model is larger: of such numbers not even sums of squares would stay finite."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A network by name, for inputs of one shape and a number of classes."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Of one input: (channels, height, width) for images, (features,) for vectors."""
+    classes: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))
 
 
 def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[str, Array]:

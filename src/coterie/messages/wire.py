@@ -16,8 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from coterie.messages.envelope import Failure, Reply, Request, read_only
-from coterie.messages.params import Array
-from coterie.messages.spec import ModelSpec
+from coterie.messages.params import Array, ModelSpec
 from coterie.messages.verbs import VERBS
 
 Message = Request | Reply | Failure

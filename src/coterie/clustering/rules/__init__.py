@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering.calibration import in_units_of_noise
-from coterie.clustering.grouping import Floats, Grouping, Ints, founding_weights
-from coterie.clustering.hierarchical import cut, heights, tree
+from coterie.clustering.grouping import Grouping, founding_weights
+from coterie.clustering.hierarchical import Floats, Ints, cut, heights, tree
 from coterie.registry import Registry
 
 NOISE = "times noise"

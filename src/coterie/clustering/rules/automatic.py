@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from coterie.clustering.grouping import Floats, Grouping, Ints
-from coterie.clustering.hierarchical import cut, heights, number_of_groups
+from coterie.clustering.grouping import Grouping
+from coterie.clustering.hierarchical import Floats, Ints, cut, heights, number_of_groups
 from coterie.clustering.rules import Cut, Evidence, Rule, quantity, rule, threshold_for
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from coterie.clustering.grouping import Floats, Grouping
+from coterie.clustering.grouping import Grouping
+from coterie.clustering.hierarchical import Floats
 from coterie.clustering.rules import Cut, Evidence, Rule, rule
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import error_in_integers
-from coterie.messages.params import Array, Params
-from coterie.messages.spec import ModelSpec
+from coterie.messages.params import Array, ModelSpec, Params
 
 LONGEST = 1.001
 """Of a vector: the length of a unit vector, with room for rounding."""
