@@ -5,29 +5,27 @@ within one run, since machines are noisy; a rate is the median over the turns. T
 get a process per thread, as other frameworks run them; our own trainers get threads, as a run gives them.
 """
 
-from __future__ import annotations
-
+import itertools
 import json
 import multiprocessing
+import signal
 import statistics
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+import timeit
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from multiprocessing.pool import Pool, ThreadPool
+from typing import Annotated
 
+import numpy as np
 import typer
 
 from coterie.errors import CoterieError, suggestion
+from coterie.messages import ModelSpec
 from coterie.training import one_thread
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from coterie.messages import ModelSpec
-    from coterie.training import Trainer
 
 bench = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Measure speed on this machine."
@@ -62,13 +60,9 @@ class Workload:
 
     @property
     def spec(self) -> ModelSpec:
-        from coterie.messages import ModelSpec
-
         return ModelSpec(self.model.partition("-")[0], SHAPES[self.model], CLASSES)
 
     def samples(self) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
         rng = np.random.default_rng(0)
         return rng.standard_normal((SAMPLES, *SHAPES[self.model]), np.float32), np.arange(SAMPLES) % CLASSES
 
@@ -120,26 +114,21 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure client-steps per second of a plain PyTorch loop, of torch.compile and of our two trainers."""
-    cases = [
-        Workload(model, b) for model in _choice("model", models, SHAPES) for b in _numbers("batches", batches, SAMPLES)
-    ]
+    names = _choices("model", models, SHAPES)
+    cases = [Workload(model, batch) for model in names for batch in _numbers("batches", batches, SAMPLES)]
     widths = _numbers("threads", threads, 64)
     chosen = _contestants(trainers)
+    say = partial(typer.echo, err=as_json)
     sgemm = sgemm_gflops()
-    _say(f"A core multiplies matrices (SGEMM) at {sgemm:.1f} GFLOP/s; 'of SGEMM' is the share of that.", as_json)
-    _say(
-        f"{'model':<15} {'batch':>5} {'threads':>7}  {'trainer':<8} {'steps/s':>9} {'to loop':>8} {'of SGEMM':>8}",
-        as_json,
-    )
+    say(f"A core multiplies matrices (SGEMM) at {sgemm:.1f} GFLOP/s; 'of SGEMM' is the share of that.")
+    line = "{:<15} {:>5} {:>7}  {:<8} {:>9} {:>8} {:>8}"
+    say(line.format("model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"))
     rows = []
     for row in measure(cases, chosen, widths):
         rows.append(row)
+        rate, share = f"{row.steps_per_second:.0f}", f"{100 * row.gflops / row.threads / sgemm:.0f} %"
         ratio = "" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×"
-        _say(
-            f"{row.model:<15} {row.batch:>5} {row.threads:>7}  {row.trainer:<8} {row.steps_per_second:>9.0f} "
-            f"{ratio:>8} {100 * row.gflops / row.threads / sgemm:>6.0f} %",
-            as_json,
-        )
+        say(line.format(row.model, row.batch, row.threads, row.trainer, rate, ratio, share))
     if as_json:
         typer.echo(json.dumps({"sgemm_gflops": sgemm, "rows": [asdict(row) for row in rows]}, indent=2))
 
@@ -147,19 +136,20 @@ def train(
 def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Measurement]:
     """Measure all combinations; those of one network, batch and number of threads in alternation."""
     with ExitStack() as stack:
-        ours = {name: stack.enter_context(_threads(name, max(threads))) for name in trainers if name in OURS}
-        others = {name: stack.enter_context(_processes(name, max(threads))) for name in trainers if name not in OURS}
-        for case in cases:
-            for count in threads:
-                teams = {name: (ours | others)[name](case, count) for name in trainers}
-                rates: dict[str, list[float]] = {name: [] for name in trainers}
-                for _ in range(TURNS):
-                    for name, team in teams.items():
-                        rates[name].append(team(SECONDS))
-                medians = {name: statistics.median(values) for name, values in rates.items()}
-                for name, rate in medians.items():
-                    ratio = rate / medians["loop"] if "loop" in medians else None
-                    yield Measurement(case.model, case.batch, count, name, rate, ratio, rate * case.flops() / 1e9)
+        pools = {name: [stack.enter_context(_worker(name)) for _ in range(max(threads))] for name in trainers}
+        for case, count in itertools.product(cases, threads):
+            teams = {name: pools[name][:count] for name in trainers}
+            for name, team in teams.items():
+                for number, worker in enumerate(team):  # one after the other: the second finds what the first compiled
+                    _together(name, [worker], get_ready, name, case, number)
+            rates: dict[str, list[float]] = {name: [] for name in trainers}
+            for _ in range(TURNS):
+                for name, team in teams.items():
+                    rates[name].append(sum(_together(name, team, work, SECONDS)))
+            medians = {name: statistics.median(values) for name, values in rates.items()}
+            for name, rate in medians.items():
+                ratio = rate / medians["loop"] if "loop" in medians else None
+                yield Measurement(case.model, case.batch, count, name, rate, ratio, rate * case.flops() / 1e9)
 
 
 def sgemm_gflops(size: int = 768) -> float:
@@ -168,54 +158,63 @@ def sgemm_gflops(size: int = 768) -> float:
 
     a, b = torch.randn(size, size), torch.randn(size, size)
     with one_thread():
-        best = min(_seconds(lambda: a @ b) for _ in range(40))
+        best = min(timeit.repeat(lambda: a @ b, number=1, repeat=40))
     return 2 * size**3 / best / 1e9
 
 
-# ---- our trainers, in threads
+def _worker(trainer: str) -> Pool:
+    """Return a thread for one of our trainers, or a process for what others do."""
+    if trainer in OURS:
+        return ThreadPool(1)
+    context = multiprocessing.get_context("spawn")  # a fork of a process with PyTorch's threads may hang
+    return context.Pool(1, signal.signal, (signal.SIGINT, signal.SIG_IGN))  # Ctrl-C is for this process
 
-OURS = {"torch", "native"}
-Turn = Callable[[float], float]
-"""Works for some seconds; returns steps per second."""
-Team = Callable[[Workload, int], Turn]
-"""Gets a number of workers ready for a case."""
 
-
-@contextmanager
-def _threads(name: str, most: int) -> Iterator[Team]:
-    from coterie.training.torch_trainer import TorchTrainer
-
-    trainer: Trainer = TorchTrainer()
-    if name == "native":
-        from coterie.training.native_trainer import NativeTrainer
-
-        trainer = NativeTrainer(trainer)
-    pools = [ThreadPoolExecutor(1) for _ in range(most)]
-
-    def team(case: Workload, count: int) -> Turn:
-        clients = [_job(trainer, case, worker) for worker in range(count)]
-        for pool, client in zip(pools, clients, strict=False):
-            pool.submit(client).result()
-
-        def turn(seconds: float) -> float:
-            return sum(f.result() for f in [p.submit(_rate, c, seconds) for p, c in zip(pools, clients, strict=False)])
-
-        return turn
-
+def _together(trainer: str, workers: Sequence[Pool], task: Callable[..., float], *arguments: object) -> list[float]:
+    """Have workers do the same at the same time, and return their answers."""
+    answers = [worker.apply_async(task, arguments) for worker in workers]
     try:
-        yield team
-    finally:
-        for pool in pools:
-            pool.shutdown()
+        return [answer.get(PATIENCE) for answer in answers]
+    except multiprocessing.TimeoutError:
+        late = f"'{trainer}' did not answer within {PATIENCE:.0f} seconds: leave it out with --trainers"
+        raise CoterieError(late) from None
 
 
-def _job(trainer: Trainer, case: Workload, worker: int) -> Client:
-    import numpy as np
+# ---- in a worker
 
+_OWN = threading.local()
+
+
+def get_ready(trainer: str, case: Workload, worker: int) -> float:
+    """Make this worker's client, and let it train once."""
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        _OWN.client = CLIENTS[trainer](case, worker)
+        return float(_OWN.client())
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise CoterieError(f"'{trainer}' fails here ({why}): leave it out with --trainers") from None
+
+
+def work(seconds: float) -> float:
+    """Let this worker's client train for some seconds; return steps per second."""
+    steps, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        steps += _OWN.client()
+    return steps / (time.perf_counter() - began)
+
+
+def our_trainer(case: Workload, worker: int, native: bool = False) -> Client:
+    """Return local training as a run does it."""
     from coterie.messages import Plan, Schedule
     from coterie.models import initial
     from coterie.training import Job
+    from coterie.training.native_trainer import NativeTrainer
+    from coterie.training.torch_trainer import TorchTrainer
 
+    trainer = NativeTrainer(TorchTrainer()) if native else TorchTrainer()
     x, y = case.samples()
     start = initial(case.spec, 0)
     plan = Plan(lr=Schedule(RATE), momentum=MOMENTUM, epochs=EPOCHS, batch_size=case.batch)
@@ -223,70 +222,7 @@ def _job(trainer: Trainer, case: Workload, worker: int) -> Client:
     return lambda: trainer.train(Job(case.spec, plan, start, x, y, rng)).steps
 
 
-# ---- what others do, in processes
-
-
-@contextmanager
-def _processes(name: str, most: int) -> Iterator[Team]:
-    context = multiprocessing.get_context("spawn")  # a fork of a process with PyTorch's threads may hang
-    workers = []
-    for _ in range(most):
-        here, there = context.Pipe()
-        worker = context.Process(target=_serve, args=(there, name), daemon=True)
-        worker.start()
-        there.close()
-        workers.append((here, worker))
-
-    def ask(connection: Connection) -> float:
-        if not connection.poll(PATIENCE):
-            raise CoterieError(f"'{name}' did not answer within {PATIENCE:.0f} seconds: leave it out with --trainers")
-        answer = connection.recv()
-        if isinstance(answer, str):
-            raise CoterieError(f"'{name}' fails here ({answer}): leave it out with --trainers")
-        return float(answer)
-
-    def team(case: Workload, count: int) -> Turn:
-        used = [connection for connection, _ in workers[:count]]
-        for connection in used:
-            connection.send(case)
-            ask(connection)  # one after the other: the second finds what the first compiled
-
-        def turn(seconds: float) -> float:
-            for connection in used:
-                connection.send(seconds)
-            return sum(ask(connection) for connection in used)
-
-        return turn
-
-    try:
-        yield team
-    finally:
-        for connection, worker in workers:
-            connection.close()
-            worker.join(5)
-            worker.terminate()
-
-
-def _serve(connection: Connection, name: str) -> None:
-    """Get ready for each case, and work for each number of seconds, that come through the connection."""
-    import torch
-
-    torch.set_num_threads(1)
-    make = compiled_loop if name == "compile" else plain_loop
-    client: Client | None = None
-    with suppress(EOFError, KeyboardInterrupt):
-        while True:
-            message = connection.recv()
-            try:
-                if isinstance(message, Workload):
-                    client = make(message)
-                    client()
-                connection.send(_rate(client, message) if client and isinstance(message, float) else 0.0)
-            except Exception as error:
-                connection.send(f"{type(error).__name__}: {error}".partition("\n")[0])
-
-
-def plain_loop(case: Workload) -> Client:
+def plain_loop(case: Workload, worker: int = 0) -> Client:
     """Return local training as other frameworks' examples write it: a DataLoader, an optimiser, the loss read off."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -313,7 +249,7 @@ def plain_loop(case: Workload) -> Client:
     return client
 
 
-def compiled_loop(case: Workload) -> Client:
+def compiled_loop(case: Workload, worker: int = 0) -> Client:
     """Return local training whose whole step, the update included, is one function for ``torch.compile``.
 
     Compiling the network alone is slower than the plain loop: around so little arithmetic the hand-over costs more.
@@ -348,38 +284,34 @@ def compiled_loop(case: Workload) -> Client:
     return client
 
 
-# ---- small things
+CLIENTS: dict[str, Callable[[Workload, int], Client]] = {
+    "loop": plain_loop,
+    "torch": our_trainer,
+    "compile": compiled_loop,
+    "native": partial(our_trainer, native=True),
+}
+OURS = ("torch", "native")
 
 
-def _rate(client: Client, seconds: float) -> float:
-    steps, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        steps += client()
-    return steps / (time.perf_counter() - began)
+# ---- what is asked for
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _say(text: str, aside: bool) -> None:
-    typer.echo(text, err=aside)
-
-
-def _choice(kind: str, text: str, offered: Iterable[str]) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
+    names = _listed(text)
     for name in names:
         if name not in offered:
             raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, offered)}")
     if not names:
         raise CoterieError(f"no {kind} is chosen: use some of {', '.join(offered)}")
-    return list(dict.fromkeys(names))
+    return names
 
 
 def _numbers(flag: str, text: str, most: int) -> list[int]:
-    numbers = [part.strip() for part in text.split(",") if part.strip()]
+    numbers = _listed(text)
     if not numbers or not all(n.isdecimal() and 1 <= int(n) <= most for n in numbers):
         raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} with commas between, got '{text}'")
     return list(dict.fromkeys(map(int, numbers)))
@@ -388,7 +320,7 @@ def _numbers(flag: str, text: str, most: int) -> list[int]:
 def _contestants(asked: str | None) -> list[str]:
     from coterie.native import available
 
-    chosen = _choice("trainer", asked or ",".join(TRAINERS), TRAINERS)
+    chosen = _choices("trainer", asked or ",".join(TRAINERS), TRAINERS)
     if "native" not in chosen or available():
         return chosen
     missing = "the compiled trainer is not here: install Coterie again where there is a C++ compiler"
