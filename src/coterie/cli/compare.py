@@ -1,24 +1,11 @@
 """``coterie compare``: several methods over seeds."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from coterie.cli import designs
 from coterie.cli.config_flags import lay_over, with_config_flags
-from coterie.cli.designs import (
-    As,
-    Baseline,
-    By,
-    DryRun,
-    PrintConfig,
-    Seeds,
-    execute,
-    holds_design,
-    read_seeds,
-    read_variations,
-    stored_design,
-)
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
@@ -53,17 +40,17 @@ TuneShare = Annotated[
 def compare(
     config: ConfigFile = None,
     algorithms: Methods = None,
-    seeds: Seeds = None,
-    baseline: Baseline = None,
-    protocol: By = None,
+    seeds: designs.Seeds = None,
+    baseline: designs.Baseline = None,
+    protocol: designs.By = None,
     tune: Tune = None,
     tune_seeds: TuneSeeds = None,
     tune_share: TuneShare = None,
     jobs: Jobs = None,
-    format: As = "text",
+    format: designs.As = "text",
     set: Set = None,
-    print_config: PrintConfig = False,
-    dry_run: DryRun = False,
+    print_config: designs.PrintConfig = False,
+    dry_run: designs.DryRun = False,
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
@@ -73,32 +60,26 @@ def compare(
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
-    if config is not None and holds_design(config):
+    tables = {} if config is None else read_toml(config)
+    if config is not None and "comparison" in tables:
         settled = {"algorithms": algorithms, "tune": tune, "tune_seeds": tune_seeds, "tune_share": tune_share}
-        design = stored_design(config, seeds, baseline, protocol, set, flags, **settled)
+        design = designs.stored_design(config, seeds, baseline, protocol, set, flags, **settled)
     else:
-        tables, methods = _read(config)
+        methods = tables.pop("methods", {})
+        if not isinstance(methods, dict) or not all(isinstance(table, dict) for table in methods.values()):
+            raise CoterieError(f"[methods] of {config} should hold a table for each method, like [methods.pacfl]")
         lay_over(tables, set, flags)
         if algorithms is None:
             raise CoterieError("name the methods to compare, for instance --algorithms fedavg,pacfl")
         design = comparison_design(
             tables,
             algorithms,
-            read_seeds(seeds),
+            parse_seeds("0,1,2" if seeds is None else seeds),
             methods=methods,
             baseline=baseline,
             protocol=protocol or "L",
-            tune=read_variations(tune, "--tune"),
+            tune=designs.read_variations(tune, "--tune"),
             tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
             tune_share=0.2 if tune_share is None else tune_share,
         )
-    execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
-
-
-def _read(file: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the tables of a configuration file, and apart from them those of single methods."""
-    tables = {} if file is None else read_toml(file)
-    methods = tables.pop("methods", {})
-    if not isinstance(methods, dict) or not all(isinstance(table, dict) for table in methods.values()):
-        raise CoterieError(f"[methods] of {file} should hold a table for each method, like [methods.pacfl]")
-    return tables, methods
+    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)

@@ -1,20 +1,16 @@
 """``coterie coreset``: few weighted, cheap nodes that stand for a graph."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from coterie.coreset import Coreset, Selection, baseline
+from coterie.coreset.files import Graph, read_costs, read_graph
+from coterie.coreset.graph import Floats, checked_costs
 from coterie.errors import CoterieError
-
-if TYPE_CHECKING:
-    from coterie.coreset import Selection
-    from coterie.coreset.files import Graph
-    from coterie.coreset.graph import Floats
+from coterie.report.text_table import TextTable, csv_text
 
 Method = Literal["scgiga", "frank-wolfe", "k-means", "spectral", "random", "betweenness"]
 SEEDED = ("k-means", "spectral", "random", "betweenness")
@@ -49,11 +45,10 @@ def coreset(
     GRAPH: A .npz file (SciPy's save_npz, 'adjacency', 'edges' or 'points') or a text file with lines
     node,node[,weight].
     """
-    from coterie.coreset import Coreset, baseline
-    from coterie.coreset.files import read_costs, read_graph
-    from coterie.coreset.graph import checked_costs
-
-    _refuse_useless(method, kappa, normalise, share)
+    if method != "scgiga" and (kappa != 1 or normalise):
+        raise CoterieError(f"--kappa and --normalise belong to scgiga, not to {method}")
+    if share and method not in SHARED:
+        raise CoterieError(f"--share belongs to {' and '.join(SHARED)}, not to {method}")
     network = read_graph(graph, symmetrise=symmetrise)
     costs = None
     if cost is not None:
@@ -73,25 +68,16 @@ def coreset(
         out.write_text(text, encoding="utf-8")
 
 
-def _refuse_useless(method: str, kappa: float, normalise: bool, share: bool) -> None:
-    """Refuse flags that the method would not look at."""
-    if method != "scgiga" and (kappa != 1 or normalise):
-        raise CoterieError(f"--kappa and --normalise belong to scgiga, not to {method}")
-    if share and method not in SHARED:
-        raise CoterieError(f"--share belongs to {' and '.join(SHARED)}, not to {method}")
-
-
 def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smoothness: float, method: str) -> str:
-    from coterie.report.text_table import csv_text
-
     names, own = [graph.name(int(node)) for node in chosen.indices], costs[chosen.indices].tolist()
     head, rows = ("node", "weight", "cost"), list(zip(names, chosen.weights.tolist(), own, strict=True))
     if format == "csv":
         return csv_text(head, rows)
+    loops = int((graph.adjacency.diagonal() != 0).sum())
     summary = {
         "method": method,
         "nodes": int(graph.adjacency.shape[0]),
-        "edges": _edges(graph.adjacency),
+        "edges": int(graph.adjacency.count_nonzero() + loops) // 2,
         "steps": chosen.steps,
         "total_cost": chosen.total_cost,
         "total_weight": float(chosen.weights.sum()),
@@ -102,28 +88,12 @@ def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smooth
     if format == "json":
         listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": own}
         return json.dumps({**summary, **listed, **({"names": names} if graph.names else {})}, indent=2) + "\n"
-    return _table(head, rows, summary)
-
-
-def _edges(adjacency: Any) -> int:
-    """Count undirected edges, loops once."""
-    loops = int((adjacency.diagonal() != 0).sum())
-    return int(adjacency.count_nonzero() + loops) // 2
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _table(head: Sequence[str], rows: Sequence[tuple[str, float, float]], summary: dict[str, Any]) -> str:
-    from coterie.report.text_table import TextTable
-
     table = TextTable(head, [[name, f"{weight:.6f}", f"{cost:.6g}"] for name, weight, cost in rows])
+    nodes, edges = (f"{summary[what]:,} {what[:-1] if summary[what] == 1 else what}" for what in ("nodes", "edges"))
     return (
         f"{table.text()}\n\n"
-        f"{summary['method']}: {len(rows)} of {_counted(summary['nodes'], 'node')} "
-        f"({_counted(summary['edges'], 'edge')}), "
-        f"ℓ = {summary['steps']}, total cost {summary['total_cost']:.6g}, Σw = {summary['total_weight']:.6f}\n"
-        f"error ‖P^ℓ w − 1/n‖ = {summary['error']:.4g}; |mean f − Σ w f| ≤ {summary['bound']:.4g}·‖f‖ for f of "
-        f"smoothness {summary['smoothness']:g}\n"
+        f"{method}: {len(rows)} of {nodes} ({edges}), ℓ = {chosen.steps}, total cost {chosen.total_cost:.6g}, "
+        f"Σw = {summary['total_weight']:.6f}\n"
+        f"error ‖P^ℓ w − 1/n‖ = {chosen.error:.4g}; |mean f − Σ w f| ≤ {summary['bound']:.4g}·‖f‖ for f of "
+        f"smoothness {smoothness:g}\n"
     )

@@ -4,13 +4,12 @@ import typer
 
 from coterie.cli.listing import load_plugins, show_entry
 from coterie.cli.options import Name, Plugins
+from coterie.data import DATASETS
+from coterie.data.catalogue import CATALOGUE, facts, listing
 
 
 def datasets(name: Name = None, plugin: Plugins = None) -> None:
     """List the data sets, or the options of one."""
-    from coterie.data import DATASETS
-    from coterie.data.catalogue import CATALOGUE, facts, listing
-
     load_plugins(plugin)
     if name is None:
         typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")

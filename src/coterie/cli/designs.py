@@ -1,26 +1,21 @@
 """What ``coterie compare`` and ``coterie sweep`` share: running a design of many runs, and reading one from a file."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
+from coterie.cli.progress import make_batch_progress
 from coterie.compare.design import Design, Protocol
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
-from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.formats import TableFormat
 from coterie.results.run_folder import unused
-from coterie.results.toml import read_toml
 from coterie.run.values import parse_seeds
-
-if TYPE_CHECKING:
-    from coterie.compare.comparison import Comparison
 
 SHOWN = 3
 """Failures that the last line names."""
@@ -38,11 +33,11 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, wit
 def execute(
     design: Design,
     out: str | None,
-    jobs: int | None,
-    format: TableFormat,
-    print_config: bool,
-    dry_run: bool,
-    quiet: bool,
+    jobs: int | None = None,
+    format: TableFormat = "text",
+    print_config: bool = False,
+    dry_run: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Run a design and print its table; at the end say which runs failed."""
     if print_config:
@@ -51,7 +46,6 @@ def execute(
     if dry_run:
         _print_estimate(design, jobs)
         return
-    from coterie.cli.batch_progress import make_batch_progress
     from coterie.compare.batch import run_design
 
     first = design.config(next(iter(design.cells)), design.seeds[0])
@@ -63,17 +57,7 @@ def execute(
         if format == "text":
             typer.echo(f"Folder: {folder}")
     if comparison.failed:
-        raise CoterieError(_failures(comparison))
-
-
-def resume_design(folder: Path, quiet: bool) -> None:
-    """Go on with a comparison that was interrupted."""
-    execute(Design.read(ComparisonFolder(folder).plan_file), str(folder), None, "text", False, False, quiet)
-
-
-def holds_design(file: Path | None) -> bool:
-    """Whether a configuration file is the comparison.toml of a comparison or sweep."""
-    return file is not None and "comparison" in read_toml(file)
+        raise CoterieError(_failures(design, comparison.failed, folder))
 
 
 def stored_design(
@@ -94,11 +78,6 @@ def stored_design(
     return design.changed(base, parse_seeds(seeds) if seeds else None, baseline, protocol)
 
 
-def read_seeds(text: str | None) -> list[int]:
-    """Read seeds; three by default."""
-    return parse_seeds("0,1,2" if text is None else text)
-
-
 def read_variations(texts: list[str] | None, flag: str) -> dict[str, list[Any]]:
     """Read what a flag that may be repeated says: keys, and the values of each."""
     variations: dict[str, list[Any]] = {}
@@ -110,13 +89,12 @@ def read_variations(texts: list[str] | None, flag: str) -> dict[str, list[Any]]:
     return variations
 
 
-def _failures(comparison: Comparison) -> str:
-    failed, design = comparison.failed, comparison.design
+def _failures(design: Design, failed: Mapping[tuple[str, int], str], folder: Path) -> str:
     named = "; ".join(f"{label}, seed {seed}: {why}" for (label, seed), why in [*failed.items()][:SHOWN])
     more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
     return (
         f"{len(failed)} of {len(design.cells) * len(design.seeds)} runs failed ({named}{more}): tracebacks are in "
-        f"files named *.error.txt under {comparison.folder}; the same command tries them again"
+        f"files named *.error.txt under {folder}; the same command tries them again"
     )
 
 

@@ -1,12 +1,31 @@
 """Lists of what is registered under names."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
 from coterie.registry import Registry
+
+
+def show_registry(
+    command: str,
+    registry: Registry[Any],
+    name: str | None,
+    plugins: list[str] | None,
+    line: Callable[[str], str] | None = None,
+    more: str = ".",
+) -> None:
+    """Print a line per entry, by default its summary, or one entry with its options."""
+    load_plugins(plugins)
+    if name is not None:
+        show_entry(registry, name)
+        return
+    width = max(len(entry) for entry in registry)
+    for entry in registry:
+        typer.echo(f"{entry:<{width}}  {(line or registry.summary)(entry)}")
+    typer.echo(f"\n'coterie {command} NAME' shows the options of one{more}")
 
 
 def load_plugins(plugins: list[str] | None) -> None:
@@ -15,14 +34,6 @@ def load_plugins(plugins: list[str] | None) -> None:
         from coterie.run.plugins import import_plugins
 
         import_plugins(plugins)
-
-
-def list_registry(command: str, registry: Registry[Any], marks: Mapping[str, str] = {}) -> None:
-    """Print a line per entry, perhaps with a mark behind it."""
-    width = max(len(name) for name in registry)
-    for name in registry:
-        typer.echo(f"{name:<{width}}  {registry.summary(name)}{marks.get(name, '')}")
-    typer.echo(f"\n'coterie {command} NAME' shows the options of one.")
 
 
 def show_entry(registry: Registry[Any], name: str) -> None:
@@ -35,12 +46,3 @@ def show_entry(registry: Registry[Any], name: str) -> None:
         help = f"  {option.help}" if option.help else ""
         default = "(required)" if option.default is inspect.Parameter.empty else f"= {option.default!r}"
         typer.echo(f"  {option.name} {default}{help}")
-
-
-def show_registry(command: str, registry: Registry[Any], name: str | None, plugins: list[str] | None) -> None:
-    """Print the list, or one entry of it."""
-    load_plugins(plugins)
-    if name is None:
-        list_registry(command, registry)
-    else:
-        show_entry(registry, name)

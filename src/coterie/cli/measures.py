@@ -2,25 +2,20 @@
 
 import typer
 
-from coterie.cli.listing import load_plugins, show_entry
+from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
+from coterie.similarity import MEASURES
+
+USES = "; pacfl:measure=NAME takes those from vectors, 'coterie inspect --measures NAMES' all."
 
 
 def measures(name: Name = None, plugin: Plugins = None) -> None:
     """List the measures between clients, or the options of one."""
-    from coterie.similarity import MEASURES
-
-    load_plugins(plugin)
+    show_registry("measures", MEASURES, name, plugin, _line, USES)
     if name is not None:
-        show_entry(MEASURES, name)
-        unit = f", in {MEASURES[name].unit}" if MEASURES[name].unit else ""
-        typer.echo(f"  {MEASURES[name].title}{unit}, from {MEASURES[name].needs}")
-        return
-    width = max(len(entry) for entry in MEASURES)
-    for entry in MEASURES:
-        measure = MEASURES[entry]
-        typer.echo(f"{entry:<{width}}  {measure.title} [from {measure.needs}]: {measure.says}")
-    typer.echo(
-        "\n'coterie measures NAME' shows the options of one; pacfl:measure=NAME takes those from vectors, 'coterie "
-        "inspect --measures NAMES' all."
-    )
+        measure = MEASURES[name]
+        typer.echo(f"  {measure.title}{f', in {measure.unit}' if measure.unit else ''}, from {measure.needs}")
+
+
+def _line(name: str) -> str:
+    return f"{MEASURES[name].title} [from {MEASURES[name].needs}]: {MEASURES[name].says}"

@@ -2,8 +2,11 @@
 
 import typer
 
-from coterie.cli.listing import list_registry, load_plugins, show_entry
+from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
+from coterie.messages import ModelSpec
+from coterie.models import MODELS
+from coterie.native import available
 
 SHAPES = ((3, 32, 32), (20, 8), (64,))
 """Inputs to try a network with: an image, a text, features."""
@@ -11,15 +14,10 @@ SHAPES = ((3, 32, 32), (20, 8), (64,))
 
 def models(name: Name = None, plugin: Plugins = None) -> None:
     """List the networks, or the options of one."""
-    from coterie.models import MODELS
-    from coterie.native import available
-
-    load_plugins(plugin)
+    show_registry("models", MODELS, name, plugin, _line)
     if name is None:
-        list_registry("models", MODELS, {name: " [compiled]" for name in MODELS if is_compiled(name)})
         typer.echo("The compiled trainer runs those marked, PyTorch the others; 'coterie bench train' compares them.")
         return
-    show_entry(MODELS, name)
     compiled = is_compiled(name)
     if compiled is None:
         typer.echo("  runs compiled if it is a plain sequence of layers, else on PyTorch")
@@ -29,9 +27,12 @@ def models(name: Name = None, plugin: Plugins = None) -> None:
         typer.echo("  runs on PyTorch")
 
 
+def _line(name: str) -> str:
+    return MODELS.summary(name) + (" [compiled]" if is_compiled(name) else "")
+
+
 def is_compiled(model: str) -> bool | None:
     """Whether the compiled trainer takes a network with its default options; None if it can't be built to see."""
-    from coterie.messages import ModelSpec
     from coterie.training.native_trainer import runs_natively
 
     for shape in SHAPES:

@@ -2,10 +2,9 @@
 
 from coterie.cli.listing import show_registry
 from coterie.cli.options import Name, Plugins
+from coterie.data import PARTITIONS
 
 
 def partitions(name: Name = None, plugin: Plugins = None) -> None:
     """List the ways to divide data among clients, or the options of one."""
-    from coterie.data import PARTITIONS
-
     show_registry("partitions", PARTITIONS, name, plugin)

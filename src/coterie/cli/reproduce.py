@@ -51,8 +51,8 @@ def reproduce(
 
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
-    from coterie.cli.batch_progress import make_batch_progress
     from coterie.cli.interrupts import explain_interrupt
+    from coterie.cli.progress import make_batch_progress
     from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.results.reproductions import FILE

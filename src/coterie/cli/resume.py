@@ -2,7 +2,14 @@
 
 import typer
 
+from coterie.cli.designs import execute
+from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import Quiet, RunArgument
+from coterie.cli.progress import make_progress
+from coterie.cli.run import show
+from coterie.compare.design import Design
+from coterie.results.comparison_folder import ComparisonFolder
+from coterie.results.run_folder import RunFolder
 
 
 def resume(folder: RunArgument, quiet: Quiet = False) -> None:
@@ -10,25 +17,16 @@ def resume(folder: RunArgument, quiet: Quiet = False) -> None:
 
     RUN: Run folder, or the folder of a comparison or sweep.
     """
-    from coterie.results.comparison_folder import ComparisonFolder
-
-    if ComparisonFolder(folder).exists:
-        from coterie.cli.designs import resume_design
-
-        resume_design(folder, quiet)
+    comparison = ComparisonFolder(folder)
+    if comparison.exists:
+        execute(Design.read(comparison.plan_file), str(folder), quiet=quiet)
         return
-    from coterie.cli.interrupts import explain_interrupt
-    from coterie.cli.progress import make_progress
-    from coterie.cli.run import show
-    from coterie.results.run_folder import RunFolder
     from coterie.run.runner import resume as go_on
 
     finished = RunFolder.open(folder).finished
     with explain_interrupt():
         result = go_on(folder, make_progress(quiet))
-    if quiet:
-        return
-    if finished:
+    if finished and not quiet:
         typer.echo(f"{folder} is finished; nothing to do.")
-    else:
+    elif not quiet:
         show(result)

@@ -4,24 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli import designs
 from coterie.cli.config_flags import lay_over, with_config_flags
-from coterie.cli.designs import (
-    As,
-    Baseline,
-    By,
-    DryRun,
-    PrintConfig,
-    Seeds,
-    execute,
-    holds_design,
-    read_seeds,
-    read_variations,
-    stored_design,
-)
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
 from coterie.results.toml import read_toml
+from coterie.run.values import parse_seeds
 
 Vary = Annotated[
     list[str] | None,
@@ -33,14 +22,14 @@ Vary = Annotated[
 def sweep(
     config: ConfigFile = None,
     vary: Vary = None,
-    seeds: Seeds = None,
-    baseline: Baseline = None,
-    protocol: By = None,
+    seeds: designs.Seeds = None,
+    baseline: designs.Baseline = None,
+    protocol: designs.By = None,
     jobs: Jobs = None,
-    format: As = "text",
+    format: designs.As = "text",
     set: Set = None,
-    print_config: PrintConfig = False,
-    dry_run: DryRun = False,
+    print_config: designs.PrintConfig = False,
+    dry_run: designs.DryRun = False,
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
@@ -50,13 +39,14 @@ def sweep(
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
-    if config is not None and holds_design(config):
-        design = stored_design(config, seeds, baseline, protocol, set, flags, vary=vary)
+    tables = {} if config is None else read_toml(config)
+    if config is not None and "comparison" in tables:
+        design = designs.stored_design(config, seeds, baseline, protocol, set, flags, vary=vary)
     else:
-        tables = {} if config is None else read_toml(config)
         lay_over(tables, set, flags)
         if not vary:
             raise CoterieError("name what to vary, for instance --vary grouping.threshold=2,4,8")
-        values = read_variations(vary, "--vary")
-        design = sweep_design(tables, values, read_seeds(seeds), baseline=baseline, protocol=protocol or "L")
-    execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
+        values = designs.read_variations(vary, "--vary")
+        drawn = parse_seeds("0,1,2" if seeds is None else seeds)
+        design = sweep_design(tables, values, drawn, baseline=baseline, protocol=protocol or "L")
+    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
