@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.reproduce.agreements import agreement, agreement_error, layers, update_measures
-from coterie.reproduce.angles import client_distances, gaussians, proximity, super_clusters
+from coterie.reproduce import distances
 from coterie.reproduce.catalogue import Cell, Reproducible
-from coterie.reproduce.coresets import coreset
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
-from coterie.reproduce.graph_tasks import graph_distances, graph_labels
+from coterie.reproduce.graph_tasks import coreset, graph_distances, graph_labels
 from coterie.results.charts import Lines, Series, values
 from coterie.results.costs import paper_megabits, sub_fedavg_bytes
 
@@ -89,18 +87,18 @@ def pacing(item: Reproducible, session: ReproductionSession) -> Findings:
 
 
 KINDS: dict[str, Callable[[Reproducible, ReproductionSession], Findings]] = {
-    "proximity": proximity,
-    "super-clusters": super_clusters,
-    "gaussians": gaussians,
-    "client-distances": client_distances,
+    "proximity": distances.proximity,
+    "super-clusters": distances.super_clusters,
+    "gaussians": distances.gaussians,
+    "client-distances": distances.client_distances,
     "costs": costs,
     "sizes": sizes,
     "flops": flops,
     "pacing": pacing,
-    "clustering-error": agreement_error,
-    "agreement": agreement,
-    "update-measures": update_measures,
-    "layers": layers,
+    "clustering-error": distances.agreement_error,
+    "agreement": distances.agreement,
+    "update-measures": distances.update_measures,
+    "layers": distances.layers,
     "coreset": coreset,
     "graph-labels": graph_labels,
     "graph-distances": graph_distances,

@@ -1,4 +1,4 @@
-"""Chapter 6: what few chosen nodes of a graph are good for, by how they were chosen and how many they are."""
+"""Chapter 6: coresets of graphs, and what few nodes are good for, by how they were chosen and how many they are."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.coreset import BASELINES, Ascent, Coreset, neighbour_graph, shares, walk_on
 from coterie.reproduce import gcn
 from coterie.reproduce.books import BookColumn
 from coterie.reproduce.catalogue import Cell, Reproducible
@@ -22,6 +23,70 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Chosen = tuple[Ints, Floats]
 """Nodes, and their weights."""
+BESIDE = ("frank-wolfe", "k-means", "random")
+"""Baselines that are drawn beside SCGIGA."""
+
+
+def coreset(item: Reproducible, session: ReproductionSession) -> Findings:
+    """Coresets of graphs beside their baselines: error against the number of nodes, cost, or whose nodes they are."""
+    options, seed = item.entry.options, session.request.seeds_of(item)[0]
+    adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
+    measure, truth = options.get("measure", "cost"), float(function.mean())
+    sizes = range(1, options["most"] + 1)
+    lines, series = [], []
+    for cell in session.request.cells(item):
+        fitted = Coreset(1, cell.options["kappa"], cell.options["steps"]).fit(adjacency, cost)
+        errors = []
+        for k in sizes:
+            fitted.extend(k)
+            errors.append((fitted.estimate(function) - truth) ** 2)
+        series.append(Series(name=f"SCGIGA, {cell.label}", x=values(sizes), y=values(errors)))
+        ours = {
+            "cost": float(fitted.total_cost_),
+            "error": errors[-1],
+            "share": float(np.mean(function[fitted.indices_] > 0)),
+        }[measure]
+        lines.append(beside_published(cell, ours, 5 if measure == "error" else 3, measure))
+    if "measure" not in options:
+        series += _baselines(adjacency, function, cost, options, seed)
+    title = item.entry.title
+    chart = Lines(title=title, x_label="nodes", y_label="squared error of the mean", series=tuple(series), digits=5)
+    return Findings(lines, [chart])
+
+
+def _baselines(adjacency: Any, function: Floats, cost: Floats, options: dict[str, Any], seed: int) -> list[Series]:
+    """Return the errors of baselines, for a few sizes."""
+    most, truth = options["most"], float(function.mean())
+    sizes = sorted({1, 2, *range(4, most, 4), most})
+    walk, series = walk_on(adjacency, options["steps"]), []
+    for name in BESIDE:
+        own = {"seed": seed} if name != "frank-wolfe" else {}
+        errors = [(float(BASELINES[name](walk, k, cost, **own).estimate(function)) - truth) ** 2 for k in sizes]
+        series.append(Series(name=name, x=values(sizes), y=values(errors)))
+    return series
+
+
+def gaussian_cloud(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    """Return three Gaussians of 20, 30 and 50 % of the points, who is of the smallest, and costs from U[0, 1]."""
+    points, which = _cloud(n, (0.2, 0.3, 0.5), rng)
+    return neighbour_graph(points), (which == 0).astype(np.float64), rng.uniform(size=n)
+
+
+def components(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    """Return three Gaussians of 50, 20 and 30 %, with a cost each; the function tells who is of the first."""
+    points, which = _cloud(n, (0.5, 0.2, 0.3), rng)
+    return neighbour_graph(points), (which == 0).astype(np.float64), np.array([3.25, 0.51, 2.04])[which]
+
+
+def blocks(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    """Return a stochastic block model of 10, 50 and 40 %, who is of the smallest block, and costs from U[0, 1]."""
+    graph, which = block_model([n // 10, n // 2, n - n // 10 - n // 2], 0.1, 0.01, rng)
+    return graph, (which == 0).astype(np.float64), rng.uniform(size=n)
+
+
+def _cloud(n: int, shares: Sequence[float], rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.int64]]:
+    which = np.repeat([0, 1, 2], [round(n * shares[0]), round(n * shares[1]), n - round(n * (shares[0] + shares[1]))])
+    return np.array([[1, -3], [-3, 2], [3, 0]])[which] + rng.normal(size=(n, 2)), which
 
 
 @dataclass(frozen=True)
@@ -65,8 +130,6 @@ def graph_labels(item: Reproducible, session: ReproductionSession) -> Findings:
     epochs = max(1, round(session.request.rounds_scale * gcn.EPOCHS))
 
     def graphs(column: BookColumn, seeds: Sequence[int]) -> list[ScoredGraph]:
-        from coterie.coreset import walk_on
-
         made: list[ScoredGraph] = []
         for seed in seeds:
             graph, features, labels = LABELLED[column.options["dataset"]](seed)
@@ -85,8 +148,6 @@ def graph_distances(item: Reproducible, session: ReproductionSession) -> Finding
 
     def graphs(column: BookColumn, seeds: Sequence[int]) -> list[ScoredGraph]:
         from scipy.sparse.csgraph import shortest_path
-
-        from coterie.coreset import walk_on
 
         made: list[ScoredGraph] = []
         for seed in seeds:
@@ -165,8 +226,6 @@ def labelled_nodes(options: Mapping[str, Any], graph: ScoredGraph, sizes: Sequen
     SCGIGA and Frank-Wolfe may choose a node again: they go on until they have as many, or for ten times and twice as
     many iterations.
     """
-    from coterie.coreset import BASELINES, Ascent
-
     choices = []
     if options["by"] == "scgiga":
         ascent = Ascent(graph.walk, graph.costs, options.get("kappa", 1.0))
@@ -189,8 +248,6 @@ def labelled_nodes(options: Mapping[str, Any], graph: ScoredGraph, sizes: Sequen
 
 def reference_nodes(options: Mapping[str, Any], graph: ScoredGraph, sizes: Sequence[int], seed: int) -> list[Chosen]:
     """Choose nodes whose weights sum to 1, but for Frank-Wolfe's own; `share` gives every node its nearest."""
-    from coterie.coreset import BASELINES, Ascent, shares
-
     by, share = options["by"], bool(options.get("share"))
     if by == "scgiga":
         ascent = Ascent(graph.walk, graph.costs, options.get("kappa", 1.0))
@@ -234,3 +291,8 @@ DISTANT: dict[str, Callable[[np.random.Generator], Any]] = {
 }
 FIXED = ("cora", "facebook")
 """Graphs that are the same for all seeds."""
+GRAPHS: dict[str, Callable[[int, np.random.Generator], tuple[Any, Floats, Floats]]] = {
+    "gaussians": gaussian_cloud,
+    "components": components,
+    "blocks": blocks,
+}
