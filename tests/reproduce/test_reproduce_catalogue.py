@@ -12,7 +12,7 @@ from coterie.reproduce import catalogue, read_own, reproduce
 from coterie.reproduce.catalogue import Cell, Published
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import minutes
-from coterie.reproduce.quantities import KEYS, is_target
+from coterie.reproduce.findings import KEYS, is_target
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import run_path
 from coterie.run.validation import make_config

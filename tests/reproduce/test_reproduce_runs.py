@@ -9,7 +9,7 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.reproduce import reproduce
-from coterie.reproduce.quantities import measure
+from coterie.reproduce.findings import measure
 from coterie.results.reproductions import Reproduction
 from coterie.run.result import Result
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from coterie.errors import CoterieError, suggestion
 from coterie.results.toml import read_toml
 from coterie.run.validation import merge
 
 PLACE = Path(__file__).parent / "catalogue"
+SHIPPED = ("pacfl", "flis", "fedgroup", "flag", *(f"dissertation{chapter}" for chapter in range(2, 7)))
+"""The books that come with Coterie, in the order of lists."""
 
 Tables = dict[str, dict[str, Any]]
 Grade = Literal["A", "B", "C"]
@@ -138,8 +140,10 @@ class BookEntry(Strict):
     """What the published figure shows."""
     seeds: tuple[int, ...] = (0, 1, 2)
     settings: Tables = {}
-    columns: tuple[str | BookColumn, ...] = ()
-    rows: dict[str, tuple[str, ...] | BookRow] = {}
+    columns: tuple[Annotated[BookColumn, BeforeValidator(lambda c: {"data": c} if isinstance(c, str) else c)], ...] = ()
+    """One may be named by its data set alone."""
+    rows: dict[str, Annotated[BookRow, BeforeValidator(lambda r: {"cells": r} if isinstance(r, list) else r)]] = {}
+    """One may be given by its cells alone."""
     vary: Vary | None = None
     quantity: str = "{P}"
     """What is measured; {P} is the method's protocol, {target} the column's."""
@@ -150,15 +154,6 @@ class BookEntry(Strict):
     """Data sets, where no column names one."""
     minutes: float | None = None
     """On one core, where no runs tell it."""
-
-    def all_columns(self) -> list[BookColumn]:
-        """Return the columns; one named by a data set alone is that data set."""
-        columns = self.columns or (BookColumn(label=self.title),)
-        return [BookColumn(data=column) if isinstance(column, str) else column for column in columns]
-
-    def all_rows(self) -> dict[str, BookRow]:
-        """Return the rows by key; one given by its cells alone has nothing else."""
-        return {key: row if isinstance(row, BookRow) else BookRow(cells=row) for key, row in self.rows.items()}
 
 
 class Book(Strict):
@@ -175,7 +170,7 @@ class Book(Strict):
 
     def method(self, name: str | None) -> MethodNote:
         """Return what the book says of a method; defaults where a row has none."""
-        return self.methods[name] if name else MethodNote(label="")
+        return self.methods.get(name or "", MethodNote(label=""))
 
 
 @dataclass(frozen=True)
@@ -218,26 +213,13 @@ def overlay(base: Tables, layer: Tables) -> None:
             merge(base, f"{section}.{key}", copy.deepcopy(table[key]))
 
 
-def nested(path: str, value: Any) -> Tables:
-    """Return tables with one key.
-
-    >>> nested("algorithm.beta", 0.5)
-    {'algorithm': {'beta': 0.5}}
-    """
-    section, _, key = path.partition(".")
-    return {section: {key: value}}
-
-
-def read_books(files: Sequence[Path]) -> list[Book]:
-    """Read books, each after the one that it is based on."""
-    raw = {file.stem: _read(file) for file in files}
-    return [_book(file, _based(raw, file.stem)) for file in files]
-
-
-def read_own_book(file: Path) -> Book:
-    """Read a book of one's own, which may be based on one that comes with Coterie."""
-    raw = {other.stem: _read(other) for other in PLACE.glob("*.toml")} | {file.stem: _read(file)}
-    return _book(file, _based(raw, file.stem))
+def read_books(own: Path | None = None) -> list[Book]:
+    """Read the books that come with Coterie, or one's own, which may be based on one of them."""
+    if own is not None and not own.exists():
+        raise CoterieError(f"there is no catalogue '{own}'")
+    shipped = [PLACE / f"{name}.toml" for name in SHIPPED]
+    raw = {file.stem: read_toml(file) for file in (*shipped, *([own] if own else []))}
+    return [_book(file, _based(raw, file.stem)) for file in ([own] if own else shipped)]
 
 
 def _based(raw: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
@@ -255,12 +237,6 @@ def _based(raw: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
     return {**book, "settings": settings, **shared}
 
 
-def _read(file: Path) -> dict[str, Any]:
-    if not file.exists():
-        raise CoterieError(f"there is no catalogue '{file}'")
-    return read_toml(file)
-
-
 def _book(file: Path, tables: Mapping[str, Any]) -> Book:
     try:
         book = Book.model_validate(tables)
@@ -274,12 +250,11 @@ def _book(file: Path, tables: Mapping[str, Any]) -> Book:
 
 def _check(file: Path, name: str, entry: BookEntry, book: Book) -> None:
     """Refuse an entry whose parts do not fit together."""
-    for column in entry.columns:
-        data = column if isinstance(column, str) else column.data
+    for data in (column.data for column in entry.columns):
         if data is not None and data not in book.data:
             raise CoterieError(f"'{file}': {name} has a column of unknown data '{data}': {suggestion(data, book.data)}")
     columns = len(entry.columns) or 1
-    for key, row in entry.all_rows().items():
+    for key, row in entry.rows.items():
         if row.method is not None and row.method not in book.methods:
             raise CoterieError(f"'{file}': {name} has a row of method '{row.method}', which the book does not have")
         if row.cells and len(row.cells) != columns:

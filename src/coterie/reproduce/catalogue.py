@@ -11,21 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError, suggestion
-from coterie.reproduce.books import (
-    PLACE,
-    Book,
-    BookColumn,
-    BookEntry,
-    BookRow,
-    Grade,
-    Published,
-    Tables,
-    Vary,
-    nested,
-    overlay,
-    read_books,
-    read_own_book,
-)
+from coterie.reproduce import books
+from coterie.reproduce.books import Book, BookColumn, BookEntry, BookRow, DataNote, Grade, Published, Tables, Vary
+from coterie.run.validation import merge
 
 EXTERNAL = "taken by the authors from the NIID-Bench study (10 parties, all in every round, 50 rounds, B = 64)"
 
@@ -68,7 +56,7 @@ class Reproducible:
     def columns(self) -> list[BookColumn]:
         """Return the columns, each with its label."""
         columns = []
-        for column in self.entry.all_columns():
+        for column in self.entry.columns or (BookColumn(label=self.entry.title),):
             label = column.label or (self.book.data[column.data].label if column.data else "")
             columns.append(column.model_copy(update={"label": label}))
         return columns
@@ -76,7 +64,7 @@ class Reproducible:
     def rows(self) -> list[tuple[str, BookRow]]:
         """Return the rows with their keys, of which those that vary a key have none of their own."""
         rows = []
-        for key, row in self.entry.all_rows().items():
+        for key, row in self.entry.rows.items():
             method = row.method or (key if key in self.book.methods else None)
             label = row.label or (self.book.methods[method].label if method else key)
             rows.append((key, row.model_copy(update={"method": method, "label": label})))
@@ -95,23 +83,23 @@ class Reproducible:
         for series in vary.series_values or (None,):
             for value in values:
                 key = f"{vary.label} {value}" + ("" if series is None else f", {vary.series_label} {series}")
-                row = BookRow(label=key, method=vary.method, settings=nested(vary.key, value))
-                cell = self._cell(-1, column, key, row, value, series)
+                cell = self._cell(-1, column, key, BookRow(label=key, method=vary.method), value, series)
+                merge(cell.settings, vary.key, value)
                 if series is not None and vary.series is not None:
-                    overlay(cell.settings, nested(vary.series, series))
+                    merge(cell.settings, vary.series, series)
                 yield cell
 
     def _cell(self, place: int, column: BookColumn, key: str, row: BookRow, x: Any = None, series: Any = None) -> Cell:
-        entry, method = self.entry, self.book.methods.get(row.method or "")
+        entry, method = self.entry, self.book.method(row.method)
         text = row.cells[place] if 0 <= place < len(row.cells) else ""
         external = entry.external is not None and (
             key in entry.external.methods and (column.data or "") in entry.external.data
         )
-        grade = row.grade or entry.grades.get(key) or (method and method.grade) or column.grade or entry.grade
-        protocol = row.protocol or (method.protocol if method else "L")
+        grade = row.grade or entry.grades.get(key) or method.grade or column.grade or entry.grade
+        quantity = column.quantity or entry.quantity
         notes = [
             EXTERNAL if external else "",
-            method.note if method else "",
+            method.note,
             row.note,
             entry.notes.get(key, ""),
             entry.notes.get(f"{key}/{column.data}", ""),
@@ -122,7 +110,7 @@ class Reproducible:
             label=row.label,
             method=row.method,
             data=column.data,
-            quantity=(column.quantity or entry.quantity).format(P=protocol, target=column.target),
+            quantity=quantity.format(P=row.protocol or method.protocol, target=column.target),
             settings=self._settings(column, row),
             published=Published.read(text) if text else None,
             grade="C" if external else grade,
@@ -135,16 +123,13 @@ class Reproducible:
 
     def _settings(self, column: BookColumn, row: BookRow) -> Tables:
         """Lay the settings over each other."""
-        method = self.book.methods.get(row.method or "")
-        data = self.book.data.get(column.data or "")
-        layers: list[Tables] = [self.book.settings, self.entry.settings]
-        layers += [data.settings] if data else []
-        layers += [column.settings]
-        layers += [method.settings, method.on.get(column.data or "", {})] if method else []
-        layers += [row.settings, row.on.get(column.data or "", {})]
-        settings: Tables = {}
-        for layer in layers:
-            overlay(settings, layer)
+        name, method, settings = column.data or "", self.book.method(row.method), dict[str, dict[str, Any]]()
+        data = self.book.data.get(name, DataNote(label=""))
+        for whose in (self.book, self.entry, data, column):
+            books.overlay(settings, whose.settings)
+        for note in (method, row):
+            books.overlay(settings, note.settings)
+            books.overlay(settings, note.on.get(name, {}))
         return settings
 
     def needs(self, column: BookColumn) -> list[str]:
@@ -190,14 +175,9 @@ class Catalogue(Mapping[str, Reproducible]):
 @cache
 def catalogue() -> Catalogue:
     """Return what comes with Coterie."""
-    files = sorted(PLACE.glob("*.toml"), key=lambda file: ORDER.index(file.stem) if file.stem in ORDER else len(ORDER))
-    return Catalogue(read_books(files))
-
-
-ORDER = ("pacfl", "flis", "fedgroup", "flag", "dissertation2", "dissertation3", "dissertation4", "dissertation5")
-"""Of the books in lists."""
+    return Catalogue(books.read_books())
 
 
 def read_own(file: Path) -> Catalogue:
     """Read a book of one's own, which may be based on one that comes with Coterie."""
-    return Catalogue([read_own_book(file)])
+    return Catalogue(books.read_books(file))

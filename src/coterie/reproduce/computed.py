@@ -105,3 +105,5 @@ KINDS: dict[str, Callable[[Reproducible, ReproductionSession], Findings]] = {
 }
 WIDE = ("proximity", "gaussians", "client-distances", "costs", "sizes", "flops")
 """Kinds that are shown as printed."""
+ROWS = {*KINDS} - {"graph-labels", "graph-distances"}
+"""Kinds whose rows are no methods."""

@@ -17,14 +17,13 @@ from coterie.data.super_clusters import super_clusters as super_clusters_of
 from coterie.errors import CoterieError
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
-from coterie.reproduce.trained import describe_failures, key_of, make_runs
+from coterie.reproduce.trained import describe_failures, key_of, make_runs, seeded_config
 from coterie.results.charts import Chart, HeatMap, Lines, Point, Scatter, Series, classical_mds, values
 from coterie.results.reproductions import NumberPair
 from coterie.results.statistics import Spread, spread
 from coterie.run import building
 from coterie.run.cluster import ClusterResult, form_groups
 from coterie.run.config import Config
-from coterie.run.validation import make_config
 from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
@@ -277,13 +276,6 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
     chart = Lines(title=item.entry.title, x_label="layer", y_label="CKA, mean over pairs", series=tuple(series))
     folders = dict.fromkeys(str(run.folder) for runs in results.values() for run in runs)
     return Findings(lines, [chart] if series else [], failed=describe_failures(cells, failed), runs=list(folders))
-
-
-def seeded_config(tables: Mapping[str, Any], seed: int) -> Config:
-    """Return the configuration of settings, with a seed."""
-    config = make_config(tables)
-    config.run.seed = seed
-    return config
 
 
 def groups_of(tables: Mapping[str, Any], seed: int) -> ClusterResult:

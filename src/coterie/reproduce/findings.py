@@ -1,20 +1,24 @@
-"""What a table comes to, and where it is made."""
+"""What a table comes to: the numbers of our runs that published ones measure, beside these."""
 
-from collections.abc import Sequence
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from coterie.compare.jobs import BatchProgress
 from coterie.reproduce.catalogue import Cell
 from coterie.reproduce.request import ReproductionRequest
 from coterie.results.charts import Chart
+from coterie.results.costs import paper_megabits
+from coterie.results.protocols import KEYS
 from coterie.results.reproductions import NumberPair
-from coterie.results.statistics import Spread
+from coterie.results.statistics import Spread, spread
+from coterie.run.result import Result
 
-Floats = npt.NDArray[np.float64]
+_TARGET = re.compile(r"(rounds|megabits) to (L|C|G|W|\+)=([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,84 @@ def beside_published(
         notes=cell.notes,
         digits=digits,
     )
+
+
+def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float | None:
+    """Return a quantity of a run; accuracies in %, None where it is not defined or was not reached."""
+    if quantity in KEYS:
+        return _percent(result.accuracy.get(KEYS[quantity]))
+    if quantity.startswith("newcomers "):
+        protocol = quantity.removeprefix("newcomers ")
+        late = (result.newcomers or {}).get("accuracy", {})
+        # a client without a server model has its own only
+        return _percent(late.get({"G": "C"}.get(protocol, protocol)))
+    if quantity.startswith("client "):
+        _, client, protocol = quantity.split()
+        return _percent(result.per_client[protocol][int(client)])
+    if target := _TARGET.fullmatch(quantity):
+        unit, protocol, value = target.groups()
+        reached = first_round(result.history, "W" if protocol == "W" else KEYS[protocol], float(value))
+        return reached if unit == "rounds" or reached is None else _megabits(result, reached, options)
+    if quantity.startswith("discrepancy "):
+        apart = [row["discrepancy"] for row in result.history if row.get("discrepancy") is not None]
+        return _statistic(quantity.removeprefix("discrepancy "), apart)
+    if quantity == "W median":
+        return _statistic("median", [100 * row["W"] for row in result.history if row.get("W") is not None])
+    if quantity == "groups":
+        return None if result.groups is None else float(len({*result.groups} - {None}))
+    if quantity == "pruned":
+        return _percent((result.details or {}).get("pruned"))
+    raise ValueError(f"unknown quantity '{quantity}'")
+
+
+def is_target(quantity: str) -> bool:
+    """Whether a quantity may not be reached.
+
+    >>> is_target("rounds to L=0.8"), is_target("L")
+    (True, False)
+    """
+    return _TARGET.fullmatch(quantity) is not None
+
+
+def first_round(history: Sequence[Mapping[str, Any]], key: str, value: float) -> float | None:
+    """Return the first evaluated round in which an accuracy was reached."""
+    return next((float(row["round"]) for row in history if row.get(key) is not None and row[key] >= value), None)
+
+
+def over_seeds(results: Sequence[Result], quantity: str, options: Mapping[str, Any]) -> Spread | None:
+    """Return mean and spread of a quantity over the runs in which it is defined."""
+    values = [measure(result, quantity, options) for result in results]
+    return spread([value for value in values if value is not None and math.isfinite(value)])
+
+
+def no_numbers(results: Sequence[Result], quantity: str, options: Mapping[str, Any]) -> list[int]:
+    """Return the seeds in which a quantity, or an accuracy that a target is read from, is measured but not finite."""
+
+    def values(result: Result) -> list[float | None]:
+        if target := _TARGET.fullmatch(quantity):
+            return [row.get("W" if target[2] == "W" else KEYS[target[2]]) for row in result.history]
+        return [measure(result, quantity, options)]
+
+    return sorted(result.seed for result in results if not all(v is None or math.isfinite(v) for v in values(result)))
+
+
+def _megabits(result: Result, rounds: float, options: Mapping[str, Any]) -> float | None:
+    """Return the cost by the paper's formula: with its network's size if the catalogue knows the transfers."""
+    per_round = (result.traffic.get("paper_megabits") or math.nan) / result.rounds
+    if "transfers" in options:
+        per_round = paper_megabits(1, 0.1, options["transfers"], options["parameters"])
+    return rounds * per_round
+
+
+def _statistic(name: str, values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    if name == "mean":
+        return statistics.fmean(values)
+    return float(statistics.pvariance(values) if name == "variance" else statistics.median(values))
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value

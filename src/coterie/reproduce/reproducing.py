@@ -9,7 +9,7 @@ from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
-from coterie.reproduce.computed import WIDE
+from coterie.reproduce.computed import ROWS, WIDE
 from coterie.reproduce.findings import ReproductionSession
 from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
@@ -75,19 +75,12 @@ def reproduce(
         charts=tuple(findings.charts),
         command=command(item.name, request, out, book),
         wide=entry.kind in WIDE or entry.kind == "statistics",
-        rows_are=_rows(entry.kind),
+        rows_are="setting" if entry.kind == "sweep" else "row" if entry.kind in ROWS else "method",
         runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
     save(made, place / item.name)
     return made
-
-
-def _rows(kind: str) -> str:
-    """Say what stands in rows."""
-    if kind in ("graph-labels", "graph-distances"):
-        return "method"
-    return "row" if kind in COMPUTED else "setting" if kind == "sweep" else "method"
 
 
 def find_entry(name: str, book: str | Path | None = None) -> Reproducible:

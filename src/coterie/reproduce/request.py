@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coterie.data.catalogue import CATALOGUE, advice, is_here
@@ -64,14 +64,13 @@ class ReproductionRequest:
 
     def check(self, item: Reproducible) -> None:
         """Refuse data sets and methods that a table does not have."""
-        columns = dict.fromkeys(name for column in item.columns() for name in names_of(item, column))
-        for name in self.datasets or ():
-            if name not in columns:
-                raise CoterieError(f"{item.name} has no data set '{name}': {_hint(name, columns)}")
-        methods = dict.fromkeys(name for cell in item.cells() for name in methods_of(cell))
-        for name in self.algorithms or ():
-            if name not in methods:
-                raise CoterieError(f"{item.name} has no method '{name}': {_hint(name, methods)}")
+        columns = {name for column in item.columns() for name in names_of(item, column)}
+        methods = {name for cell in item.cells() for name in methods_of(cell)}
+        for what, names, offered in (("data set", self.datasets, columns), ("method", self.algorithms, methods)):
+            for name in names or ():
+                if name not in offered:
+                    hint = suggestion(name, offered) if offered else "it has none to choose from"
+                    raise CoterieError(f"{item.name} has no {what} '{name}': {hint}")
         narrow = self.datasets is not None or self.algorithms is not None
         if narrow and not self.asked(item):
             raise CoterieError(f"nothing of {item.name} is left by --datasets and --algorithms: name others")
@@ -186,7 +185,3 @@ def not_here(names: Iterable[str]) -> list[str]:
 def how_to_get(names: Sequence[str]) -> str:
     """Say how to get data sets."""
     return "; ".join(f"'{name}' is not here: {(how_to_store if name in STORED else advice)(name)}" for name in names)
-
-
-def _hint(name: str, names: Mapping[str, object]) -> str:
-    return suggestion(name, names) if names else "it has none to choose from"

@@ -5,16 +5,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob, run_jobs
+from coterie.reproduce import findings
 from coterie.reproduce.books import Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
-from coterie.reproduce.findings import Findings, ReproductionSession, beside_published
-from coterie.reproduce.quantities import beside, is_target, no_numbers, over_seeds
+from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_folder import slug
-from coterie.results.protocols import CURVES, EACH_CLIENT, KEYS
+from coterie.results.protocols import COMPARED, CURVES, EACH_CLIENT, KEYS
 from coterie.results.reproductions import NumberPair
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
@@ -71,7 +72,7 @@ def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSe
             path = run_path(session.place, tables, seed)
             owners.setdefault(path, []).append(key_of(cell))
             if path not in jobs:
-                jobs[path] = RunJob(f"{cell.column}, {cell.label}", _config(tables, seed, path))
+                jobs[path] = RunJob(f"{cell.column}, {cell.label}", seeded_config(tables, seed, path))
     existing = ExistingRuns()
     done = existing.results(jobs.values())
     waiting = [job for job in jobs.values() if job not in done]
@@ -99,9 +100,10 @@ def run_path(place: Path, tables: Tables, seed: int) -> Path:
     return place / "runs" / f"{slug(what)}-{mark}" / f"seed-{seed}"
 
 
-def _config(tables: Tables, seed: int, path: Path) -> Config:
+def seeded_config(tables: Mapping[str, Any], seed: int, folder: Path | None = None) -> Config:
+    """Return the configuration of settings, with a seed and perhaps a folder."""
     config = make_config(tables)
-    config.run.seed, config.run.out = seed, str(path)
+    config.run.seed, config.run.out = seed, str(folder) if folder else config.run.out
     return config
 
 
@@ -109,11 +111,11 @@ def _line(
     item: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
 ) -> NumberPair:
     ours = over_seeds(results, cell.quantity, cell.options)
-    odd = no_numbers(results, cell.quantity, cell.options)
-    beside = _beside(item, results)
+    odd = findings.no_numbers(results, cell.quantity, cell.options)
+    beside = {name: over_seeds(results, name, {}) for name in _names_beside(item.entry.kind)}
     notes = [f"{cell.quantity}: no number in {_seeds(odd)}"] * bool(odd)
     for name in beside:
-        more = no_numbers(results, name, {}) if name != cell.quantity else ()
+        more = findings.no_numbers(results, name, {}) if name != cell.quantity else ()
         notes += [f"{name}: no number in {_seeds(more)}"] * bool(more)
     notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
     return replace(
@@ -121,7 +123,7 @@ def _line(
         beside=beside,
         notes=(*cell.notes, *notes),
         why="failed" if failed and not results else "NaN" if odd and ours is None else "",
-        reached=(ours.n if ours else 0) if is_target(cell.quantity) and results else None,
+        reached=(ours.n if ours else 0) if findings.is_target(cell.quantity) and results else None,
         tried=len(results),
         asked=asked,
     )
@@ -131,16 +133,12 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
-def _beside(item: Reproducible, results: Sequence[Result]) -> dict[str, Spread | None]:
-    kind = item.entry.kind
-    if kind == "newcomers":
-        return {f"newcomers {name}": over_seeds(results, f"newcomers {name}", {}) for name in EACH_CLIENT} | {
-            "groups": over_seeds(results, "groups", {})
-        }
+def _names_beside(kind: str) -> list[str]:
+    """Return the quantities that are shown beside the published one."""
     if kind in ("statistics", "target"):
-        return {}
-    pruned = {"pruned": over_seeds(results, "pruned", {})} if kind == "pruning" else {}
-    return {**beside(results), **pruned}
+        return []
+    names = [f"newcomers {name}" for name in EACH_CLIENT] if kind == "newcomers" else [*COMPARED.values()]
+    return [*names, "groups", *(["pruned"] if kind == "pruning" else [])]
 
 
 # ------------------------------------------------------------------------------------------------------- pictures
