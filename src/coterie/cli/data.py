@@ -1,16 +1,16 @@
 """``coterie data``: get a data set, or see what a file is."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from coterie.data import Dataset
-    from coterie.data.downloads import Bar
+from coterie.data import Dataset
+from coterie.data.catalogue import CATALOGUE, target, where
+from coterie.data.downloads import Bar
+from coterie.data.downloads import get as fetch
+from coterie.data.readers.formats import recognise
 
 data = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Get data sets, and check files."
@@ -32,14 +32,11 @@ def get(
 
     NAME: A data set by name; 'coterie datasets' lists them.
     """
-    from coterie.data.catalogue import CATALOGUE, target
-    from coterie.data.downloads import get as fetch
-
-    where = folder.expanduser() if folder else None
-    for part, path in fetch(name, where, base_url, _bar).items():
+    place = folder.expanduser() if folder else None
+    for part, path in fetch(name, place, base_url, _bar).items():
         typer.echo(f"{part} is in {path} (licence: {CATALOGUE[part].licence})")
-    if where is not None and where.absolute() != target().absolute():
-        typer.echo(f"set COTERIE_DATA={where.absolute()} to use it by name")
+    if place is not None and place.absolute() != target().absolute():
+        typer.echo(f"set COTERIE_DATA={place.absolute()} to use it by name")
 
 
 @data.command()
@@ -50,9 +47,6 @@ def check(
 
     PATH: A file or folder, or the name of a data set.
     """
-    from coterie.data.catalogue import CATALOGUE, where
-    from coterie.data.readers.formats import recognise
-
     name = str(path) if not path.exists() and str(path) in CATALOGUE else None
     source = recognise(where(name) if name else path.expanduser())
     typer.echo(f"{source.files.place}\n  {source.summary}")

@@ -55,22 +55,21 @@ def reproduce(
     from coterie.cli.progress import make_batch_progress
     from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
     from coterie.reproduce.reproducing import reproduce as make
+    from coterie.reproduce.request import ReproductionRequest
     from coterie.results.reproductions import FILE
     from coterie.run.values import parse_seeds
 
     if name is None:
         typer.echo(listing(open_catalogue(catalogue)))
         return
-    some = {"datasets": _names(datasets), "algorithms": _names(algorithms)}
-    given = None if seeds is None else parse_seeds(seeds)
+    request = ReproductionRequest.of(
+        rounds_scale, None if seeds is None else parse_seeds(seeds), _names(datasets), _names(algorithms)
+    )
     if dry_run:
-        typer.echo(plan(find_entry(name, catalogue), rounds_scale, given, **some))
+        typer.echo(plan(find_entry(name, catalogue), request))
         return
     with explain_interrupt():
-        made = make(
-            name, rounds_scale=rounds_scale, seeds=given, out=out, jobs=jobs, progress=make_batch_progress(quiet),
-            book=catalogue, **some,
-        )  # fmt: skip
+        made = make(name, **vars(request), out=out, jobs=jobs, progress=make_batch_progress(quiet), book=catalogue)
     if not quiet:
         typer.echo(made.report("markdown" if format == "md" else format), nl=False)
         if format == "text":
@@ -128,19 +127,12 @@ def _wrapped(line: str, indent: int) -> str:
     )  # fmt: skip
 
 
-def plan(
-    item: Reproducible,
-    rounds_scale: float,
-    seeds: list[int] | None,
-    datasets: list[str] | None,
-    algorithms: list[str] | None,
-) -> str:
+def plan(item: Reproducible, request: ReproductionRequest) -> str:
     """Say what would run."""
     from coterie.reproduce.estimate import TRAINS, duration, minutes
-    from coterie.reproduce.request import ReproductionRequest, how_to_get, not_here, skipped
+    from coterie.reproduce.request import how_to_get, not_here, skipped
     from coterie.reproduce.trained import run_path
 
-    request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
     request.check(item)
     cells = request.cells(item)
     runs = (

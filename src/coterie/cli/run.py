@@ -1,8 +1,6 @@
 """``coterie run``: one method on one data set."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +9,7 @@ from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
 from coterie.cli.progress import make_progress
 from coterie.run.config import to_toml
-
-if TYPE_CHECKING:
-    from coterie.run.result import Result
+from coterie.run.result import Result
 
 
 @with_config_flags()

@@ -25,6 +25,7 @@ from coterie.run import building
 from coterie.run.cluster import ClusterResult, form_groups
 from coterie.run.config import Config
 from coterie.streams import stream
+from coterie.training import one_thread
 
 Floats = npt.NDArray[np.float64]
 SIDE = 32
@@ -238,7 +239,6 @@ def _first_updates(config: Config) -> tuple[Floats, int]:
     from coterie.algorithms.fedgroup import FedGroup
     from coterie.client import MemoryStore
     from coterie.run.progress import Progress
-    from coterie.training.torch_trainer import one_thread
 
     data = building.load_data(config)
     config = building.completed(config, data)
