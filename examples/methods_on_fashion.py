@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import coterie
-from coterie.cli.batch_progress import make_batch_progress
+from coterie.cli.progress import make_batch_progress
 
 METHODS = (
     *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=k-means"),
