@@ -19,6 +19,7 @@ from coterie.errors import CoterieError
 from coterie.federation import Algorithm, CandidateModels, Federation, SharedLayers, Traits, saved
 from coterie.federation.checkpoint import WriteOnce, check_state, load_checkpoint, save_checkpoint
 from coterie.federation.served_model import error_in_offer
+from coterie.federation.state import Resumable
 from coterie.messages import (
     VERBS,
     Anchor,
@@ -475,7 +476,7 @@ def test_the_tables_of_the_contract_are_those_of_the_code() -> None:
     )
     declared = {
         name: ", ".join([*inspect.signature(item).parameters][1:]) if inspect.isfunction(item) else ""
-        for name, item in vars(Algorithm).items()
+        for name, item in {**vars(Resumable), **vars(Algorithm)}.items()
         if not name.startswith("_")
     }
     constants = {field.name: "" for field in fields(Traits)}
