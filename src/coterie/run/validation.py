@@ -99,7 +99,6 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     from coterie import data
     from coterie.algorithms import ALGORITHMS
     from coterie.models import MODELS
-    from coterie.run.expert import check_expert
     from coterie.run.plugins import import_plugins
 
     origins = origins or Origins()
@@ -122,6 +121,8 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
             )
     with _place_in_errors(origins, "curriculum"):
         if config.curriculum.expert is not None:
+            from coterie.run.expert import check_expert
+
             check_expert(config.curriculum.expert)
     with _place_in_errors(origins, "model"):
         if config.model.name is not None:
