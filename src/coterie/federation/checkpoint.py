@@ -19,6 +19,8 @@ from coterie.messages import wire
 
 FORMAT = 2
 """The version of the layout. Those before had no number."""
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+_HOLDS = "a state has arrays, numbers, texts, and collections of these"
 
 
 class WriteOnce:
@@ -40,6 +42,14 @@ class WriteOnce:
 
 class NotStorable(ValueError):
     """Something in a state that a checkpoint can't hold; the message says where and what."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what, self.place = what, list[Any]()
+
+    def __str__(self) -> str:
+        place = "".join(f"[{key!r}]" for key in self.place)
+        return f"at {place or 'the top'} {self.what}"
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -96,25 +106,52 @@ def _beside(path: Path, name: str) -> Path:
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def _encoded(value: Any, parts: dict[str, WriteOnce], place: str = "") -> Any:
+def _encoded(value: Any, parts: dict[str, WriteOnce]) -> Any:
     """Return a value in what the wire format has; `parts` collects what is written once, by name."""
+    kind = type(value)
+    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
+        return value
     if isinstance(value, WriteOnce):
-        if "name" not in vars(value):  # not seen before
-            _encoded(value.value, {}, place)
         parts[value.name] = value
         return {"$once": value.name}
     if isinstance(value, Mapping):
-        _check_keys(value, place)
-        fields = {str(key): _encoded(item, parts, f"{place}[{key!r}]") for key, item in value.items()}
-        return fields if all(isinstance(key, str) for key in value) else {"$ints": fields}
+        items = {
+            str(key): item if type(item) in _PLAIN else _encoded_at(key, item, parts) for key, item in value.items()
+        }
+        return {"$ints": items} if _has_numbers_as_keys(value) else items
     if isinstance(value, list | tuple | set | frozenset):
         ordered = sorted(value) if isinstance(value, set | frozenset) else value
-        items = tuple(_encoded(item, parts, f"{place}[{index}]") for index, item in enumerate(ordered))
-        return items if isinstance(value, tuple) else {f"${type(value).__name__}": items}
-    if not _is_plain(value):
-        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else with_article(value)
-        raise NotStorable(f"{_where(place)} {kind}: a state has arrays, numbers, texts, and collections of these")
+        entries = tuple(_encoded_at(index, item, parts) for index, item in enumerate(ordered))
+        return entries if isinstance(value, tuple) else {f"${kind.__name__}": entries}
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":
+        raise NotStorable(f"an array of {value.dtype}: {_HOLDS}")
+    if not isinstance(value, np.ndarray | np.generic) and kind not in wire.CLASSES.values():
+        raise NotStorable(f"{with_article(value)}: {_HOLDS}")
     return value
+
+
+def _encoded_at(key: Any, item: Any, parts: dict[str, WriteOnce]) -> Any:
+    """Encode a part of a collection; an error says where it is."""
+    try:
+        return _encoded(item, parts)
+    except NotStorable as error:
+        error.place.insert(0, key)
+        raise
+
+
+def _has_numbers_as_keys(value: Mapping[Any, Any]) -> bool:
+    """Say of which kind the keys are; refuse those that would not come back as they were."""
+    texts = [key for key in value if isinstance(key, str)]
+    if "$" in {key[:1] for key in texts}:
+        raise NotStorable(f"the key {next(key for key in texts if key[:1] == '$')!r}: keys do not begin with '$'")
+    if len(texts) == len(value):
+        return False
+    for key in value:
+        if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
+            raise NotStorable(f"the key {key!r}, {with_article(key)}: keys are texts or whole numbers")
+    if texts:
+        raise NotStorable("keys of which some are texts and some are numbers: use one kind")
+    return True
 
 
 def _decoded(value: Any, path: Path) -> Any:
@@ -132,25 +169,3 @@ def _decoded(value: Any, path: Path) -> Any:
         case [("$list" | "$set" | "$frozenset" as kind, items)]:
             return {"$list": list, "$set": set, "$frozenset": frozenset}[kind](_decoded(items, path))
     return {key: _decoded(item, path) for key, item in value.items()}
-
-
-def _check_keys(value: Mapping[Any, Any], place: str) -> None:
-    """Refuse keys that would not come back as they were."""
-    for key in value:
-        if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
-            raise NotStorable(f"{_where(place)} the key {key!r}, {with_article(key)}: keys are texts or whole numbers")
-        if isinstance(key, str) and key.startswith("$"):
-            raise NotStorable(f"{_where(place)} the key {key!r}: keys do not begin with '$'")
-    if len({isinstance(key, str) for key in value}) > 1:
-        raise NotStorable(f"{_where(place)} keys of which some are texts and some are numbers: use one kind")
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biuf"
-    plain = value is None or isinstance(value, np.generic) or type(value) in (bool, int, float, str)
-    return plain or type(value) in wire.CLASSES.values()
-
-
-def _where(place: str) -> str:
-    return f"at {place}" if place else "at the top"
