@@ -70,8 +70,8 @@ def with_article(value: Any) -> str:
 
 
 def _missing_model(verb: Verb, name: str, available: Sequence[str]) -> str:
-    word = name.partition(" ")[0]
+    word, _, number = name.partition(" ")
     send = "send it with model=..." if name == "model" else f"send it with models={{{name!r}: ...}}"
-    remedy = next((kind.makes[word] for kind in VERBS if word in kind.makes), send)
+    remedy = next((kind.makes[word].format(number) for kind in VERBS if word in kind.makes), send)
     listed = ", ".join(available) or "those sent (none)"
     return f"{type(verb).__name__} needs the model '{name}', which is not among {listed}: {remedy}"

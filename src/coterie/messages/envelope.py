@@ -39,7 +39,7 @@ class Verb(ABC):
     parts: ClassVar[tuple[type, ...]] = ()
     """The dataclasses that its fields hold: they travel too."""
     makes: ClassVar[Mapping[str, str]] = {}
-    """The models that it makes for later verbs, by the first word of their names, and how a request gets them."""
+    """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
 
     @abstractmethod
     def error_in(self, answer: Any, request: Request, template: Params) -> str | None:

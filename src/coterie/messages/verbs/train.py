@@ -33,7 +33,7 @@ class Train(Verb):
     parts = (Plan, Schedule, Anchor, Curriculum)
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
-        "epoch": "let the plan of the Train before it have that epoch among its snapshots",
+        "epoch": "let the plan of the Train before it have snapshots=({},)",
     }
 
     plan: Plan
