@@ -4,3 +4,7 @@ from coterie.client.client import Client
 from coterie.client.data import LocalData
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import CachedStore, DiskStore, MemoryStore, State, Store
+
+__all__ = [
+    "CachedStore", "Client", "DiskStore", "LocalData", "MemoryStore", "RequestHandler", "State", "Store",
+]  # fmt: skip

@@ -6,3 +6,9 @@ from coterie.coreset.graph import checked_graph, lazy_walk, neighbour_graph, sym
 from coterie.coreset.scgiga import Ascent
 from coterie.coreset.selection import Selection, quadrature_error
 from coterie.coreset.walk import Walk, spread, walk_on
+
+__all__ = [
+    "BASELINES", "Ascent", "Coreset", "Selection", "Walk", "baseline", "betweenness_centrality", "checked_graph",
+    "lazy_walk", "neighbour_graph", "quadrature_error", "shares", "spread", "symmetrised", "top_eigenvectors",
+    "walk_on",
+]  # fmt: skip

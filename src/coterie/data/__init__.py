@@ -17,3 +17,10 @@ from coterie.data.registries import (
     partition,
     traits,
 )
+
+__all__ = [
+    "DATASETS", "FORMATS", "PARTITIONS", "Dataset", "FederatedData", "Normalisation", "Normaliser", "Partition",
+    "Samples", "SourceTraits", "check", "dataset", "default_clients", "default_partition", "divide",
+    "divided_dataset", "is_here", "listing", "load", "partition", "read", "read_inputs", "read_npz", "read_share",
+    "reader", "recognise", "stored_names", "traits",
+]  # fmt: skip

@@ -8,3 +8,8 @@ from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request
 from coterie.federation.settings import FederationSettings, ServerData
 from coterie.federation.state import saved
+
+__all__ = [
+    "Algorithm", "CandidateModels", "ClientSampler", "Engine", "EngineWrapper", "Federation", "FederationSettings",
+    "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request", "saved",
+]  # fmt: skip

@@ -34,3 +34,11 @@ from coterie.similarity.measures.samples import (
 from coterie.similarity.samples import reduced
 from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.updates import cosine_features, edc, inference_similarity, madc, update_cosines
+
+__all__ = [
+    "MEASURES", "Measure", "Scales", "bhattacharyya", "centred_gram", "cka_of_grams", "classwise_angles",
+    "cosine_features", "edc", "emd_pixel", "error_in_signature_measure", "gradient_angles", "inference_similarity",
+    "kl_divergence", "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd",
+    "moment_cka", "pairwise", "principal_angles", "reduced", "signature", "sliced_wasserstein",
+    "split_half_distance", "update_cosines", "vectors_per_label",
+]  # fmt: skip

@@ -5,3 +5,8 @@ from coterie.training.batches import pool_size, steps
 from coterie.training.choice import choose_trainer, one_thread
 from coterie.training.evaluation import CommonTest, digest, evaluate, losses
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
+
+__all__ = [
+    "TOO_LARGE", "CommonTest", "Diverged", "Job", "Outcome", "Trainer", "choose_trainer", "digest", "evaluate",
+    "losses", "one_thread", "pool_size", "steps", "steps_per_epoch", "total_steps",
+]  # fmt: skip
