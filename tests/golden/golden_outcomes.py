@@ -41,8 +41,8 @@ MODELS = 2
 """Groups whose models are taken out of a run; a call of the command line takes a while."""
 MEMORY = Path("/dev/shm")
 """Where folders of runs are quick, since nothing waits for a disk."""
-PATIENCE = 60.0
-"""Seconds in which a run that is to be killed should have begun."""
+ATTEMPTS, PATIENCE = 5, 300.0
+"""How often a run is started to be killed, and seconds in which it should have begun."""
 
 Json = Any
 
@@ -88,10 +88,18 @@ def _run(case: Case, place: Path) -> Json:
 
 
 def _killed(case: Case, place: Path) -> Json:
-    """Kill a run after its second evaluation, and resume it."""
+    """Kill a run after its second evaluation, and resume it; on a busy machine one may be over before it is killed."""
     import coterie
 
-    folder = place / "run"
+    for attempt in range(ATTEMPTS):
+        folder = place / f"run-{attempt}"
+        if _killed_in_time(case, folder):
+            coterie.resume(folder)
+            return run_folder(folder)
+    raise RuntimeError(f"{ATTEMPTS} times the run was over, or had not begun, when it was killed")
+
+
+def _killed_in_time(case: Case, folder: Path) -> bool:
     flags = [part for key, value in case.settings.items() for part in (f"--{key.replace('_', '-')}", str(value))]
     command = [sys.executable, "-m", "coterie", "run", *flags, "--quiet", "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -102,10 +110,7 @@ def _killed(case: Case, place: Path) -> Json:
         time.sleep(0.002)
     process.kill()
     process.wait()
-    if (folder / "result.json").exists() or not rows.exists():
-        raise RuntimeError("the run was over, or had not begun, when it was killed")
-    coterie.resume(folder)
-    return run_folder(folder)
+    return rows.exists() and not (folder / "result.json").exists()
 
 
 def _command(case: Case, place: Path) -> Json:
