@@ -188,7 +188,7 @@ MISTAKES: dict[str, tuple[Callable[[Federation], Any], str]] = {
     "pruned before": (lambda fed: fed.request(Prune(())), "Prune needs the model 'trained'"),
     "a snapshot": (
         lambda fed: fed.request(Train(fed.plan, start=("own",)), Evaluate("epoch 2")),
-        "that epoch among its snapshots",
+        r"snapshots=\(2,\)",
     ),
     "a text for a tuple": (
         lambda fed: fed.request(Train(fed.plan, start="own")),  # type: ignore[arg-type]
