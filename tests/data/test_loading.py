@@ -119,7 +119,7 @@ def test_missing_files_say_where_they_were_looked_for(save: SaveNpz, monkeypatch
         check(str(folder / "clothin.npz"))
     check(str(folder))  # a folder with a single data set in it is that data set
     (folder / "table.csv").write_text("1,2,3\n")
-    with pytest.raises(CoterieError, match=r"table\.csv' is no data set that Coterie knows \(.*npz.*np\.savez"):
+    with pytest.raises(CoterieError, match=r"table\.csv' is not a data set that Coterie can read \(.*npz.*np\.savez"):
         check(str(folder / "table.csv"))
     monkeypatch.setenv("COTERIE_DATA", str(folder / "elsewhere"))
     assert stored_names() == []

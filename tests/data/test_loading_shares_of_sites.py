@@ -143,7 +143,7 @@ def test_other_formats_need_no_names(tmp_path: Path) -> None:
 
 def test_what_is_nothing_stays_nothing(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(CoterieError, match="is no data set that Coterie knows"):
+    with pytest.raises(CoterieError, match="is not a data set that Coterie can read"):
         read_share(tmp_path, 3, NAMES)
     with pytest.raises(CoterieError, match="there is no file or folder"):
         read_share(tmp_path / "none", 3)

@@ -53,7 +53,7 @@ def test_anything_else_is_not_known(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file.xyz").write_bytes(content)
     for place in (tmp_path / "file.xyz", tmp_path):
         with pytest.raises(
-            CoterieError, match=r"is no data set that Coterie knows \(.*\): save your arrays with np\.savez"
+            CoterieError, match=r"is not a data set that Coterie can read \(.*\): save your arrays with np\.savez"
         ):
             recognise(place)
 

@@ -205,7 +205,7 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_json_of_something_else_is_not_recognised(tmp_path: Path) -> None:
     (tmp_path / "data.json").write_text('{"settings": {"a": 1}}')
-    with pytest.raises(CoterieError, match=r"data\.json' is no data set that Coterie knows"):
+    with pytest.raises(CoterieError, match=r"data\.json' is not a data set that Coterie can read"):
         read(tmp_path / "data.json")
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from coterie.data import Dataset
-from coterie.data.catalogue import CATALOGUE, target, where
+from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.downloads import Bar
 from coterie.data.downloads import get as fetch
+from coterie.data.folder import places
 from coterie.data.readers.formats import recognise
 
 data = typer.Typer(
@@ -35,7 +36,7 @@ def get(
     place = folder.expanduser() if folder else None
     for part, path in fetch(name, place, base_url, _bar).items():
         typer.echo(f"{part} is in {path} (licence: {CATALOGUE[part].licence})")
-    if place is not None and place.absolute() != target().absolute():
+    if place is not None and place.absolute() != places()[0].absolute():
         typer.echo(f"set COTERIE_DATA={place.absolute()} to use it by name")
 
 

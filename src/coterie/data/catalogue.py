@@ -174,7 +174,7 @@ def located(name: str) -> Path | None:
         for stem in (name, *entry.also):
             if (place / f"{stem}.npz").is_file():
                 return place / f"{stem}.npz"
-        inside = set(_names(place / name))
+        inside = {file.name for file in (place / name).glob("[!.]*")}
         downloads = {file.name for file in entry.files}
         if inside and (downloads <= inside or not downloads & inside):
             return place / name
@@ -226,15 +226,3 @@ def facts(name: str) -> Iterable[str]:
         yield f"here: {place}" if place else "not here"
     elif not is_here(name):
         yield "not all parts are here"
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [file.name for file in folder.iterdir() if not file.name.startswith(".")]
-    except OSError:
-        return []
-
-
-def target() -> Path:
-    """Return the folder into which data sets are downloaded: the user's, or the platform's cache."""
-    return places()[0]

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coterie.data.concepts import with_concept
 from coterie.data.difficulty import some_of
-from coterie.data.federated import Dataset, FederatedData, Index, Samples
+from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples
 from coterie.data.normalisation import measured
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
@@ -45,7 +44,7 @@ def divide(
     division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
     if exchangeable and division.concept is not None:
         raise CoterieError(
-            f"partition '{partition_name}' shows samples to groups of clients in different ways, so that they can't be "
+            f"partition '{partition_name}' shows samples to groups of clients in different ways, so they can't be "
             "exchanged by difficulty: leave out f_ord"
         )
     parts = checked(division, partition_name, len(rest), clients * surplus)
@@ -68,7 +67,7 @@ def divide(
         true_groups=division.true_groups,
         notes=tuple(division.notes),
     )
-    return data if division.concept is None else with_concept(data, division)
+    return data if division.concept is None else _with_concept(data, division)
 
 
 def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved: int) -> None:
@@ -124,7 +123,7 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
 
 
 def checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
-    """Return the parts that a partition made; it may be a user's own, so they are looked at."""
+    """Return the parts that a partition made, checked: it may be a user's own."""
     parts = [np.asarray(part) for part in division.parts]
     if len(parts) != clients:
         raise CoterieError(f"partition '{name}' made {len(parts)} parts for {clients} clients: it must make one each")
@@ -132,7 +131,7 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> list[
         fits = part.ndim == 1 and (len(part) == 0 or (part.dtype.kind in "iu" and 0 <= part.min() <= part.max()))
         if not fits or (len(part) and part.max() >= samples):
             raise CoterieError(
-                f"partition '{name}' gave client {client} something else than positions from 0 to {samples - 1}"
+                f"partition '{name}' gave client {client} something other than positions from 0 to {samples - 1}"
             )
     if division.own_test is not None and not 0 < division.own_test < 1:
         raise CoterieError(
@@ -143,7 +142,7 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> list[
 
 
 def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Cut off a client's test part; who has two samples has one of either kind."""
+    """Hold out a client's test part; a client with two samples trains on one and is tested on the other."""
     count = min(max(1, round(share * len(part))), len(part) - 1) if len(part) else 0
     shuffled = rng.permutation(part)
     return np.sort(shuffled[count:]), np.sort(shuffled[:count])
@@ -172,10 +171,52 @@ def _parts_of_own_labels(y_test: Index, y_parts: Sequence[Index]) -> list[Index]
     return parts
 
 
+def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
+    """Let each client see its samples as its group does, later perhaps as the next group does (ALGORITHMS 8.12)."""
+    concept, groups = division.concept, division.true_groups
+    if concept is None or groups is None:
+        return data
+    server = data.server
+    if division.on_server:
+        # The server's set represents the union: within each class the ways follow each other in turn.
+        turn = np.empty(len(server), np.int64)
+        turn[np.argsort(server.y, kind="stable")] = np.arange(len(server)) % (groups.max() + 1)
+        server = concept(server, turn)
+    seen = [groups]
+    if division.drift_at is not None:
+        seen.append((groups + 1) % (groups.max() + 1))
+    trains = [concept(data.train, _per_sample(group, data.train_parts)) for group in seen]
+    tests = [concept(data.test, _per_sample(group, data.test_parts)) for group in seen]
+    later = [
+        Phase(
+            int(division.drift_at or 0),
+            [part + len(data.train) for part in data.train_parts],
+            [part + len(data.test) for part in data.test_parts],
+            group,
+        )
+        for group in seen[1:]
+    ]
+    return replace(data, train=_joined(trains), test=_joined(tests), server=server, drift=later)
+
+
+def _joined(pieces: Sequence[Samples]) -> Samples:
+    if len(pieces) == 1:
+        return pieces[0]
+    return Samples(np.concatenate([p.x for p in pieces]), np.concatenate([p.y for p in pieces]))
+
+
+def _per_sample(group: Index, parts: Sequence[Index]) -> Index:
+    """Return the group of each sample, from that of each client."""
+    of_sample = np.empty(sum(map(len, parts)), np.int64)
+    for client, part in enumerate(parts):
+        of_sample[part] = group[client]
+    return of_sample
+
+
 def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData:
     """Hold out a share of each client's training samples, and make it the client's test part.
 
-    The test samples themselves are left behind. Who has two training samples keeps one of them; who has one keeps it
+    The test samples themselves are dropped. A client with two training samples keeps one; a client with one keeps it
     and is not tested. Where the data drift, the same samples are held out before and after.
     """
     phases = [data.train_parts, *(phase.train_parts for phase in data.drift)]

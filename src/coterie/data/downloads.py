@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from coterie.data.catalogue import CATALOGUE, File, advice, located, target
+from coterie.data.catalogue import CATALOGUE, File, advice, located
+from coterie.data.folder import places
 from coterie.data.registries import DATASETS, traits
 from coterie.errors import CoterieError, suggestion
 
@@ -52,7 +53,7 @@ def get(
     here = located(name) if folder is None else None
     if here is not None and here.suffix == ".npz":
         return {name: here}
-    place = (folder or target()) / name
+    place = (folder or places()[0]) / name
     addresses = (base_url,) if base_url else entry.addresses
     try:
         for file in entry.files:

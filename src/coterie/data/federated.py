@@ -41,9 +41,9 @@ class Normalisation:
         factor: npt.NDArray[np.float32] = np.float32(1.0) / (np.float32(self.scale) * std)
         offset: npt.NDArray[np.float32] = np.asarray(self.mean, np.float32) / std
         x = raw.astype(np.float32)
-        lying = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x  # as images lie in memory, mostly
-        if x.ndim == 4 and len(x) and lying.flags.c_contiguous:
-            rows = lying.reshape(len(x), -1)  # long rows of factors, instead of three at a time
+        by_pixel = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x  # most images lie so in memory
+        if x.ndim == 4 and len(x) and by_pixel.flags.c_contiguous:
+            rows = by_pixel.reshape(len(x), -1)  # long rows of factors, instead of three at a time
             repeats = rows.shape[1] // len(factor)
             rows *= np.tile(factor, repeats)
             rows -= np.tile(offset, repeats)
@@ -98,7 +98,7 @@ class FederatedData:
     common_test: bool
     """True: `test` is a test set for all, in which the clients' parts may overlap. False: it consists of them."""
     server: Samples
-    """Reserved before the clients got theirs, in every run alike."""
+    """Reserved before the clients get theirs, and the same in every run."""
     normalise: Normaliser
     true_groups: npt.NDArray[np.int64] | None = None
     drift: Sequence[Phase] = ()

@@ -26,7 +26,7 @@ def cache() -> Path:
 
 
 def places() -> list[Path]:
-    """Return the folders in which data sets are looked for, in this order."""
+    """Return the folders in which data sets are looked for, in this order; they are downloaded into the first."""
     own = folder()
     return [cache()] if own is None else [own, cache()]
 

@@ -90,7 +90,12 @@ def check(
         values = DATASETS.validate(name, options or {})
         source = traits(name)
         if source.made_of_option:
-            _check_parts(name, values[source.made_of_option].split("+"))
+            for part in values[source.made_of_option].split("+"):
+                if part in DATASETS and traits(part).divided:
+                    raise CoterieError(
+                        f"data set '{name}' cannot be made of '{part}', which comes divided among clients"
+                    )
+                check(part)
         for needed in source.made_of or (name,):
             file = traits(needed).file
             if file and needed in CATALOGUE:
@@ -104,14 +109,6 @@ def check(
         PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
-
-
-def _check_parts(name: str, parts: list[str]) -> None:
-    """Check data sets of which another is made, which may not come divided themselves."""
-    for part in parts:
-        if part in DATASETS and traits(part).divided:
-            raise CoterieError(f"data set '{name}' cannot be made of '{part}', which comes divided among clients")
-        check(part)
 
 
 def default_clients(name: str) -> int:

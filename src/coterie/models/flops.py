@@ -21,14 +21,6 @@ class Size:
     """Of the convolutions, for one sample (Sub-FedAvg counts these only)."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Shapes of the parameters, and how many places each kernel visits."""
-
-    shapes: dict[str, tuple[int, ...]]
-    positions: dict[str, int]
-
-
 def size(spec: ModelSpec, mask: Params | None = None) -> Size:
     """Count what a network costs; with a mask, what is left of it.
 
@@ -38,25 +30,25 @@ def size(spec: ModelSpec, mask: Params | None = None) -> Size:
     >>> size(ModelSpec("lenet5", (3, 32, 32), 10))
     Size(weights=61770, parameters=62006, multiply_adds=592800)
     """
-    layout, mask = _layout(spec), mask or {}
+    (shapes, positions), mask = _layout(spec), mask or {}
     left = {
         name: int(np.count_nonzero(mask[name])) if name in mask else int(np.prod(shape))
-        for name, shape in layout.shapes.items()
+        for name, shape in shapes.items()
     }
     multiply_adds = 0
-    for name, places in layout.positions.items():
-        outputs, inputs, *kernel = layout.shapes[name]
+    for name, places in positions.items():
+        outputs, inputs, *kernel = shapes[name]
         kernels = outputs * inputs
         if name in mask:
             kernels = int(mask[name].reshape(outputs, inputs, -1).any(axis=2).sum())
         multiply_adds += places * kernels * int(np.prod(kernel))
-    weights = sum(count for name, count in left.items() if len(layout.shapes[name]) > 1)
+    weights = sum(count for name, count in left.items() if len(shapes[name]) > 1)
     return Size(weights, sum(left.values()), multiply_adds)
 
 
 @cache
-def _layout(spec: ModelSpec) -> _Layout:
-    """Run the network once, and note how large the outputs of its convolutions are."""
+def _layout(spec: ModelSpec) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Return the shapes of the parameters, and how many places each kernel visits, which takes one run."""
     import torch
     from torch import nn
 
@@ -70,4 +62,4 @@ def _layout(spec: ModelSpec) -> _Layout:
             module.register_forward_hook(note)
     with torch.inference_mode():
         network(torch.zeros(1, *spec.shape))
-    return _Layout({name: tuple(p.shape) for name, p in network.named_parameters()}, positions)
+    return {name: tuple(p.shape) for name, p in network.named_parameters()}, positions

@@ -1,4 +1,4 @@
-"""How alike clients' models are: cosines of updates, FedGroup's EDC and MADC (Duan et al.), and labels given (FLIS)."""
+"""How alike clients' models are: cosines of updates, FedGroup's EDC and MADC (Duan et al.), and predictions (FLIS)."""
 
 from typing import Any
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,21 +73,22 @@ class NativeTrainer:
             return self._fallback.logits(spec, params, x)
         return compiled.network.logits(x, compiled.flatten(params))
 
-    def _network(self, spec: ModelSpec) -> _Known | None:
-        networks: dict[object, _Known | None] = self._local.__dict__.setdefault("networks", {})
+    def _network(self, spec: ModelSpec) -> _CompiledNetwork | None:
+        networks: dict[object, _CompiledNetwork | None] = self._local.__dict__.setdefault("networks", {})
         if spec not in networks:
-            networks[spec] = _Known.of(spec, self._lanes)
+            networks[spec] = _CompiledNetwork.of(spec, self._lanes)
         return networks[spec]
 
 
-class _Known:
+@dataclass(frozen=True)
+class _CompiledNetwork:
     """A network in the library, and how its plain vectors are made up of named tensors."""
 
-    def __init__(self, network: Network, shapes: dict[str, tuple[int, ...]]) -> None:
-        self.network, self.shapes = network, shapes
+    network: Network
+    shapes: dict[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, spec: ModelSpec, lanes: int) -> _Known | None:
+    def of(cls, spec: ModelSpec, lanes: int) -> _CompiledNetwork | None:
         module = build(spec)
         sequence = stages(module, tuple(spec.shape))
         if sequence is None:

@@ -11,8 +11,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from coterie.data.concepts import renamed, turned
-from coterie.data.federated import Dataset
+from coterie.data.federated import Dataset, Index, Samples
 from coterie.data.partitions.iid import iid
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
@@ -52,3 +51,17 @@ def permuted(
     others = [rng.permutation(data.classes) for _ in range(1, groups)]
     names = np.stack([np.arange(data.classes), *others])
     return Partition(parts, np.arange(clients) % groups, partial(renamed, names), drift_at=drift_at)
+
+
+def turned(samples: Samples, group: Index) -> Samples:
+    """Group g sees the images turned counter-clockwise by g right angles."""
+    x = samples.x.copy()
+    for turns in np.unique(group % 4):
+        chosen = group % 4 == turns
+        x[chosen] = np.rot90(x[chosen], turns, axes=(2, 3))
+    return Samples(x, samples.y)
+
+
+def renamed(names: Index, samples: Samples, group: Index) -> Samples:
+    """Group g calls class c by the name ``names[g, c]``."""
+    return Samples(samples.x, names[group, samples.y])

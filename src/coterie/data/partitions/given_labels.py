@@ -1,4 +1,4 @@
-"""Every client has the labels that it is told: to ask what happens if."""
+"""Every client has the labels that it is given: for what-if questions."""
 
 from typing import Annotated
 

@@ -24,11 +24,7 @@ Table = tuple[list[str], dict[str, list[str]]]
 """Names of columns, and the rest of each line by the name of its image."""
 
 
-def _recognises(files: Files) -> bool:
-    return files.kind in ("folder", "file") and _ATTRIBUTES in files.bases
-
-
-@reader("celeba", _recognises)
+@reader("celeba", lambda files: files.kind in ("folder", "file") and _ATTRIBUTES in files.bases)
 def celeba(
     files: Files,
     name: str | None = None,

@@ -1,7 +1,7 @@
 """The files that a data set comes in: in a folder, in an archive, or a single one with those beside it.
 
 Archives are read member by member and never unpacked, so that no path in one can lead anywhere. Every way in which a
-file can be cut short, garbled, or something else than it should be ends in one kind of error.
+file can be cut short, garbled, or not what it should be ends in one kind of error.
 """
 
 import bz2
@@ -134,7 +134,7 @@ class Files:
                             yield base, stream
 
     def _members(self, archive: tarfile.TarFile, wanted: set[str], what: str) -> Iterator[tuple[str, IO[bytes]]]:
-        """Go once through a tar archive, as far as is needed: going back would mean to decompress it again."""
+        """Go once through a tar archive, as far as is needed: going back would mean decompressing it again."""
         while wanted:
             with reading(self.place, what):
                 member = archive.next()
@@ -153,7 +153,7 @@ class Files:
 
 
 def look(path: Path) -> Files:
-    """See what is at a path: only names and first bytes are read."""
+    """See what is at a path; only names and first bytes are read."""
     if path.is_dir():
         return Files(path, "folder", tuple(_below(path)))
     if not path.is_file():
@@ -172,7 +172,7 @@ def look(path: Path) -> Files:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, decompressed if it is a gzip or bzip2 file by its content."""
+    """Open a file; one whose content is gzip or bzip2 is decompressed."""
     with path.open("rb") as stream:
         yield _decompressed(stream)
 

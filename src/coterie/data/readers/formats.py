@@ -65,7 +65,7 @@ def recognise(path: Path) -> Recognised:
             raise CoterieError(f"the folder '{path}' holds several data sets ({there}): give the path of one")
     if format_name is None:
         raise CoterieError(
-            f"'{path}' is no data set that Coterie knows ({', '.join(FORMATS)}): save your arrays with np.savez"
+            f"'{path}' is not a data set that Coterie can read ({', '.join(FORMATS)}): save your arrays with np.savez"
         )
     return Recognised(files, format_name)
 

@@ -25,10 +25,6 @@ MinCharacters = Annotated[int, Ge(WINDOW + 1), "Roles with less text are left ou
 Stride = Annotated[int, Ge(1), "Characters from the beginning of a window to that of the next; LEAF takes 1."]
 
 
-def _arrays(files: Files) -> bool:
-    return files.kind == "zip" and {"text.npy", "role_off.npy"} <= set(files.names)
-
-
 def _script(files: Files) -> bool:
     """Whether nearly every paragraph is a speech."""
     paragraphs = files.head().strip().split(b"\n\n")[:50]
@@ -36,7 +32,7 @@ def _script(files: Files) -> bool:
     return speeches >= max(2, 0.8 * len(paragraphs))
 
 
-@reader("roles", _arrays)
+@reader("roles", lambda files: files.kind == "zip" and {"text.npy", "role_off.npy"} <= set(files.names))
 def roles(
     files: Files, name: str | None = None, *, min_characters: MinCharacters = 1000, stride: Stride = 10
 ) -> Dataset:

@@ -18,15 +18,7 @@ _LIMIT = 2**28
 _LINE = re.compile(rb"\s*\d+(\.0*)? +1:\S+( +\d+:\S+)*")
 
 
-def _text(files: Files) -> bool:
-    return bool(_LINE.match(files.head())) or bool({"usps", "usps.bz2"} & set(files.bases))
-
-
-def _hdf5(files: Files) -> bool:
-    return files.head().startswith(b"\x89HDF\r\n\x1a\n")
-
-
-@reader("usps-libsvm", _text)
+@reader("usps-libsvm", lambda files: bool(_LINE.match(files.head()) or {"usps", "usps.bz2"} & set(files.bases)))
 def usps_text(files: Files, name: str | None = None) -> Dataset:
     """USPS in LIBSVM's text format, usps.bz2 with usps.t.bz2 beside it."""
     train = files.place.name if files.kind == "file" else next(b for b in ("usps", "usps.bz2") if b in files.bases)
@@ -39,7 +31,7 @@ def usps_text(files: Files, name: str | None = None) -> Dataset:
     return dataset_from_arrays(name or "usps", arrays, str(files.place), classes=10)
 
 
-@reader("usps-hdf5", _hdf5)
+@reader("usps-hdf5", lambda files: files.head().startswith(b"\x89HDF\r\n\x1a\n"))
 def usps_hdf5(files: Files, name: str | None = None) -> Dataset:
     """USPS as an HDF5 file, usps.h5, with train/data, train/target, test/data and test/target."""
     arrays = _from_hdf5(files.place)
