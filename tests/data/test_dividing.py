@@ -171,9 +171,9 @@ def test_a_client_without_samples_is_allowed(
     [
         ([[0, 1]], "made 1 parts for 2 clients"),
         ([[0, 1], [2, 95]], "gave client 1 something other than positions from 0 to 94"),
-        ([[-1], [2]], "gave client 0 something else"),
-        ([[0.5], [2]], "gave client 0 something else"),
-        ([[True, False], [2]], "gave client 0 something else"),
+        ([[-1], [2]], "gave client 0 something other"),
+        ([[0.5], [2]], "gave client 0 something other"),
+        ([[True, False], [2]], "gave client 0 something other"),
     ],
 )
 def test_a_wrong_partition_is_found_out(
