@@ -65,7 +65,7 @@ def test_a_pickle_of_something_else_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(CoterieError, match=r"no array 'data'"):
         read(tmp_path)
     (tmp_path / "train").write_text("lines of text")
-    with pytest.raises(CoterieError, match="is no data set"):
+    with pytest.raises(CoterieError, match="is not a data set"):
         recognise(tmp_path)
 
 

@@ -54,7 +54,7 @@ def test_windows_and_the_letter_after(tmp_path: Path, write, name: str, format: 
 
 def test_a_text_with_colons_is_not_a_play(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("Notes\n\nTo do:\nmany things\n\nWe are here.\n\nDone:\nnothing\n")
-    with pytest.raises(CoterieError, match="is no data set"):
+    with pytest.raises(CoterieError, match="is not a data set"):
         recognise(tmp_path / "notes.md")
 
 
