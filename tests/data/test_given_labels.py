@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partition_world import PROPERTY, division, mixed, table
 
-from coterie.data.partitions.given_labels import read_sets
+from coterie.data.partitions.label_skew import read_sets
 from coterie.errors import CoterieError
 
 

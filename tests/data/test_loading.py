@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coterie.data import DATASETS, PARTITIONS, check, default_clients, load, stored_names, traits
-from coterie.data.normalisation import PUBLISHED
+from coterie.data.federated import PUBLISHED
 from coterie.errors import CoterieError
 
 SaveNpz = Callable[..., Path]

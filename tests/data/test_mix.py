@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from partition_world import PROPERTY, mixed
 
 from coterie.data import check, load
+from coterie.data.federated import measured
 from coterie.data.mixing import GreyOrColour, clients_of_each
-from coterie.data.normalisation import measured
 from coterie.errors import CoterieError
 
 SIZES = {"small": [40] * 3, "large": [30] * 5, "colour": [50] * 4, "skewed": [150, 10]}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from partition_world import PROPERTY, Labels, mixed
 
 from coterie.data import FederatedData, check, default_clients, load, traits
+from coterie.data.federated import PUBLISHED
 from coterie.data.mixing import clients_of_each, even, proportional
-from coterie.data.normalisation import PUBLISHED
 from coterie.data.sources.mix import SHARES
 from coterie.errors import CoterieError
 

@@ -4,8 +4,7 @@ from coterie.coreset.baselines import BASELINES, betweenness_centrality, shares,
 from coterie.coreset.estimator import Coreset, baseline
 from coterie.coreset.graph import checked_graph, lazy_walk, neighbour_graph, symmetrised
 from coterie.coreset.scgiga import Ascent
-from coterie.coreset.selection import Selection, quadrature_error
-from coterie.coreset.walk import Walk, spread, walk_on
+from coterie.coreset.walk import Selection, Walk, quadrature_error, spread, walk_on
 
 __all__ = [
     "BASELINES", "Ascent", "Coreset", "Selection", "Walk", "baseline", "betweenness_centrality", "checked_graph",

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.coreset.graph import Floats, Ints, Sparse
-from coterie.coreset.selection import Selection, selection
-from coterie.coreset.walk import Walk, spread
+from coterie.coreset.walk import Selection, Walk, selection, spread
 from coterie.errors import CoterieError
 from coterie.streams import derived_seed, stream
 

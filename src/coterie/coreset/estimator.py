@@ -9,8 +9,7 @@ import numpy.typing as npt
 from coterie.coreset.baselines import BASELINES
 from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, checked_share, neighbour_graph
 from coterie.coreset.scgiga import Ascent
-from coterie.coreset.selection import Selection
-from coterie.coreset.walk import Norms, walk_on
+from coterie.coreset.walk import Norms, Selection, walk_on
 from coterie.errors import CoterieError, suggestion
 
 

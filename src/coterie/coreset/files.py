@@ -3,7 +3,7 @@
 import csv
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -73,7 +73,12 @@ def _read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
         if name in costs:
             raise CoterieError(f"'{path}' has two costs of node {name}")
         costs[name] = _cost(text, path)
-    graph = _with_nodes(graph, list(costs))
+    every = tuple(dict.fromkeys((*(graph.names or ()), *costs)))
+    if graph.names and len(every) > len(graph.names):
+        from scipy.sparse import block_diag, csr_array
+
+        new = csr_array((len(every) - len(graph.names),) * 2)
+        graph = Graph(csr_array(block_diag((graph.adjacency, new))), every, graph.points)
     names = graph.names or tuple(str(node) for node in range(graph.adjacency.shape[0]))
     missing = next((name for name in names if name not in costs), None)
     if missing is not None:
@@ -81,17 +86,6 @@ def _read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
     if unknown := costs.keys() - set(names):
         raise CoterieError(f"'{path}' has a cost of node {min(unknown)}, which the graph has not")
     return graph, np.array([costs[name] for name in names])
-
-
-def _with_nodes(graph: Graph, names: list[str]) -> Graph:
-    """Add nodes without edges."""
-    new = [] if graph.names is None else [name for name in names if name not in set(graph.names)]
-    if not new:
-        return graph
-    from scipy.sparse import block_diag, csr_array
-
-    empty = csr_array((len(new), len(new)))
-    return Graph(csr_array(block_diag((graph.adjacency, empty))), (*(graph.names or ()), *new), graph.points)
 
 
 def _cost(text: str, path: Path) -> float:
@@ -189,7 +183,9 @@ def _from_lines(path: Path, larger: bool) -> Graph:
         fields = fields[1:] if header else fields
         weights = np.array([float(line[2]) if len(line) == 3 else 1.0 for line in fields])
         ends = [tuple(line[:2]) for line in fields]
-        names = _ordered({name for pair in ends for name in pair}, ends)
+        names = list(dict.fromkeys(name for pair in ends for name in pair))
+        with suppress(ValueError):  # words stay in the order in which they come
+            names = sorted(names, key=int)
         number = {name: i for i, name in enumerate(names)}
         edges = np.array([[number[a], number[b]] for a, b in ends], np.int64).reshape(-1, 2)
     else:
@@ -199,14 +195,6 @@ def _from_lines(path: Path, larger: bool) -> Graph:
     if not names:
         raise CoterieError(f"'{path}' has no edges")
     return Graph(undirected(edges, weights, len(names), lambda node: names[node], larger=larger), tuple(names))
-
-
-def _ordered(names: set[str], ends: list[Any]) -> list[str]:
-    """Sort whole numbers by value; leave words in the order in which they come."""
-    try:
-        return sorted(names, key=int)
-    except ValueError:
-        return list(dict.fromkeys(name for pair in ends for name in pair))
 
 
 def _numbered(fields: list[str]) -> bool:

@@ -15,8 +15,7 @@ from typing import Self
 import numpy as np
 
 from coterie.coreset.graph import Floats, checked_share
-from coterie.coreset.selection import Selection
-from coterie.coreset.walk import Walk, spread
+from coterie.coreset.walk import Selection, Walk, spread
 
 PERFECT = 1e-12
 """p* − (p*·y)y shorter than this: nothing is left to improve."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from coterie.data.difficulty import some_of
-from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples
-from coterie.data.normalisation import measured
+from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples, measured
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
 from coterie.streams import stream

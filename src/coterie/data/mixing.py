@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.dividing import balanced, ranges, server_samples
-from coterie.data.federated import Array, FederatedData, Index, Normalisation, Normaliser, Samples
-from coterie.data.normalisation import measured
+from coterie.data.federated import Array, FederatedData, Index, Normalisation, Normaliser, Samples, measured
 from coterie.data.partitions.counting import cut, dealt
 from coterie.errors import CoterieError
 from coterie.streams import stream

@@ -18,11 +18,10 @@ how newcomers are placed. `MEASURES` holds those that users choose by name, ours
 """
 
 from coterie.similarity.angles import principal_angles
-from coterie.similarity.cka import centred_gram, cka_of_grams, linear_cka
 from coterie.similarity.classwise import Scales, classwise_angles, gradient_angles, mixed_proximity
 from coterie.similarity.halves import split_half_distance
 from coterie.similarity.measures import MEASURES, Measure, error_in_signature_measure, measure, pairwise
-from coterie.similarity.measures.labels import label_total_variation
+from coterie.similarity.measures.angles_and_labels import label_total_variation
 from coterie.similarity.measures.samples import (
     bhattacharyya,
     emd_pixel,
@@ -31,7 +30,7 @@ from coterie.similarity.measures.samples import (
     moment_cka,
     sliced_wasserstein,
 )
-from coterie.similarity.samples import reduced
+from coterie.similarity.samples import centred_gram, cka_of_grams, linear_cka, reduced
 from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.updates import cosine_features, edc, inference_similarity, madc, update_cosines
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from coterie import data as sources
 from coterie.data import FederatedData
-from coterie.data.partitions.given_labels import check_labels
+from coterie.data.partitions.label_skew import check_labels
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.run.building import load_data

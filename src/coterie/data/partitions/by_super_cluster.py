@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le
 
 from coterie.data.federated import Dataset, Index
 from coterie.data.partitions.counting import moved_note
-from coterie.data.partitions.dirichlet import LARGEST, shared_by_dirichlet
+from coterie.data.partitions.dirichlet import Concentration, Minimum, shared_by_dirichlet
 from coterie.data.partitions.label_skew import covering, shared_evenly
 from coterie.data.registries import Partition, partition
 from coterie.data.super_clusters import THRESHOLD, super_clusters
@@ -23,8 +23,6 @@ LabelsEach = Annotated[
     int | None, Ge(1), "Labels of each client; none: 20 % of those that it may have, rounded up, and at least 2."
 ]
 Share = Annotated[float | None, Gt(0), Le(1), "Fraction ρ of the labels that it may have, instead of their number."]
-Concentration = Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer clients share a label."]
-Minimum = Annotated[int, Ge(0), "Samples that each client has at least."]
 Degrees = Annotated[
     float | None, Ge(0), Le(90), f"Degrees up to which classes merge into super clusters; none: {THRESHOLD:g}."
 ]
@@ -52,9 +50,9 @@ def sc_niid(
     Clients are numbered super cluster by super cluster, which are the true groups. Where a super cluster has fewer
     than k labels, its clients have all of them. It has at least as many clients as its labels need owners.
     """
-    sets = _sets("sc-niid", data, threshold, groups)
+    sets, notes = _sets("sc-niid", data, threshold, groups)
     made = _some_labels("sc-niid", data.train.y, clients, rng, sets, labels, rho, allocation)
-    return Partition(made.parts, made.true_groups, notes=_sets_note("sc-niid", sets))
+    return Partition(made.parts, made.true_groups, notes=notes)
 
 
 @partition("c-niid")
@@ -85,19 +83,14 @@ def sc_dirichlet(
 
     Clients are numbered super cluster by super cluster, which are the true groups; `dirichlet` is done in each.
     """
-    sets = _sets("sc-dirichlet", data, threshold, groups)
+    sets, notes = _sets("sc-dirichlet", data, threshold, groups)
     made = _by_dirichlet("sc-dirichlet", data.train.y, clients, rng, sets, alpha, min_samples, allocation)
-    return Partition(made.parts, made.true_groups, notes=[*_sets_note("sc-dirichlet", sets), *made.notes])
+    return Partition(made.parts, made.true_groups, notes=[*notes, *made.notes])
 
 
 @partition("c-dirichlet")
 def c_dirichlet(
-    data: Dataset,
-    clients: int,
-    rng: np.random.Generator,
-    *,
-    alpha: Concentration = 0.5,
-    min_samples: Minimum = 15,
+    data: Dataset, clients: int, rng: np.random.Generator, *, alpha: Concentration = 0.5, min_samples: Minimum = 15
 ) -> Partition:
     """C-Dir(alpha): each label is shared in Dirichlet proportions by all clients.
 
@@ -108,8 +101,8 @@ def c_dirichlet(
     return Partition(made.parts, notes=made.notes)
 
 
-def _sets(name: str, data: Dataset, threshold: float | None, groups: int | None) -> list[Index]:
-    """Return the labels of each super cluster."""
+def _sets(name: str, data: Dataset, threshold: float | None, groups: int | None) -> tuple[list[Index], list[str]]:
+    """Return the labels of each super cluster, and a note that names them."""
     if threshold is not None and groups is not None:
         raise CoterieError(f"partition '{name}': threshold = {threshold:g} and groups = {groups}: use one of them")
     clusters = super_clusters(data.train, threshold=threshold, groups=groups)
@@ -118,17 +111,11 @@ def _sets(name: str, data: Dataset, threshold: float | None, groups: int | None)
             f"partition '{name}': groups = {groups}, but there are {len(clusters.labels)} labels: "
             f"use at most {len(clusters.labels)}"
         )
-    return [np.array(each, np.int64) for each in clusters.sets]
-
-
-def _sets_note(name: str, sets: Sequence[Index]) -> list[str]:
-    if len(sets) == 1:
-        return [
-            f"partition '{name}': all labels are in one super cluster, as without: "
-            "use a smaller threshold, or name the number of groups"
-        ]
-    listed = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in sets)
-    return [f"partition '{name}': the super clusters of labels are {listed}"]
+    note = "all labels are in one super cluster, as without: use a smaller threshold, or name the number of groups"
+    if len(clusters.sets) > 1:
+        listed = ", ".join("{" + ", ".join(map(str, each)) + "}" for each in clusters.sets)
+        note = f"the super clusters of labels are {listed}"
+    return [np.array(each, np.int64) for each in clusters.sets], [f"partition '{name}': {note}"]
 
 
 def _some_labels(

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from coterie.data.federated import Dataset, Index, Samples
-from coterie.data.partitions.iid import iid
+from coterie.data.partitions.even_sizes import iid
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
@@ -23,12 +23,7 @@ Drift = Annotated[int | None, Ge(1), "Round from which each group sees its sampl
 
 @partition("rotated")
 def rotated(
-    data: Dataset,
-    clients: int,
-    rng: np.random.Generator,
-    *,
-    groups: Turns = 4,
-    drift_at: Drift = None,
+    data: Dataset, clients: int, rng: np.random.Generator, *, groups: Turns = 4, drift_at: Drift = None
 ) -> Partition:
     """Up to four true groups of clients, each seeing the images turned by another right angle."""
     if len(data.shape) != 3 or data.shape[1] != data.shape[2]:
@@ -39,12 +34,7 @@ def rotated(
 
 @partition("permuted")
 def permuted(
-    data: Dataset,
-    clients: int,
-    rng: np.random.Generator,
-    *,
-    groups: Namings = 4,
-    drift_at: Drift = None,
+    data: Dataset, clients: int, rng: np.random.Generator, *, groups: Namings = 4, drift_at: Drift = None
 ) -> Partition:
     """True groups of clients, each naming the classes in another order."""
     parts = iid(data, clients, rng).parts

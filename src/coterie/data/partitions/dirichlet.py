@@ -7,23 +7,15 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from coterie.data.federated import Dataset, Index
-from coterie.data.partitions.counting import (
-    Owned,
-    Shares,
-    Table,
-    TooFewError,
-    best_draw,
-    cut,
-    dealt,
-    mended,
-    moved_note,
-    unowned_note,
-)
+from coterie.data.partitions import counting
+from coterie.data.partitions.counting import Owned, Shares, Table, TooFewError
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
 LARGEST = 1e6
 """A concentration beyond which shares are even to all digits that matter."""
+Concentration = Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer clients share a label."]
+Minimum = Annotated[int, Ge(0), "Samples that each client has at least."]
 
 
 @partition("dirichlet")
@@ -32,8 +24,8 @@ def dirichlet(
     clients: int,
     rng: np.random.Generator,
     *,
-    alpha: Annotated[float, Gt(0), Le(LARGEST), "Concentration: the smaller, the fewer clients share a label."] = 0.1,
-    min_samples: Annotated[int, Ge(0), "Samples that each client has at least."] = 10,
+    alpha: Concentration = 0.1,
+    min_samples: Minimum = 10,
 ) -> Partition:
     """The samples of each label are shared by all clients in proportions drawn from a Dirichlet distribution.
 
@@ -49,7 +41,7 @@ def dirichlet(
             f"or min_samples = {len(y) // clients}"
         )
     parts, moved = shared_by_dirichlet(y, clients, alpha, min_samples, rng)
-    return Partition(parts, notes=moved_note("dirichlet", moved, len(y), min_samples))
+    return Partition(parts, notes=counting.moved_note("dirichlet", moved, len(y), min_samples))
 
 
 def shared_by_dirichlet(
@@ -57,9 +49,9 @@ def shared_by_dirichlet(
 ) -> tuple[list[Index], int]:
     """Return positions per client, and how many samples were moved to give all the minimum, which must suffice."""
     labels, sizes = np.unique(y, return_counts=True)
-    drawn = best_draw(lambda: _shared(sizes, clients, alpha, rng), min_samples)
-    table, moved = mended(drawn, min_samples)
-    return dealt(y, labels, table, rng), moved
+    drawn = counting.best_draw(lambda: _shared(sizes, clients, alpha, rng), min_samples)
+    table, moved = counting.mended(drawn, min_samples)
+    return counting.dealt(y, labels, table, rng), moved
 
 
 def _shared(sizes: Index, clients: int, alpha: float, rng: np.random.Generator) -> Table:
@@ -69,7 +61,7 @@ def _shared(sizes: Index, clients: int, alpha: float, rng: np.random.Generator) 
     for label, drawn in enumerate(rng.dirichlet(np.full(clients, alpha), len(sizes))):
         wanting = np.where(held * clients < sizes.sum(), drawn, 0.0)
         shares = wanting if wanting.sum() > 0 else drawn
-        table[:, label] = cut(shares / shares.sum(), sizes[label])
+        table[:, label] = counting.cut(shares / shares.sum(), sizes[label])
         held += table[:, label]
     return table
 
@@ -100,7 +92,7 @@ def dirichlet_categories(
     for client, size in enumerate(sizes):
         table[client] = _drawn(rng.dirichlet(concentration), size, stock, rng)
         stock = stock - table[client]
-    return Partition(dealt(data.train.y, labels, table, rng))
+    return Partition(counting.dealt(data.train.y, labels, table, rng))
 
 
 def _drawn(proportions: Shares, size: int, stock: Index, rng: np.random.Generator) -> Index:
@@ -132,7 +124,7 @@ def label_skew_quantity(
     groups: Annotated[
         int | None, Ge(1), "Groups of clients; none: the fewest that have all labels, 5 for rho = 0.2, 4 for 0.3."
     ] = None,
-    min_samples: Annotated[int, Ge(0), "Samples that each client has at least."] = 10,
+    min_samples: Minimum = 10,
 ) -> Partition:
     """True groups of clients with a fraction rho of the labels each, whose samples they share in uneven parts.
 
@@ -145,15 +137,13 @@ def label_skew_quantity(
     labels, sizes = np.unique(y, return_counts=True)
     each = max(1, round(rho * len(labels)))
     groups = min(math.ceil(len(labels) / each), clients) if groups is None else groups
-    if groups > min(clients, math.comb(len(labels), each)):
-        reason = (
-            f"there are {clients} clients"
-            if groups > clients
-            else f"with {each} of {len(labels)} labels each there are {math.comb(len(labels), each)} different ones"
-        )
+    different = math.comb(len(labels), each)
+    if groups > min(clients, different):
+        sets = f"with {each} of {len(labels)} labels each there are {different} different ones"
         raise CoterieError(
-            f"partition '{name}' cannot make {groups} groups, as {reason}: "
-            f"use groups = {min(clients, math.comb(len(labels), each))}"
+            f"partition '{name}' cannot make {groups} groups, as "
+            + (f"there are {clients} clients" if groups > clients else sets)
+            + f": use groups = {min(clients, different)}"
         )
     group = np.arange(clients) % groups
     owned = _label_sets(groups, len(labels), each, rng)[group]
@@ -162,19 +152,20 @@ def label_skew_quantity(
         table = np.zeros(owned.shape, np.int64)
         for label in np.flatnonzero(owned.any(axis=0)):
             owners = np.flatnonzero(owned[:, label])
-            table[owners, label] = cut(rng.dirichlet(np.full(len(owners), alpha)), sizes[label])
+            table[owners, label] = counting.cut(rng.dirichlet(np.full(len(owners), alpha)), sizes[label])
         return table
 
     try:
-        table, moved = mended(best_draw(shares_of_labels, min_samples), min_samples, owned)
+        table, moved = counting.mended(counting.best_draw(shares_of_labels, min_samples), min_samples, owned)
     except TooFewError:
         largest = _largest_minimum(shares_of_labels(), min_samples, owned)
         raise CoterieError(
             f"partition '{name}': the labels of a group have too few samples for {clients} clients in {groups} groups "
             f"with at least {min_samples} samples each: use min_samples = {largest}, or fewer clients"
         ) from None
-    notes = moved_note(name, moved, int(table.sum()), min_samples) + unowned_note(name, labels, sizes, table)
-    return Partition(dealt(y, labels, table, rng), group, notes=notes)
+    notes = counting.moved_note(name, moved, int(table.sum()), min_samples)
+    notes += counting.unowned_note(name, labels, sizes, table)
+    return Partition(counting.dealt(y, labels, table, rng), group, notes=notes)
 
 
 def _label_sets(groups: int, labels: int, each: int, rng: np.random.Generator) -> Owned:
@@ -200,7 +191,7 @@ def _largest_minimum(table: Table, too_large: int, owned: Owned) -> int:
     while too_large - possible > 1:
         tried = (possible + too_large) // 2
         try:
-            mended(table, tried, owned)
+            counting.mended(table, tried, owned)
             possible = tried
         except TooFewError:
             too_large = tried

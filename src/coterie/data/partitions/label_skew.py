@@ -1,11 +1,14 @@
-"""Every client has only some of the labels: drawn ("#label k" of NIID-Bench; ALGORITHMS 8.2), or planted (8.3)."""
+"""Every client has only some of the labels.
+
+They are drawn ("#label k" of NIID-Bench; ALGORITHMS 8.2), planted (8.3), or those that the user names.
+"""
 
 import math
 from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.data.federated import Dataset, Index
 from coterie.data.partitions.counting import Owned
@@ -27,14 +30,17 @@ def label_skew(
     y = data.train.y
     labels = np.unique(y)
     each = max(1, round(rho * len(labels)))
-    if each * clients < len(labels):
-        rho_needed = math.ceil(1000 * math.ceil(len(labels) / clients) / len(labels)) / 1000
-        raise CoterieError(
-            f"partition 'label-skew': with rho = {rho:g} each of {clients} clients has {each} of {len(labels)} labels, "
-            f"so some label has no owner: use at least {math.ceil(len(labels) / each)} clients, "
-            f"or rho = {rho_needed:g}"
-        )
+    rho_needed = math.ceil(1000 * math.ceil(len(labels) / clients) / len(labels)) / 1000
+    _check_owners("label-skew", rho, clients, len(labels), each, f", or rho = {rho_needed:g}")
     return Partition(shared_evenly(y, labels, covering(clients, len(labels), each, rng), rng))
+
+
+def _check_owners(name: str, rho: float, clients: int, labels: int, each: int, remedy: str = "") -> None:
+    if each * clients < labels:
+        raise CoterieError(
+            f"partition '{name}': with rho = {rho:g} each of {clients} clients has {each} of {labels} labels, "
+            f"so some label has no owner: use at least {math.ceil(labels / each)} clients{remedy}"
+        )
 
 
 def shared_evenly(y: Index, labels: Index, owned: Owned, rng: np.random.Generator) -> list[Index]:
@@ -115,11 +121,7 @@ def planted(
             f"partition 'planted': rho = {rho:g} gives each client {each} of {len(labels)} labels, but two groups need "
             + (f"2 to {most}: use rho = {min(max(each, 2), most) / len(labels):.4g}" if most >= 2 else "4 labels")
         )
-    if each * clients < len(labels):
-        raise CoterieError(
-            f"partition 'planted': with rho = {rho:g} each of {clients} clients has {each} of {len(labels)} labels, "
-            f"so some label has no owner: use at least {math.ceil(len(labels) / each)} clients"
-        )
+    _check_owners("planted", rho, clients, len(labels), each)
     base = np.zeros(len(labels), bool)
     base[rng.permutation(len(labels))[:each]] = True
 
@@ -149,3 +151,84 @@ def _draw_planted(base: Owned, clients: int, rng: np.random.Generator) -> Owned:
     outside = np.where(base, 2.0, lots).argsort(axis=1).argsort(axis=1) < (each - common)[:, None]
     owned: Owned = inside | outside
     return owned
+
+
+@partition("given-labels")
+def given_labels(
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    labels: Annotated[int | str, "Sets of labels, for instance 8+9/0+1; clients take them in turn."],
+    samples: Annotated[
+        int | None, Ge(1), "Samples per client, evenly over its labels; none: all, shared evenly by a label's owners."
+    ] = None,
+) -> Partition:
+    """Client i has the i-th of the sets of labels that are named, which are taken in turn; they are the true groups.
+
+    With `samples`, what a client gets does not depend on which sets come after its own.
+    """
+    y = data.train.y
+    sets = read_sets(str(labels))
+    present = np.unique(y)
+    check_labels(sorted(set().union(*sets)), present, data.name)
+    if clients < len(sets):
+        raise CoterieError(
+            f"partition 'given-labels': there are {len(sets)} sets of labels, but {clients} clients: use at least "
+            f"{len(sets)} clients"
+        )
+    turn = np.arange(clients) % len(sets)
+    if samples is None:
+        owned = np.array([np.isin(present, sets[k]) for k in turn])
+        used = owned.any(axis=0)
+        return Partition(shared_evenly(y, present[used], owned[:, used], rng), turn)
+    stock = {int(label): rng.permutation(np.flatnonzero(y == label)) for label in present}  # all, whoever needs them
+    return Partition([_taken(stock, sets[k], samples) for k in turn], turn)
+
+
+def read_sets(text: str) -> list[list[int]]:
+    """Read sets of labels, each ascending.
+
+    >>> read_sets("8+9/1+0")
+    [[8, 9], [0, 1]]
+    """
+    sets = []
+    for piece in text.split("/"):
+        try:
+            labels = sorted(int(label) for label in piece.split("+"))
+        except ValueError:
+            raise CoterieError(
+                f"partition 'given-labels': labels = '{text}' should be sets of labels like 8+9/0+1"
+            ) from None
+        if len(set(labels)) < len(labels):
+            raise CoterieError(f"partition 'given-labels': '{piece}' names a label twice: name it once")
+        sets.append(labels)
+    return sets
+
+
+def check_labels(wanted: list[int], present: Index, name: str) -> None:
+    """Refuse labels that a data set does not have."""
+    for label in wanted:
+        if label not in present:
+            span = f"{present[0]} to {present[-1]}" if len(present) > 12 else ", ".join(map(str, present))
+            raise CoterieError(f"data set '{name}' has no label {label}: its labels are {span}")
+
+
+def _taken(stock: dict[int, Index], labels: list[int], samples: int) -> Index:
+    """Take a client's samples off the stock, as evenly over its labels as can be."""
+    if samples < len(labels):
+        raise CoterieError(
+            f"partition 'given-labels': {samples} samples are too few for {len(labels)} labels: use at least "
+            f"{len(labels)}"
+        )
+    pieces = []
+    for rank, label in enumerate(labels):
+        count = (samples + len(labels) - 1 - rank) // len(labels)
+        if count > len(stock[label]):
+            raise CoterieError(
+                f"partition 'given-labels': of label {label} there are {len(stock[label])} samples left where {count} "
+                "are needed: use fewer samples or clients"
+            )
+        pieces.append(stock[label][:count])
+        stock[label] = stock[label][count:]
+    return np.sort(np.concatenate(pieces))

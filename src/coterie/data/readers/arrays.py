@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from coterie.data.federated import Array, Dataset, Normaliser, Samples
-from coterie.data.normalisation import published
+from coterie.data.federated import Array, Dataset, Normaliser, Samples, published
 from coterie.errors import CoterieError
 
 _CHANNELS = (1, 3, 4)

@@ -26,12 +26,7 @@ Table = tuple[list[str], dict[str, list[str]]]
 
 @reader("celeba", lambda files: files.kind in ("folder", "file") and _ATTRIBUTES in files.bases)
 def celeba(
-    files: Files,
-    name: str | None = None,
-    *,
-    attribute: Attribute = "Smiling",
-    size: Size = 32,
-    limit: Limit = None,
+    files: Files, name: str | None = None, *, attribute: Attribute = "Smiling", size: Size = 32, limit: Limit = None
 ) -> Dataset:
     """CelebA, list_attr_celeba.txt with the images in a folder beside it, and identity_CelebA.txt if there."""
     if files.kind == "file":

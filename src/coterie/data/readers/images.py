@@ -56,12 +56,7 @@ def folders(files: Files) -> list[str]:
 
 @reader("images", _recognises)
 def images(
-    files: Files,
-    name: str | None = None,
-    *,
-    size: Size = None,
-    grey: Grey = False,
-    class_names: ClassNames = None,
+    files: Files, name: str | None = None, *, size: Size = None, grey: Grey = False, class_names: ClassNames = None
 ) -> Dataset:
     """A folder of PNG or JPEG images by class, class/*.png, or train/class/*.png and test/class/*.png."""
     parts = _parts(files)
@@ -91,13 +86,15 @@ def images(
 
 def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> Array:
     """Return images (n, height, width) if all are grey, else (n, height, width, 3)."""
-    pillow = _pillow(paths[0])
-    first = _read(pillow, paths[0], size, grey)
-    shape = first.shape[:2]
+    try:
+        from PIL import Image
+    except ImportError:
+        raise CoterieError(f"{paths[0]} is an image, for which the package Pillow is needed: install it") from None
+    shape = _read(Image, paths[0], size, grey).shape[:2]
     x = np.empty((len(paths), *shape, 3), np.uint8)
     coloured = False
     for row, path in zip(x, paths, strict=True):
-        image = _read(pillow, path, size, grey)
+        image = _read(Image, path, size, grey)
         if image.shape[:2] != shape:
             raise CoterieError(
                 f"{path} is {image.shape[1]} x {image.shape[0]}, but {paths[0].name} is {shape[1]} x {shape[0]}: "
@@ -106,14 +103,6 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
         coloured |= image.ndim == 3
         row[:] = image if image.ndim == 3 else image[..., None]
     return x if coloured else np.ascontiguousarray(x[..., 0])
-
-
-def _pillow(path: Path) -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise CoterieError(f"{path} is an image, for which the package Pillow is needed: install it") from None
-    return Image
 
 
 def _read(pillow: Any, path: Path, size: int | None, grey: bool) -> Array:

@@ -4,7 +4,7 @@ All samples are pooled, those of LEAF's own test part too: who divides them by u
 """
 
 import json
-from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any
 
@@ -55,16 +55,11 @@ def _recognises(files: Files) -> bool:
 
 @reader("leaf", _recognises)
 def leaf(
-    files: Files,
-    name: str | None = None,
-    *,
-    tokens: Tokens = 25,
-    vectors: Vectors = None,
-    classes: Classes = None,
+    files: Files, name: str | None = None, *, tokens: Tokens = 25, vectors: Vectors = None, classes: Classes = None
 ) -> Dataset:
     """LEAF's JSON files of samples by user: FEMNIST, Shakespeare, Sent140, or any vectors with labels."""
     users = _pooled(files)
-    inputs, labels = (_flat(pieces) for pieces in zip(*users, strict=True))
+    inputs, labels = (list(chain.from_iterable(pieces)) for pieces in zip(*users, strict=True))
     who = np.repeat(np.arange(len(users)), [len(y) for _, y in users])
     name, place = name or files.label, str(files.place)
     if len({isinstance(x, np.ndarray) for x in inputs}) > 1:
@@ -121,10 +116,6 @@ def _samples(user: str, data: Any) -> Samples:
     if numbers.ndim != 2:
         raise ValueError(f"the inputs of user '{user}' are not lists of numbers, as many for each sample")
     return [_as_bytes(numbers)], y
-
-
-def _flat(lists: Iterable[list[Any]]) -> list[Any]:
-    return [item for items in lists for item in items]
 
 
 def _joined(parts: list[Array], place: str) -> Array:

@@ -1,7 +1,6 @@
 """USPS, as LIBSVM's text files or as an HDF5 file."""
 
 import re
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -34,7 +33,22 @@ def usps_text(files: Files, name: str | None = None) -> Dataset:
 @reader("usps-hdf5", lambda files: files.head().startswith(b"\x89HDF\r\n\x1a\n"))
 def usps_hdf5(files: Files, name: str | None = None) -> Dataset:
     """USPS as an HDF5 file, usps.h5, with train/data, train/target, test/data and test/target."""
-    arrays = _from_hdf5(files.place)
+    try:
+        import h5py  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise CoterieError(
+            f"{files.place} is an HDF5 file, for which the package h5py is needed: install it, or use LIBSVM's usps.bz2"
+        ) from None
+    arrays: dict[str, Array] = {}
+    with reading(files.place, "USPS in an HDF5 file"), h5py.File(files.place, "r") as file:
+        for part in ("train", "test"):
+            try:
+                shades, labels = np.asarray(file[part]["data"]), np.asarray(file[part]["target"])
+            except (KeyError, TypeError):
+                raise ValueError(f"it has no {part}/data and {part}/target") from None
+            if shades.ndim != 2 or shades.shape[1] != _PIXELS:
+                raise ValueError(f"{part}/data has shape {shades.shape}, not (n, {_PIXELS})")
+            arrays |= {f"x_{part}": _images(shades), f"y_{part}": labels}
     return dataset_from_arrays(name or "usps", arrays, str(files.place), classes=10)
 
 
@@ -61,23 +75,3 @@ def _images(shades: Array) -> Array:
         raise ValueError("it has no shades, or some outside of the range that they should be in")
     pixels: Array = np.rint(255 * np.clip(shades, 0, 1)).astype(np.uint8)
     return pixels.reshape(-1, _SIDE, _SIDE)
-
-
-def _from_hdf5(path: Path) -> dict[str, Array]:
-    try:
-        import h5py  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        raise CoterieError(
-            f"{path} is an HDF5 file, for which the package h5py is needed: install it, or use LIBSVM's usps.bz2"
-        ) from None
-    arrays: dict[str, Array] = {}
-    with reading(path, "USPS in an HDF5 file"), h5py.File(path, "r") as file:
-        for part in ("train", "test"):
-            try:
-                shades, labels = np.asarray(file[part]["data"]), np.asarray(file[part]["target"])
-            except (KeyError, TypeError):
-                raise ValueError(f"it has no {part}/data and {part}/target") from None
-            if shades.ndim != 2 or shades.shape[1] != _PIXELS:
-                raise ValueError(f"{part}/data has shape {shades.shape}, not (n, {_PIXELS})")
-            arrays |= {f"x_{part}": _images(shades), f"y_{part}": labels}
-    return arrays

@@ -20,6 +20,7 @@ _PLAIN = {
     "fashion_mnist": "Fashion-MNIST: articles of clothing, 60,000 + 10,000 grey images of 28 x 28 in 10 classes.",
     "usps": "USPS: digits of zip codes, 7,291 + 2,007 grey images of 16 x 16 in 10 classes.",
     "cifar10": "CIFAR-10: objects and animals, 50,000 + 10,000 colour images of 32 x 32 in 10 classes.",
+    "femnist": "FEMNIST of LEAF: handwritten letters and digits by writer, grey images of 28 x 28 in 62 classes.",
     "svhn": "SVHN: house numbers, 73,257 + 26,032 colour images of 32 x 32 in 10 classes.",
 }
 
@@ -64,12 +65,6 @@ def cifar100(*, labels: Labels = "fine") -> Dataset:
 def stl10(*, size: Size = 32) -> Dataset:
     """STL-10: objects and animals, 5,000 + 8,000 colour images of 96 x 96, made 32 x 32, in 10 classes."""
     return stored("stl10", size=size)
-
-
-@dataset("femnist", file="femnist.npz")
-def femnist() -> Dataset:
-    """FEMNIST of LEAF: handwritten letters and digits by writer, grey images of 28 x 28 in 62 classes."""
-    return stored("femnist")
 
 
 @dataset("sent140", file="sent140.npz")

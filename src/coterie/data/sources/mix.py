@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from coterie.data.federated import Array, FederatedData, Normalisation, Samples
+from coterie.data.federated import PUBLISHED, Array, FederatedData, Normalisation, Samples
 from coterie.data.loading import read_pooled
 from coterie.data.mixing import FEWEST, GreyOrColour, Source, clients_of_each, mixture, padding
-from coterie.data.normalisation import PUBLISHED
 from coterie.data.registries import divided_dataset
 from coterie.errors import CoterieError
 from coterie.streams import stream
@@ -30,6 +29,8 @@ _NORMALISED = GreyOrColour(
     padding((_SIDE, _SIDE), (28, 28)),
 )
 
+SamplesEach = Annotated[int, Ge(FEWEST), "Samples of each client."]
+
 
 @divided_dataset("mix", clients=100, made_of_option="of")
 def mix(
@@ -40,7 +41,7 @@ def mix(
     shares: Annotated[
         int | str | None, "Clients of each, in proportion, in the same order: 1+3; none: equally many."
     ] = None,
-    samples: Annotated[int, Ge(FEWEST), "Samples of each client."] = 500,
+    samples: SamplesEach = 500,
     labels: Annotated[
         Literal["apart", "shared"], "Number labels on from one data set to the next, or take equal ones as the same."
     ] = "apart",
@@ -103,12 +104,7 @@ def _in_shades(samples: Samples, scale: float) -> Samples:
 
 
 @divided_dataset("mix-4", clients=100, made_of=tuple(SHARES))
-def mix_4(
-    clients: int,
-    seed: int,
-    *,
-    samples: Annotated[int, Ge(FEWEST), "Samples of each client."] = 500,
-) -> FederatedData:
+def mix_4(clients: int, seed: int, *, samples: SamplesEach = 500) -> FederatedData:
     """MIX-4: clients of USPS, CIFAR-10, SVHN or Fashion-MNIST (14, 32, 26, 28 of 100), 40 classes, four true groups.
 
     Clients have equally many samples of each class, those of USPS in its proportions, as it has too few of some

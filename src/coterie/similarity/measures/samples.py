@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt
 
-from coterie.similarity.cka import cka_of_grams
 from coterie.similarity.measures import measure
 from coterie.similarity.samples import (
     COMPONENTS,
@@ -19,6 +18,7 @@ from coterie.similarity.samples import (
     as_rows,
     check_features,
     checked,
+    cka_of_grams,
     each_pair,
     evenly_taken,
     features_of,

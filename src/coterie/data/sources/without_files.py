@@ -1,5 +1,6 @@
-"""Computed data, every client with a model of its own: Synthetic(alpha, beta) of FedProx (ALGORITHMS 8.9)."""
+"""Data sets that need no file: digits of scikit-learn, also with planted groups, and Synthetic(alpha, beta)."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -7,9 +8,37 @@ from annotated_types import Ge, Le
 
 from coterie.data.dividing import divide
 from coterie.data.federated import Dataset, FederatedData, Normalisation, Samples
-from coterie.data.registries import divided_dataset
+from coterie.data.partitions.concept_shift import Drift, Namings, Turns
+from coterie.data.registries import dataset, divided_dataset
 from coterie.errors import CoterieError
 from coterie.streams import stream
+
+_CLIENTS = 20
+
+
+@dataset("digits", clients=_CLIENTS)
+def digits() -> Dataset:
+    """Handwritten digits of scikit-learn: 1,797 grey images of 8 x 8 in 10 classes, needs no file."""
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
+
+    bunch = load_digits()
+    train = Samples(bunch.images[:, None].astype(np.uint8), bunch.target.astype(np.int64))
+    return Dataset("digits", train, None, 10, Normalisation(16.0, (0.3053,), (0.3760,)))
+
+
+@divided_dataset("digits-rotated", clients=_CLIENTS)
+def digits_rotated(clients: int, seed: int, *, groups: Turns = 4, drift_at: Drift = None) -> FederatedData:
+    """Digits in up to four true groups of clients, each seeing the images turned by another right angle."""
+    options = {"groups": groups, "drift_at": drift_at}
+    return divide(replace(digits(), name="digits-rotated"), "rotated", options, clients, seed)
+
+
+@divided_dataset("digits-permuted", clients=_CLIENTS)
+def digits_permuted(clients: int, seed: int, *, groups: Namings = 4, drift_at: Drift = None) -> FederatedData:
+    """Digits in true groups of clients, each naming the ten digits in another order."""
+    options = {"groups": groups, "drift_at": drift_at}
+    return divide(replace(digits(), name="digits-permuted"), "permuted", options, clients, seed)
+
 
 _FEATURES = 60
 _CLASSES = 10

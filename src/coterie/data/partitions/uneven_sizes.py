@@ -1,4 +1,4 @@
-"""Clients of very different sizes, with consecutive labels: FedGroup's MNIST and FEMNIST (ALGORITHMS 8.9)."""
+"""Clients of very different sizes: real people (LEAF), and FedGroup's MNIST and FEMNIST (ALGORITHMS 8.9)."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.data.federated import Dataset, Index
-from coterie.data.partitions.counting import Owned, Shares, Table, dealt, unowned_note
+from coterie.data.partitions.counting import Owned, Shares, Table, by_owner, dealt, unowned_note
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
@@ -100,3 +100,49 @@ def _shared(weights: Shares, sizes: Index) -> Table:
     """Return how many samples of each label each client gets if they are shared by weight, rounded down."""
     total = weights.sum(axis=0)
     return np.floor(weights * (sizes / np.where(total > 0, total, 1.0))).astype(np.int64)
+
+
+@partition("by-user")
+def by_user(
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    min_samples: Annotated[int, Ge(1), "Users with fewer samples are left out."] = 10,
+    test_share: TestShare = 0.2,
+) -> Partition:
+    """Every client is one user, such as a writer, with all samples that this user made.
+
+    The users are drawn at random from those with enough samples, and keep their order. What the users made
+    differs from person to person, so each client is tested on samples of its own, also where the data set
+    has a test part.
+    """
+    if data.users is None:
+        raise CoterieError(
+            f"partition 'by-user' needs to know who made each sample, which data set '{data.name}' does not say: "
+            "use another partition, or add 'user_train' to the .npz file"
+        )
+    users, user_of_sample, sizes = np.unique(data.users, return_inverse=True, return_counts=True)
+    eligible = np.flatnonzero(sizes >= min_samples)
+    if clients > len(eligible):
+        largest_first = np.sort(sizes)[::-1]
+        remedies = [f"at most {len(eligible)} clients"] if len(eligible) else []
+        if clients <= len(users):
+            remedies.append(f"min_samples = {largest_first[clients - 1]}")
+        elif not remedies:
+            remedies.append(f"at most {len(users)} clients and min_samples = {largest_first[-1]}")
+        raise CoterieError(
+            f"partition 'by-user': data set '{data.name}' has {len(eligible)} users with at least {min_samples} "
+            f"samples, too few for {clients} clients: use {', or '.join(remedies)}"
+        )
+    drawn = np.sort(rng.permutation(eligible)[:clients])
+    client_of_user = np.full(len(users), -1)
+    client_of_user[drawn] = np.arange(clients)
+    notes = []
+    if clients < len(users):
+        fewer = len(users) - len(eligible)
+        notes.append(
+            f"partition 'by-user': {clients} of {len(users)} users were drawn"
+            + (f"; {fewer} with fewer than {min_samples} samples were left out before" if fewer else "")
+        )
+    return Partition(by_owner(client_of_user[user_of_sample], clients), own_test=test_share, notes=notes)
