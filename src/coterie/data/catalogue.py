@@ -36,7 +36,7 @@ class DatasetRecord:
     """True: it is divided by user unless the user says otherwise."""
 
 
-def _md5(**files: str) -> tuple[File, ...]:
+def _md5(files: dict[str, str]) -> tuple[File, ...]:
     return tuple(File(name, f"md5:{checksum}") for name, checksum in files.items())
 
 
@@ -45,7 +45,7 @@ _IDX = tuple(f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in
 
 
 def _idx(*checksums: str) -> tuple[File, ...]:
-    return _md5(**dict(zip(_IDX, checksums, strict=True)))
+    return _md5(dict(zip(_IDX, checksums, strict=True)))
 
 
 CATALOGUE: dict[str, DatasetRecord] = {
@@ -86,21 +86,21 @@ CATALOGUE: dict[str, DatasetRecord] = {
         "public domain (NIST)",
         "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         ("https://biometrics.nist.gov/cs_links/EMNIST/",),
-        _md5(**{"gzip.zip": "58c8d27c78d21e728a6bc7b3cc06412e"}),
+        _md5({"gzip.zip": "58c8d27c78d21e728a6bc7b3cc06412e"}),
     ),
     "cifar10": DatasetRecord(
         "170 MB",
         "none stated: cite the report",
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         ("https://www.cs.toronto.edu/~kriz/",),
-        _md5(**{"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
+        _md5({"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
     ),
     "cifar100": DatasetRecord(
         "169 MB",
         "none stated: cite the report",
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         ("https://www.cs.toronto.edu/~kriz/",),
-        _md5(**{"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"}),
+        _md5({"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"}),
     ),
     "svhn": DatasetRecord(
         "246 MB",
@@ -108,7 +108,7 @@ CATALOGUE: dict[str, DatasetRecord] = {
         "http://ufldl.stanford.edu/housenumbers/",
         ("http://ufldl.stanford.edu/housenumbers/",),
         _md5(
-            **{
+            {
                 "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
                 "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
             }
@@ -119,16 +119,14 @@ CATALOGUE: dict[str, DatasetRecord] = {
         "none stated: research use",
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
         ("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/",),
-        _md5(
-            **{"usps.bz2": "ec16c51db3855ca6c91edd34d0e9b197", "usps.t.bz2": "8ea070ee2aca1ac39742fdd1ef5ed118"},
-        ),
+        _md5({"usps.bz2": "ec16c51db3855ca6c91edd34d0e9b197", "usps.t.bz2": "8ea070ee2aca1ac39742fdd1ef5ed118"}),
     ),
     "stl10": DatasetRecord(
         "2.6 GB",
         "none stated: cite the paper",
         "https://cs.stanford.edu/~acoates/stl10/",
         ("http://ai.stanford.edu/~acoates/stl10/",),
-        _md5(**{"stl10_binary.tar.gz": "91f7769df0f17e558f3565bffb0c7dfb"}),
+        _md5({"stl10_binary.tar.gz": "91f7769df0f17e558f3565bffb0c7dfb"}),
     ),
     "shakespeare": DatasetRecord(
         "1 MB",
