@@ -10,7 +10,7 @@ from typing import Any
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, Tuned, candidate_name, choose, mean_score, run_place
+from coterie.results.comparison_folder import ComparisonFolder, Tuned, candidate_name, mean_score
 from coterie.results.comparison_table import ComparisonTable, group_count, reached
 from coterie.results.comparisons import comparison_table, comparison_title
 from coterie.results.formats import TABLE_FORMATS, TableFormat
@@ -94,7 +94,7 @@ def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any
     """Return what comparison.json says of a run."""
     return {
         "seed": seed,
-        "folder": run_place(design, label, seed),
+        "folder": design.run_place(label, seed),
         "accuracy": result.accuracy,
         "groups": group_count(result.to_json()),
         "ari": result.ari,
@@ -133,7 +133,7 @@ def choose_candidate(design: Design, tried: Sequence[Candidate], runs: ExistingR
     for candidate in tried:
         accuracies = [result.accuracy[design.protocol] for result in runs.results(candidate.jobs).values()]
         scores.append((candidate.values, mean_score(accuracies, len(candidate.jobs))))
-    return choose(scores)
+    return Tuned.best(scores)
 
 
 def chosen_so_far(design: Design, folder: ComparisonFolder, runs: ExistingRuns) -> dict[str, Tuned]:

@@ -8,20 +8,11 @@ from coterie.report.pages.comparison import comparison_page
 from coterie.report.pages.run import run_page
 from coterie.report.reproduction import reproduction_page
 from coterie.results.charts import Page
-from coterie.results.comparison_folder import ComparisonFolder
+from coterie.results.comparison_folder import DATA, PLAN
 from coterie.results.comparisons import read_comparison
-from coterie.results.reproductions import is_reproduction, read_reproduction, reproduction_files
+from coterie.results.reproductions import read_reproduction, reproduction_files
 from coterie.results.run_folder import CONFIG, RunFolder
 from coterie.results.runs import read_runs
-
-
-def _runs(paths: Sequence[Path]) -> Page:
-    return run_page(read_runs(paths))
-
-
-def _is_comparison(path: Path) -> bool:
-    folder = ComparisonFolder(path)
-    return folder.exists or folder.data_file.is_file()
 
 
 def _comparison(paths: Sequence[Path]) -> Page:
@@ -35,9 +26,9 @@ def _reproductions(paths: Sequence[Path]) -> Page:
 
 
 KINDS: dict[str, tuple[Callable[[Path], bool], Callable[[Sequence[Path]], Page]]] = {
-    "a run": (lambda path: RunFolder(path).exists, _runs),
-    "a comparison or sweep": (_is_comparison, _comparison),
-    "a reproduction": (is_reproduction, _reproductions),
+    "a run": (lambda path: RunFolder(path).exists, lambda paths: run_page(read_runs(paths))),
+    "a comparison or sweep": (lambda path: (path / PLAN).is_file() or (path / DATA).is_file(), _comparison),
+    "a reproduction": (lambda path: bool(reproduction_files(path)), _reproductions),
 }
 """How each kind of folder is recognised, the first that does takes it, and who makes the page of some of them."""
 

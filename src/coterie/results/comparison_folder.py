@@ -85,6 +85,10 @@ class ComparisonPlan:
         alike = next(other for other in self.cells if slug(other).lower() == name.lower())
         return name if alike == label and name not in RESERVED else f"{name}-{zlib.crc32(label.encode()):08x}"
 
+    def run_place(self, label: str, seed: int) -> str:
+        """Return where in the folder a run is."""
+        return f"{self.folder(label)}/seed-{seed}"
+
     def to_toml(self) -> str:
         """Write it; `read` reads it back, and ``coterie compare FILE`` runs it."""
         head = {
@@ -134,6 +138,12 @@ class Tuned:
     scores: Sequence[tuple[Mapping[str, Any], float | None]]
     """None where a candidate failed or the protocol is not defined."""
 
+    @classmethod
+    def best(cls, scores: Sequence[tuple[Mapping[str, Any], float | None]]) -> Self | None:
+        """Choose the values with the highest score; of equals the first; None if there is no score."""
+        highest = max((score for _, score in scores if score is not None), default=None)
+        return None if highest is None else cls(next(values for values, score in scores if score == highest), scores)
+
     def text(self, label: str, plan: ComparisonPlan) -> str:
         """Say what was chosen, from what, and by what."""
         tuning = plan.tuning
@@ -154,12 +164,6 @@ class Tuned:
 def _at_the_edge(value: Any, values: Sequence[Any]) -> bool:
     numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in values)
     return numbers and len(values) > 2 and value in (min(values), max(values))
-
-
-def choose(scores: Sequence[tuple[Mapping[str, Any], float | None]]) -> Tuned | None:
-    """Choose the values with the highest score; of equals the first; None if there is no score."""
-    best = max((score for _, score in scores if score is not None), default=None)
-    return None if best is None else Tuned(next(values for values, score in scores if score == best), scores)
 
 
 def mean_score(accuracies: Sequence[float | None], wanted: int) -> float | None:
@@ -234,7 +238,7 @@ class ComparisonFolder:
 
     def run(self, plan: ComparisonPlan, label: str, seed: int) -> RunFolder:
         """Return the folder of a run that is compared."""
-        return RunFolder(self.path / run_place(plan, label, seed))
+        return RunFolder(self.path / plan.run_place(label, seed))
 
     def candidate(self, plan: ComparisonPlan, label: str, values: Mapping[str, Any], seed: int) -> RunFolder:
         """Return the folder of a run that scores values to choose from."""
@@ -270,8 +274,3 @@ class ComparisonFolder:
         if json.dumps(sorted(written.items())) != json.dumps(sorted(accuracies.items())):
             return failed, f"{DATA} and the tables beside it are of other runs than those in the folder; {again}"
         return failed, None
-
-
-def run_place(plan: ComparisonPlan, label: str, seed: int) -> str:
-    """Return where in the folder a run is."""
-    return f"{plan.folder(label)}/seed-{seed}"

@@ -116,7 +116,7 @@ def make_table(
     """Count results, given by label and seed; the baseline is the first label unless another is named."""
     base = baseline or next(iter(runs))
     accuracy = {label: {p: _accuracies(of, p) for p in COMPARED} for label, of in runs.items()}
-    targets = targets_of(runs)
+    targets = dict.fromkeys(target_text(t) for of in runs.values() for run in of.values() for t in run["targets"])
     rows = [
         ComparisonRow(
             label=label,
@@ -136,14 +136,8 @@ def make_table(
     return ComparisonTable(title, what, tuple(seeds), base, tuple(rows), leaders, all_notes)
 
 
-def targets_of(runs: Mapping[str, BySeed]) -> list[str]:
-    """Return the targets that results speak of, like ``L=0.8``."""
-    targets = (target for of in runs.values() for run in of.values() for target in run["targets"])
-    return list(dict.fromkeys(map(target_text, targets)))
-
-
 def target_text(target: Mapping[str, Any]) -> str:
-    """Write a target as it was asked for."""
+    """Write a target as it was asked for, like ``L=0.8``."""
     return f"{target['protocol']}={target['value']:g}"
 
 

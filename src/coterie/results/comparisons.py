@@ -6,16 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.results.comparison_folder import (
-    ComparisonFolder,
-    ComparisonPlan,
-    Tables,
-    Tuned,
-    choose,
-    mean_score,
-    run_place,
-    seeds_text,
-)
+from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
 from coterie.results.run_folder import RunFolder
 from coterie.results.runs import StoredRun, read_run
@@ -174,7 +165,7 @@ def read_comparison(path: Path) -> StoredComparison:
         path=path,
         table=table,
         runs=runs,
-        attempts=[Attempt(*key, state, run_place(plan, *key)) for key, state in states.items()],
+        attempts=[Attempt(*key, state, plan.run_place(*key)) for key, state in states.items()],
         text=folder.plan_file.read_text(encoding="utf-8"),
         sweep=plan.kind == "sweep",
         settings=_varied(plan) if plan.kind == "sweep" else {},
@@ -202,7 +193,7 @@ def _tuned(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:
                 break
             scores.append((values, mean_score(accuracies, len(results))))
         else:
-            if (best := choose(scores)) is not None:
+            if (best := Tuned.best(scores)) is not None:
                 tuned[label] = best
     return tuned
 

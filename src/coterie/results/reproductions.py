@@ -120,11 +120,6 @@ def reproduction_files(path: Path) -> list[Path]:
     return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
 
 
-def is_reproduction(path: Path) -> bool:
-    """Return whether a folder is that of a reproduction, or of several."""
-    return bool(reproduction_files(path))
-
-
 def write_reproduction(made: Reproduction, folder: Path) -> None:
     """Write the numbers into a folder, made if it is not there; pictures of an earlier time go."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -142,12 +142,6 @@ class RunFolder:
         self.metrics_file.unlink(missing_ok=True)
         shutil.rmtree(self.clients, ignore_errors=True)
 
-    @contextmanager
-    def locked(self, patience: float = 0.0) -> Iterator[None]:
-        """Keep a second process out; the lock ends with this one, however that happens."""
-        with locked(self.path, patience):
-            yield
-
     def write_config(self, text: str) -> None:
         """Write the complete configuration, as TOML; it reruns the run."""
         write_whole(self.config_file, text.encode())
@@ -251,11 +245,6 @@ class RunFolder:
             return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
-
-
-def new_path(algorithm: str, dataset: str, seed: int) -> Path:
-    """Choose a run folder that is not there yet."""
-    return unused(f"{algorithm}-{Path(dataset).stem}-seed{seed}")
 
 
 def unused(stem: str) -> Path:

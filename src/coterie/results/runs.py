@@ -27,7 +27,7 @@ class StoredRun:
     """None: the run is not finished."""
     arrays: dict[str, npt.NDArray[Any]]
     """What pictures need beside the numbers."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
     """What is missing or damaged, and what that means, a sentence each."""
     sites: dict[int, SiteSummary] = field(default_factory=dict)
     """The clients that are real machines."""

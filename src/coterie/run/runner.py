@@ -18,7 +18,7 @@ from coterie.federation import Engine, Federation
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Failure
-from coterie.results.run_folder import RunFolder, new_path
+from coterie.results.run_folder import RunFolder, locked, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
@@ -58,7 +58,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
     folder.make()
-    with _resumable(folder), folder.locked():
+    with _resumable(folder), locked(folder.path):
         folder.clear()
         folder.write_config(to_toml(config))
         return _run(config, data, folder, None, progress)
@@ -68,7 +68,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
     """Go on with a run after any kill; of a finished one, return the result."""
     progress = progress or Progress()
     folder = RunFolder.open(path)
-    with folder.locked():
+    with locked(folder.path):
         if folder.finished:
             return Result.load(path)
         if folder.deployed:
@@ -96,7 +96,7 @@ def run_with(
     folder.make()
     if not folder.deployed and folder.strangers:
         raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
-    with folder.locked(PATIENCE):
+    with locked(folder.path, PATIENCE):
         state, changed = _checkpoint_of(folder, config, WAITING)
         if changed:
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
@@ -108,7 +108,8 @@ def run_with(
 
 
 def _folder_of(config: Config) -> RunFolder:
-    return RunFolder(Path(config.run.out or new_path(config.algorithm.name, config.data.name, config.run.seed)))
+    stem = f"{config.algorithm.name}-{Path(config.data.name).stem}-seed{config.run.seed}"
+    return RunFolder(Path(config.run.out or unused(stem)))
 
 
 @contextmanager

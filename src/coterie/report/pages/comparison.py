@@ -1,16 +1,22 @@
 """The page of a comparison or a sweep: several methods, or settings, over seeds."""
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 
 from coterie.report.comparison import all_runs, choices, differences_section, main_table
 from coterie.report.pages.clients import clients_of_comparison, gains_in_comparison
+from coterie.report.pages.curves import accuracies, final_accuracy, followed, mean_series, switch, target_marks
 from coterie.report.pages.origin import origin_of_comparison
-from coterie.report.pages.seeds import groups_by_seed, over_rounds, traffic_over_seeds
 from coterie.report.pages.sweep import over_values
-from coterie.results.charts import Fact, Page
+from coterie.results.charts import Bars, Chart, Fact, Mark, Page, Section, Series, values
 from coterie.results.comparison_table import ComparisonTable, shortened_list, undecided
 from coterie.results.comparisons import StoredComparison
-from coterie.results.protocols import COMPARED, brief
+from coterie.results.protocols import COMPARED, CURVES, brief
+from coterie.results.statistics import Spread, spread
+
+MANY = 21
+"""Lines in one chart that can still be told apart."""
 
 
 def comparison_page(compared: StoredComparison) -> Page:
@@ -78,3 +84,113 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
             note = f"{first.label}; {sure}{first.among and f'; the highest{first.among}'}"
             facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
     return tuple(facts)
+
+
+def over_rounds(compared: StoredComparison) -> Section:
+    """Show accuracies and what else is followed, as means over seeds with bands."""
+    heading = "Accuracy over rounds"
+    if _too_many(compared):
+        return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
+    band = _band(compared)
+    variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
+    texts = [
+        f"Not drawn under {protocol.symbol}: {', '.join(lost)}; no round has a number of each seed."
+        for key, protocol in CURVES.items()
+        if (lost := _lines(compared, key)[1])
+    ]
+    tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
+    if tuned:
+        series = mean_series("accuracy +", [*tuned.values()], 100)
+        variants.append(final_accuracy(compared.table.what, [*tuned], series, "Whiskers: a standard deviation."))
+    others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
+    return Section(
+        heading=heading,
+        text=tuple(texts) if variants else (*texts, "No accuracy was measured in any round."),
+        blocks=(*switch("Protocol", variants), *switch("Show", others)),
+    )
+
+
+def traffic_over_seeds(compared: StoredComparison) -> Section | None:
+    """Show accuracies against what was sent."""
+    if _too_many(compared):
+        return None
+    variants = accuracies(
+        lambda key: _lines(compared, key, 100, megabytes=True)[0],
+        lambda key: _marks(compared, key),
+        _band(compared),
+        "MB both ways, in training (mean over seeds)",
+    )
+    blocks = tuple(switch("Protocol", variants))
+    return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
+
+
+def _lines(
+    compared: StoredComparison, key: str, factor: float = 1, megabytes: bool = False
+) -> tuple[tuple[Series, ...], list[str]]:
+    """Return a line per label, and who has numbers but no line, as no round has one of every seed."""
+    series, lost = [], []
+    for slot, (label, by_seed) in enumerate(compared.runs.items()):
+        runs = [run for run in by_seed.values() if run.has(key)] and [*by_seed.values()]
+        curves = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
+        sent = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
+        rounds = sorted({at for curve in curves for at in curve if at is not None})
+        means = mean_series(label, [_whole([curve.get(at) for curve in curves]) for at in rounds], slot=slot)
+        traffic = [_whole([curve.get(at) for curve in sent]) for at in rounds]
+        if any(mean is not None for mean in means.y):
+            x = values((each and each.mean for each in traffic) if megabytes else rounds)
+            series.append(replace(means, x=x))
+        elif runs:
+            lost.append(label)
+    return tuple(series), lost
+
+
+def _whole(numbers: Sequence[float | None]) -> Spread | None:
+    """Return the spread of numbers of which none is missing."""
+    measured = [number for number in numbers if number is not None]
+    return spread(measured) if len(measured) == len(numbers) else None
+
+
+def _band(compared: StoredComparison) -> str:
+    return (
+        "The mean over seeds, where all finished runs have a number; the band is a standard deviation to each side."
+        if any(len(of) > 1 for of in compared.runs.values())
+        else "One seed: no band."
+    )
+
+
+def _too_many(compared: StoredComparison) -> bool:
+    return len(compared.labels) > MANY
+
+
+def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
+    goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.targets)]
+    return target_marks({at for protocol, at in goals if protocol == key})
+
+
+def groups_by_seed(compared: StoredComparison) -> Section | None:
+    """Show how many groups each seed found, and how well they agree with the true ones."""
+    number = _by_seed(compared, "group_count", "Groups found in each seed", "groups", 0, "At the end of each run.")
+    note = "1: the true groups; 0: what chance would give."
+    agreement = _by_seed(compared, "ari", "Agreement with the true groups (ARI)", "ARI", 2, note)
+    variants = [(name, chart) for name, chart in (("number", number), ("agreement", agreement)) if chart is not None]
+    return Section(heading="Groups", blocks=tuple(switch("Show", variants))) if variants else None
+
+
+def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits: int, note: str) -> Chart | None:
+    """Draw a number of each run; None where no run has it."""
+    numbers = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
+    shown = [label for label, of in numbers.items() if any(number is not None for number in of.values())]
+    series = (
+        Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in shown)) for s in compared.table.seeds
+    )
+    if not shown:
+        return None
+    return Bars(
+        title=title,
+        x_label=compared.table.what,
+        y_label=unit,
+        categories=tuple(shown),
+        series=tuple(series),
+        digits=digits,
+        note=note,
+    )
