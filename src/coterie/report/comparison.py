@@ -42,8 +42,9 @@ Labelled = list[tuple[str, list[Told]]]
 
 def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
     """Write a comparison in a format."""
-    if format == "csv":
-        return _csv(table)
+    if format == "csv":  # numbers as they are: accuracies as fractions, nothing where undefined
+        lines = [_flat(row, table) for row in table.rows]
+        return csv_text(lines[0], (line.values() for line in lines))
     tables = _tables(table)
     if format == "text":
         prose = wrapped([*table.notes, *_legend(table, "*")], 100)
@@ -54,12 +55,6 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
     remarks = [f"% {line}" for line in (table.title, *table.notes, *legend)]
     head = "\n".join([*remarks, "% Needs \\usepackage{booktabs}."])
     return "\n\n".join([head, *(part.latex() for part in tables)]) + "\n"
-
-
-def _csv(table: ComparisonTable) -> str:
-    """Write a line per row with the numbers as they are: accuracies as fractions, nothing where undefined."""
-    lines = [_flat(row, table) for row in table.rows]
-    return csv_text(lines[0], (line.values() for line in lines))
 
 
 def _tables(table: ComparisonTable) -> list[TextTable]:

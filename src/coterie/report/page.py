@@ -25,8 +25,9 @@ FOLDED = 12
 
 def render(page: Page) -> str:
     """Return a page as HTML. Whatever names and texts hold, they are shown as they are and never executed."""
-    style = _asset("page.css")
-    style += ":root{" + "".join(f"--c{slot}:{_on_both(colour)};" for slot, colour in enumerate(COLOURS)) + "}\n"
+    on_dark = {"#000000": "#f2f2f2"}  # black becomes white, the other colours stay
+    colours = (f"--c{slot}:light-dark({colour},{on_dark.get(colour, colour)});" for slot, colour in enumerate(COLOURS))
+    style = _asset("page.css") + ":root{" + "".join(colours) + "}\n"
     script = '"use strict";\n(() => {\n' + "".join(_asset(name) for name in SCRIPTS) + "})();\n"
     drawn: list[Chart] = []
     names = count(1)
@@ -56,11 +57,6 @@ def render(page: Page) -> str:
 
 def _asset(name: str) -> str:
     return resources.files("coterie.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _on_both(colour: str) -> str:
-    """Return a colour for a light and for a dark page: on a dark one black becomes white."""
-    return f"light-dark({colour},{'#f2f2f2' if colour == '#000000' else colour})"
 
 
 def _digest(text: str) -> str:
@@ -183,6 +179,4 @@ def cell_text(content: str | float | None, digits: int) -> str:
     content = plain(content)
     if content is None:
         return NOT_MEASURED
-    return (
-        content if isinstance(content, str) else str(content) if isinstance(content, int) else f"{content:.{digits}f}"
-    )
+    return f"{content:.{digits}f}" if isinstance(content, float) else str(content)

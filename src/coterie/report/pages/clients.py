@@ -1,7 +1,7 @@
 """Accuracy of single clients on pages: how it is distributed, and who gains and who loses against training alone."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from coterie.report.pages.curves import switch
 from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
@@ -31,11 +31,14 @@ def gain(run: StoredRun, solo: StoredRun, protocol: str) -> Values:
     return tuple(None if a is None or b is None else a - b for a, b in pairs)
 
 
-def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple[str, Chart]]:
-    """Draw all clients of a protocol, a row per sample."""
+def _each(rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: str) -> list[tuple[str, Chart]]:
+    """Draw all clients of a protocol; a row pools those of its runs, which a suffix tells apart."""
     variants: list[tuple[str, Chart]] = []
     for protocol in EACH_CLIENT:
-        shown = tuple(sample for sample in samples(protocol) if any(number is not None for number in sample.values))
+        samples = [
+            _pooled(name, [(run, end, run.per_client(protocol)) for run, end in pool]) for name, pool in rows.items()
+        ]
+        shown = tuple(sample for sample in samples if any(number is not None for number in sample.values))
         if shown:
             what = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
@@ -49,15 +52,15 @@ def _each(samples: Callable[[str], Sequence[Sample]], remark: str) -> list[tuple
     return variants
 
 
+def _pooled(name: str, parts: Sequence[tuple[StoredRun, str, Values]]) -> Sample:
+    return Sample(
+        name=name,
+        values=tuple(number for *_, numbers in parts for number in numbers),
+        names=tuple(f"client {run.label(c)}{suffix}" for run, suffix, numbers in parts for c in range(len(numbers))),
+    )
+
+
 # --------------------------------------------------------------------------------------------------------------- runs
-
-
-def solo_of(run: StoredRun, runs: Sequence[StoredRun]) -> StoredRun | None:
-    """Return the run of SOLO with which a run can be compared client by client, if it is there."""
-    for other in runs:
-        if other.algorithm == "solo" and run.algorithm != "solo" and other.result and not differences([run, other]):
-            return other
-    return None
 
 
 def differences(runs: Sequence[StoredRun]) -> list[str]:
@@ -73,19 +76,13 @@ def differences(runs: Sequence[StoredRun]) -> list[str]:
 
 def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
-
-    def samples(protocol: str) -> list[Sample]:
-        each = [(run, run.per_client(protocol)) for run in runs]
-        return [
-            Sample(name=run.name, values=numbers, names=tuple(f"client {run.label(k)}" for k in range(len(numbers))))
-            for run, numbers in each
-        ]
-
-    variants = _each(samples, "A point is a client.")
+    variants = _each({run.name: [(run, "")] for run in runs}, "A point is a client.")
     blocks: list[Block] = switch("Protocol", variants)
     texts = [] if variants else [UNKNOWN]
     others = [run for run in runs if run.algorithm != "solo" and run.result]
-    twins = [(run, solo) for run in others if (solo := solo_of(run, runs))]
+    solos = [run for run in runs if run.algorithm == "solo" and run.result]
+    alike = [(run, [solo for solo in solos if not differences([run, solo])]) for run in others]
+    twins = [(run, its[0]) for run, its in alike if its]
     for run, solo in twins:
         gains = [(p, *_gain(run, solo, p)) for p in EACH_CLIENT if any(n is not None for n in run.per_client(p))]
         texts += [text for _, text, _ in gains]
@@ -152,44 +149,28 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
 
 def clients_of_comparison(compared: StoredComparison) -> Section:
     """Show each client of each run, the seeds of a method together."""
-
-    def samples(protocol: str) -> list[Sample]:
-        return [
-            _pooled(label, {seed: run.per_client(protocol) for seed, run in by_seed.items()})
-            for label, by_seed in compared.runs.items()
-        ]
-
-    variants = _each(samples, "A point is a client in a run; the clients of all seeds are together.")
+    rows = {label: [(run, f", seed {seed}") for seed, run in of.items()] for label, of in compared.runs.items()}
+    variants = _each(rows, "A point is a client in a run; the clients of all seeds are together.")
     text = () if variants else (UNKNOWN,)
     return Section(heading=HEADING, text=text, blocks=tuple(switch("Protocol", variants)))
-
-
-def _pooled(label: str, by_seed: Mapping[int, Values]) -> Sample:
-    return Sample(
-        name=label,
-        values=tuple(number for numbers in by_seed.values() for number in numbers),
-        names=tuple(f"client {c}, seed {seed}" for seed, numbers in by_seed.items() for c in range(len(numbers))),
-    )
 
 
 def gains_in_comparison(compared: StoredComparison) -> Section | None:
     """Show who gains and who loses against training alone."""
     heading = "Who gains and who loses against SOLO"
     if not compared.alone:
-        if compared.sweep:
-            return None
-        told_why = "This is shown if `solo` with the same data and parts is among the methods."
-        return Section(heading=heading, text=(told_why,))
+        text = "This is shown if `solo` with the same data and parts is among the methods."
+        return None if compared.sweep else Section(heading=heading, text=(text,))
     variants: list[tuple[str, Chart]] = []
     rows: list[tuple[str | float, ...]] = []
     for protocol in EACH_CLIENT:
         samples = []
         for label, alone in compared.alone.items():
-            pairs = [(seed, run, compared.runs[alone].get(seed)) for seed, run in compared.runs[label].items()]
-            by_seed = {seed: gain(run, solo, protocol) for seed, run, solo in pairs if solo is not None}
-            gains = [number for numbers in by_seed.values() for number in numbers if number is not None]
+            twins = [(seed, run, compared.runs[alone].get(seed)) for seed, run in compared.runs[label].items()]
+            parts = [(run, f", seed {seed}", gain(run, solo, protocol)) for seed, run, solo in twins if solo]
+            gains = [number for *_, numbers in parts for number in numbers if number is not None]
             if gains:
-                samples.append(_pooled(label, by_seed))
+                samples.append(_pooled(label, parts))
                 rows.append((label, protocol, *_counted(gains)))
         if samples:
             chart = Distribution(

@@ -1,16 +1,15 @@
 """What went wrong without stopping a run, in plain words: what, how often, whose, and who is asked no more."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.results.charts import Bars, Block, Section, Series, Switch, Table, values
+from coterie.report.pages.curves import switch
+from coterie.results.charts import Bars, Chart, Section, Series, Table, values
 from coterie.results.runs import StoredRun
 
 MEANINGS = {
-    "invalid": (
-        "nonsense",
-        "The reply held no usable numbers (NaN, a wrong shape, a wrong round): it was not used.",
-    ),
+    "invalid": ("nonsense", "The reply held no usable numbers (NaN, a wrong shape, a wrong round): it was not used."),
     "left out": ("left out", "Too many replies of the client were nonsense: it is asked no more."),
     "dropped": ("not reached", "The client did not get the request, or its machine was gone: it took no part."),
     "late": ("late", "The reply did not come in time: it was not used."),
@@ -87,13 +86,9 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
     table = Table(title="Events", columns=(*columns, "what it means"), rows=rows)
     texts = ["What went wrong without stopping the run: each round went on with the other replies."]
     texts += [f"{run.name}: {text}" for run in runs for text in _strikes(run)]
-    blocks: list[Block] = [table]
-    charts = [(run.name, chart) for run in runs if (chart := _by_client(run))]
-    if len(charts) == 1:
-        blocks.append(charts[0][1])
-    elif charts:
-        blocks.append(Switch(label="Run", variants=tuple(charts)))
-    return Section(heading="Events", text=tuple(texts), blocks=tuple(blocks))
+    charts: list[tuple[str, Chart]] = [(run.name, chart) for run in runs if (chart := _by_client(run))]
+    drawn = [charts[0][1]] if len(charts) == 1 else switch("Run", charts)
+    return Section(heading="Events", text=tuple(texts), blocks=(table, *drawn))
 
 
 def _titled(kind: str) -> str:
@@ -141,10 +136,9 @@ def _by_client(run: StoredRun) -> Bars | None:
     """Draw how often what befell whom."""
     counts = {event["kind"]: clients_of(event) for event in run.events}
     kinds = [kind for kind, of in counts.items() if of and kind != EXCLUDED]
-    totals: dict[int, int] = {}
+    totals = Counter[int]()
     for kind in kinds:
-        for client, count in counts[kind].items():
-            totals[client] = totals.get(client, 0) + count
+        totals.update(counts[kind])
     if not totals:
         return None
     order = sorted(totals, key=lambda client: (-totals[client], client))

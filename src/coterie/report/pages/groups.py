@@ -58,19 +58,9 @@ def _table(run: StoredRun) -> Table:
             each = run.per_client(protocol)
             measured = [n for client in who if client < len(each) and (n := each[client]) is not None]
             means.append(sum(measured) / len(measured) if measured else None)
-        held: list[str | float] = []
-        if counts is not None:
-            held = [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
-        rows.append(
-            (
-                "none" if group is None else str(group),
-                len(who),
-                shortened(who),
-                *held,
-                *([] if truth is None else [shares([truth[client] for client in who])]),
-                *means,
-            )
-        )
+        held = [] if counts is None else [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
+        true = [] if truth is None else [shares([truth[client] for client in who])]
+        rows.append(("none" if group is None else str(group), len(who), shortened(who), *held, *true, *means))
     return Table(
         title="Groups",
         columns=(
@@ -93,26 +83,14 @@ def _proximities(run: StoredRun) -> list[Block]:
     names = tuple(str(client) for client in who)
     grouping = (run.result or {}).get("grouping") or {}
     unit = describe_unit(grouping.get("unit") or "distance")
-    tree = run.arrays["tree"]
-    whole = len(tree) == len(who) - 1
+    tree = run.arrays["tree"] if len(run.arrays["tree"]) == len(who) - 1 else []  # none that joins only some of them
     note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
-    blocks: list[Block] = [
-        proximity_map(
-            proximity, tree if whole else [], labels, names, title="Proximity of clients", unit=unit, note=note
-        )
-    ]
-    if len(tree) and whole:
-        blocks.append(
-            tree_of(
-                tree,
-                names,
-                labels,
-                title="Tree of merges",
-                unit=unit,
-                cut=grouping.get("threshold"),
-                note=f"Merges below the cut were made. {grouping.get('reason') or ''}".strip(),
-            )
-        )
+    near = proximity_map(proximity, tree, labels, names, title="Proximity of clients", unit=unit, note=note)
+    blocks: list[Block] = [near]
+    if len(tree):
+        title, cut = "Tree of merges", grouping.get("threshold")
+        note = f"Merges below the cut were made. {grouping.get('reason') or ''}".strip()
+        blocks.append(tree_of(tree, names, labels, title=title, unit=unit, cut=cut, note=note))
     return [*blocks, _map(run, who, labels, proximity)]
 
 
