@@ -18,6 +18,7 @@ from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
+from coterie.files import write_whole
 from coterie.registry import Registry
 from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
 from coterie.results.protocols import COMPARED
@@ -52,7 +53,7 @@ def run_design(
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
-            folder.write_plan(asked)
+            write_whole(folder.plan_file, asked.to_toml().encode())
             comparison = _make_runs(asked, folder, jobs, runs, listening, lock)
             comparison.save()
             return comparison

@@ -1,4 +1,4 @@
-"""Groups as a table and as pictures."""
+"""Groups of clients as a table, as pictures, and on a page: proximities, tree, map, and who holds which labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +10,19 @@ import numpy.typing as npt
 from coterie.clustering import Grouping, number_of_groups
 from coterie.report.static import paint, write
 from coterie.report.text_table import TextTable, printed
-from coterie.results.charts import Chart, HeatMap, Lines, Mark, Series, tree_of, values
+from coterie.results import charts
+from coterie.results.charts import Block, Chart, Section, Table, classical_mds, tree_of, values
+from coterie.results.protocols import EACH_CLIENT
+from coterie.results.runs import StoredRun
 
 FORMATS = ("png", "svg")
+Ints = npt.NDArray[np.int64]
 
 
 def groups_table(
     grouping: Grouping,
     clients: Sequence[int],
-    counts: npt.NDArray[np.int64],
+    counts: Ints,
     true_groups: Sequence[int] | None,
     title: str,
 ) -> str:
@@ -38,7 +42,7 @@ def groups_table(
     return printed([f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", grouping.reason], table)
 
 
-def profile(counts: npt.NDArray[np.int64], most: int = 5) -> str:
+def profile(counts: Ints, most: int = 5) -> str:
     """Write which labels there are, the frequent ones first, with their share of the samples.
 
     >>> profile(np.array([5, 0, 15]))
@@ -59,11 +63,11 @@ def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | 
     folder.mkdir(parents=True, exist_ok=True)
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
     labels, unit = grouping.labels.tolist(), describe_unit(grouping.unit)
-    charts: dict[str, Chart] = {}
+    pictures: dict[str, Chart] = {}
     if grouping.proximity is not None:
-        charts["proximity"] = proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
-    charts["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
-    written = [file for name, chart in charts.items() for file in write(paint(chart), folder / name, FORMATS)]
+        pictures["proximity"] = proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
+    pictures["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
+    written = [file for name, chart in pictures.items() for file in write(paint(chart), folder / name, FORMATS)]
     return [*written, *write(_thresholds(grouping, title), folder / "thresholds", FORMATS)]
 
 
@@ -76,14 +80,14 @@ def proximity_map(
     title: str,
     unit: str,
     note: str = "",
-) -> HeatMap:
+) -> charts.HeatMap:
     """Return the proximities of clients in the order of their tree, or where there is none of their groups."""
     from scipy.cluster.hierarchy import leaves_list
 
     linkage, distances = np.asarray(tree, np.float64).reshape(-1, 4), np.asarray(proximity, np.float64)
     order = leaves_list(linkage).tolist() if len(linkage) else sorted(range(len(distances)), key=lambda i: labels[i])
     who = tuple(str(names[i]) for i in order)
-    return HeatMap(
+    return charts.HeatMap(
         title=title,
         rows=who,
         columns=who,
@@ -101,12 +105,12 @@ def _thresholds(grouping: Grouping, title: str) -> Any:
     heights, cut = grouping.heights, grouping.threshold
     at = np.unique(np.r_[0.0, heights, cut, max(float(heights[-1]), cut) * 1.08 or 1.0])
     counts = number_of_groups(grouping.tree, at)
-    chart = Lines(
+    chart = charts.Lines(
         title=title,
         x_label=f"threshold ({describe_unit(grouping.unit)})",
         y_label="number of groups",
-        series=(Series(name="groups", x=values(np.repeat(at, 2)[1:]), y=values(np.repeat(counts, 2)[:-1])),),
-        marks=(Mark(at=cut, text=f"cut: {cut:.3g}"),),
+        series=(charts.Series(name="groups", x=values(np.repeat(at, 2)[1:]), y=values(np.repeat(counts, 2)[:-1])),),
+        marks=(charts.Mark(at=cut, text=f"cut: {cut:.3g}"),),
         digits=0,
     )
     figure = paint(chart)
@@ -133,3 +137,173 @@ def shares(groups: Sequence[int]) -> str:
     return ", ".join(
         f"{value} ({count})" if len(values) > 1 else str(value) for value, count in zip(values, counts, strict=True)
     )
+
+
+def groups_section(run: StoredRun, alone: bool) -> Section | None:
+    """Show the groups of a run, if it has any; `alone`: it is the only one on the page."""
+    if run.result is None or not run.groups:
+        return None
+    blocks: list[Block] = [_table(run), *_proximities(run)]
+    counts = run.arrays.get("label_counts")
+    if counts is not None:
+        blocks.append(_profiles(run, counts))
+    blocks += _memberships(run)
+    texts = []
+    if "proximity" not in run.arrays:
+        texts.append(
+            "No proximities of clients are known: the method forms groups without them, or they were not kept."
+        )
+    else:
+        left = len([group for group in run.groups if group is not None]) - len(run.arrays["grouped"])
+        if left > 0:
+            texts.append(
+                f"Proximities, tree and map are of the {len(run.arrays['grouped'])} clients that formed the groups; "
+                f"{left} that were placed later are not on them."
+            )
+    return Section(heading="Groups" if alone else f"Groups of {run.name}", text=tuple(texts), blocks=tuple(blocks))
+
+
+def _groups(run: StoredRun) -> list[int]:
+    return sorted({group for group in run.groups or [] if group is not None})
+
+
+def _members(run: StoredRun, group: int | None) -> list[int]:
+    return [client for client, its in enumerate(run.groups or []) if its == group]
+
+
+def _table(run: StoredRun) -> Table:
+    counts, truth = run.arrays.get("label_counts"), run.true_groups
+    rows: list[tuple[str | float | None, ...]] = []
+    for group in [*_groups(run), None]:
+        who = _members(run, group)
+        if not who:
+            continue
+        means: list[float | None] = []
+        for protocol in EACH_CLIENT:
+            each = run.per_client(protocol)
+            measured = [n for client in who if client < len(each) and (n := each[client]) is not None]
+            means.append(sum(measured) / len(measured) if measured else None)
+        held: list[str | float] = [] if counts is None else [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
+        true = [] if truth is None else [shares([truth[client] for client in who])]
+        rows.append(("none" if group is None else str(group), len(who), shortened(who), *held, *true, *means))
+    return Table(
+        title="Groups",
+        columns=(
+            *("group", "clients", "who"),
+            *([] if counts is None else ["samples", "labels of their samples"]),
+            *([] if truth is None else ["true groups (clients)"]),
+            *(f"{protocol} (%)" for protocol in EACH_CLIENT),
+        ),
+        rows=tuple(rows),
+        note="L and C: mean over the group's clients that were there before training ended.",
+    )
+
+
+def _proximities(run: StoredRun) -> list[Block]:
+    """Show what clients were grouped by, where it was kept."""
+    if "proximity" not in run.arrays:
+        return []
+    who, labels = run.arrays["grouped"].tolist(), run.arrays["labels"].tolist()
+    proximity = run.arrays["proximity"].astype(np.float64)
+    names = tuple(str(client) for client in who)
+    grouping = (run.result or {}).get("grouping") or {}
+    unit = describe_unit(grouping.get("unit") or "distance")
+    tree = run.arrays["tree"]
+    if len(tree) != len(who) - 1:  # it does not join them all
+        tree = tree[:0]
+    note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
+    near = proximity_map(proximity, tree, labels, names, title="Proximity of clients", unit=unit, note=note)
+    blocks: list[Block] = [near]
+    if len(tree):
+        title, cut = "Tree of merges", grouping.get("threshold")
+        note = f"Merges below the cut were made. {grouping.get('reason') or ''}".strip()
+        blocks.append(tree_of(tree, names, labels, title=title, unit=unit, cut=cut, note=note))
+    return [*blocks, _map(run, who, labels, proximity)]
+
+
+def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
+    """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
+    places = classical_mds(proximity - np.diag(np.diag(proximity)))
+
+    def drawn(groups: Sequence[int], what: str) -> charts.Scatter:
+        numbers = sorted(set(groups))
+        return charts.Scatter(
+            title=f"Map of clients, {what}",
+            map=True,
+            points=tuple(
+                charts.Point(name=str(client), x=float(place[0]), y=float(place[1]), group=numbers.index(group))
+                for client, place, group in zip(who, places, groups, strict=True)
+            ),
+            groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in numbers),
+            note="Numbers are clients. Distances are near the proximities (classical scaling); the axes mean nothing.",
+        )
+
+    by_method = drawn(labels, "groups found")
+    if run.true_groups is None:
+        return by_method
+    true = drawn([run.true_groups[client] for client in who], "true groups")
+    return charts.Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
+
+
+def _profiles(run: StoredRun, counts: Ints) -> charts.HeatMap:
+    groups = _groups(run)
+    sums = [counts[_members(run, group)].sum(axis=0) for group in groups]
+    return charts.HeatMap(
+        title="Labels of each group",
+        rows=tuple(f"group {group}" for group in groups),
+        columns=tuple(str(label) for label in range(counts.shape[1])),
+        values=tuple(values(100 * row / max(row.sum(), 1)) for row in sums),
+        unit="share of the group's samples (%)",
+        row_label="",
+        column_label="label",
+        digits=1,
+        note="Training samples; known in a simulation only.",
+    )
+
+
+def _memberships(run: StoredRun) -> list[Block]:
+    """Show shares of clients in several groups, where a method has them."""
+    memberships = (run.result or {}).get("memberships")
+    soft = [m for m in memberships or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
+    if not memberships or not soft:
+        return []
+    who = [client for client, m in enumerate(memberships) if m]
+    return [
+        charts.HeatMap(
+            title="Shares of clients in groups",
+            rows=tuple(f"group {group}" for group in range(len(soft[0]))),
+            columns=tuple(str(client) for client in who),
+            values=tuple(values(memberships[client][group] for client in who) for group in range(len(soft[0]))),
+            unit="share",
+            column_label="client",
+            limits=(0, 1),
+        )
+    ]
+
+
+def labels_section(runs: Sequence[StoredRun]) -> Section | None:
+    """Show which client holds which labels, once for runs that have the same."""
+    shown: list[tuple[StoredRun, Ints]] = []
+    for run in runs:
+        counts = run.arrays.get("label_counts")
+        if counts is not None and not any(np.array_equal(counts, other) for _, other in shown):
+            shown.append((run, counts))
+    blocks = []
+    for run, counts in shown:
+        sorted_by = ", in order of groups" if run.groups else ", in order of the true groups" if run.true_groups else ""
+        groups = run.groups or run.true_groups or [0] * len(counts)
+        order = sorted(range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c))
+        blocks.append(
+            charts.HeatMap(
+                title="Labels of each client" + (f" ({run.name})" if len(shown) > 1 else ""),
+                rows=tuple(str(label) for label in range(counts.shape[1])),
+                columns=tuple(str(client) for client in order),
+                values=tuple(values(counts[order, label]) for label in range(counts.shape[1])),
+                unit="training samples",
+                row_label="label",
+                column_label=f"client{sorted_by}",
+                digits=0,
+                note="Known in a simulation only.",
+            )
+        )
+    return Section(heading="Who holds what", blocks=tuple(blocks)) if blocks else None

@@ -5,10 +5,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from coterie.report.pages.curves import mean_series
 from coterie.report.static import paint, paint_grid, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
 from coterie.results.protocols import accuracies_text
+from coterie.results.statistics import Spread
 
 MEASURED = {"cka": "CKA", "theta1": "smallest angle (°)", "sum_angles": "sum of angles (°)"}
 
@@ -33,24 +35,15 @@ def pairs_table(study: Mapping[str, Any]) -> str:
 
 def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write the gains as a picture."""
-    rows = study["rows"]
-    gains = [100 * row["gain"]["mean"] for row in rows]
-    spread = [100 * row["gain"]["sd"] for row in rows]
-    seeds = len(study["seeds"])
+    rows, seeds = study["rows"], len(study["seeds"])
+    gains = [Spread(seeds, row["gain"]["mean"], row["gain"]["sd"] if seeds > 1 else None) for row in rows]
     chart = Bars(
         title=f"What client 1 ({name(study['c1'])}) gains from a federation",
         note="Accuracy of its own model minus that of training alone; whiskers: a standard deviation over seeds.",
         x_label="labels of client 2",
         y_label=f"gain in accuracy, points (mean ± sd of {seeds} seeds)" if seeds > 1 else "gain in accuracy, points",
         categories=tuple(name(row["labels"]) for row in rows),
-        series=(
-            Series(
-                name=study["method"],
-                y=values(gains),
-                low=values(g - s for g, s in zip(gains, spread, strict=True)) if seeds > 1 else (),
-                high=values(g + s for g, s in zip(gains, spread, strict=True)) if seeds > 1 else (),
-            ),
-        ),
+        series=(mean_series(study["method"], gains, 100),),
     )
     return write(paint(chart), folder / "pairs")
 

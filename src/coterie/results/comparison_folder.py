@@ -244,10 +244,6 @@ class ComparisonFolder:
         """Return the folder of a run that scores values to choose from."""
         return RunFolder(self.path / "tuning" / plan.folder(label) / slug(candidate_name(values)) / f"seed-{seed}")
 
-    def write_plan(self, plan: ComparisonPlan) -> None:
-        """Write what is asked for."""
-        write_whole(self.plan_file, plan.to_toml().encode())
-
     def write(self, fields: Mapping[str, Any], tables: Mapping[TableFormat, str]) -> None:
         """Write the numbers, and the tables by format."""
         content = {**fields, "format": COMPARISON_FORMAT}

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coterie.report.groups import groups_section, labels_section
 from coterie.report.pages.clients import clients_of_runs, differences, worst_tenth
 from coterie.report.pages.curves import accuracies, final_accuracy, followed, switch, target_marks
 from coterie.report.pages.events import events_in_words, events_section
-from coterie.report.pages.groups import groups_section, labels_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
@@ -29,18 +29,14 @@ def run_page(runs: Sequence[StoredRun]) -> Page:
         events_section(runs),
         origin_of_runs(runs),
     ]
+    methods = dict.fromkeys(run.algorithm for run in runs)
+    data = dict.fromkeys(str(run.setting("data", "name")) for run in runs)
     return Page(
-        title=_title(runs),
+        title=f"{', '.join(methods)} on {', '.join(data)}",
         summary=_summary(runs),
         facts=_facts(runs[0]) if len(runs) == 1 else (),
         sections=tuple(section for section in sections if section is not None),
     )
-
-
-def _title(runs: Sequence[StoredRun]) -> str:
-    """Name methods and data."""
-    methods = list(dict.fromkeys(run.algorithm for run in runs))
-    return f"{', '.join(methods)} on {', '.join(dict.fromkeys(str(run.setting('data', 'name')) for run in runs))}"
 
 
 def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
