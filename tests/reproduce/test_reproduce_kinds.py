@@ -211,7 +211,7 @@ MEASURED = {
 
 @pytest.mark.parametrize(("dataset", "method"), MEASURED)
 def test_times_are_about_those_measured(dataset: str, method: str) -> None:
-    request = ReproductionRequest.of(0.25, [0], [dataset], [method])
+    request = ReproductionRequest(0.25, (0,), (dataset,), (method,))
     expected = minutes(catalogue()["pacfl-table2"], request, cores=1, speed=speed_there)
     assert expected is not None
     assert MEASURED[dataset, method] / 1.5 < 60 * expected < MEASURED[dataset, method] * 1.5

@@ -7,7 +7,6 @@ when it is called, so that no command waits for what another needs.
 import errno
 import io
 import sys
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -29,35 +28,22 @@ INTERRUPTED = 130
 typer.core.HAS_RICH = False  # no markup here; with it, help shows "\\[default: 2]"
 
 
-class Commands(Mapping[str, click.Command]):
-    """The commands by name, each imported when it is asked for."""
+class LazyGroup(typer.core.TyperGroup):
+    """Offers the commands by name, and imports one when it is asked for."""
 
-    def __getitem__(self, name: str) -> click.Command:
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # Typer reads the names only
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
         if name not in COMMANDS:
-            raise KeyError(name)
+            return None
         command = getattr(import_module(f"coterie.cli.{name}"), name)
         if not isinstance(command, typer.Typer):
             function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
             command.command(name)(function)
         return typer.main.get_command(command)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
-class LazyGroup(typer.core.TyperGroup):
-    """Offers the commands without importing them."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = Commands()  # type: ignore[assignment]  # which Click only reads
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the help."""
-        return list(COMMANDS)
 
 
 app = typer.Typer(

@@ -9,17 +9,9 @@ from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
 from coterie.cli.progress import make_progress
 from coterie.cli.studies import AsJson, show
+from coterie.run.config import keys
 
-SET_BY_STUDY = (
-    "data.clients",
-    "partition.name",
-    "partition.f_ord",
-    "partition.surplus",
-    "newcomers.share",
-    "newcomers.draw",
-    "newcomers.join_at",
-    "newcomers.epochs",
-)
+SET_BY_STUDY = ("data.clients", *(key.path for key in keys() if key.section in ("partition", "newcomers")))
 """Keys that the pair study sets itself."""
 
 

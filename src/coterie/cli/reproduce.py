@@ -62,9 +62,8 @@ def reproduce(
     if name is None:
         typer.echo(listing(open_catalogue(catalogue)))
         return
-    request = ReproductionRequest.of(
-        rounds_scale, None if seeds is None else parse_seeds(seeds), _names(datasets), _names(algorithms)
-    )
+    drawn = None if seeds is None else tuple(parse_seeds(seeds))
+    request = ReproductionRequest(rounds_scale, drawn, _names(datasets), _names(algorithms))
     if dry_run:
         typer.echo(plan(find_entry(name, catalogue), request))
         return
@@ -165,5 +164,5 @@ def _data(item: Reproducible, request: ReproductionRequest) -> str:
     return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())

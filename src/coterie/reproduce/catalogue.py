@@ -48,11 +48,6 @@ class Reproducible:
     entry: BookEntry
     book: Book
 
-    @property
-    def version(self) -> str:
-        """Of the book, which changes when a setting does."""
-        return str(self.book.version)
-
     def columns(self) -> list[BookColumn]:
         """Return the columns, each with its label."""
         columns = []

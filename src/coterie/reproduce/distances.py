@@ -126,11 +126,8 @@ def _two_gaussians(points: int, dimension: int, seed: int, options: Mapping[str,
 
 def _distance(measure: str, x: Floats, y: Floats, p: int) -> float:
     if measure == "angle":
-        return float(
-            similarity.principal_angles([similarity.signature(x, p)], [similarity.signature(y, p)], measure="min_abs")[
-                0, 0
-            ]
-        )
+        first, second = similarity.signature(x, p), similarity.signature(y, p)
+        return float(similarity.principal_angles([first], [second], measure="min_abs")[0, 0])
     return DIVERGENCES[measure](x, y)
 
 

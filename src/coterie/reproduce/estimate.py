@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,7 @@ def _seconds(item: Reproducible, cell: Cell, settings: Mapping[str, Any], speed:
     return float((steps * per_step + evaluated * per_sample) * BESIDE)
 
 
-_SPEEDS: dict[tuple[Any, ...], tuple[float, float]] = {}
-
-
+@cache
 def measured_speed(spec: ModelSpec, batch_size: int) -> tuple[float, float]:
     """Time a few steps and evaluations of a network on this machine, once in a process."""
     import numpy as np
@@ -87,14 +86,10 @@ def measured_speed(spec: ModelSpec, batch_size: int) -> tuple[float, float]:
     from coterie.run.dry_run import measure_speed
     from coterie.training.choice import choose_trainer
 
-    key = (spec, batch_size)
-    if key not in _SPEEDS:
-        x = np.random.default_rng(0).standard_normal((SAMPLES, *spec.shape), np.float32)
-        y = np.arange(SAMPLES) % spec.classes
-        with one_thread():
-            trainer = choose_trainer("auto", spec)
-            _SPEEDS[key] = measure_speed(trainer, spec, Plan(lr=Schedule(0.01), batch_size=batch_size), x, y, STEPS)
-    return _SPEEDS[key]
+    x = np.random.default_rng(0).standard_normal((SAMPLES, *spec.shape), np.float32)
+    y, plan = np.arange(SAMPLES) % spec.classes, Plan(lr=Schedule(0.01), batch_size=batch_size)
+    with one_thread():
+        return measure_speed(choose_trainer("auto", spec), spec, plan, x, y, STEPS)
 
 
 def duration(minutes: float | None) -> str:

@@ -43,7 +43,12 @@ def reproduce(
     >>> made.lines[0].published, round(made.lines[0].ours.mean, 2)
     ('2.48', 2.48)
     """
-    request = ReproductionRequest.of(rounds_scale, seeds, datasets, algorithms)
+    request = ReproductionRequest(
+        rounds_scale,
+        None if seeds is None else tuple(seeds),
+        None if datasets is None else tuple(datasets),
+        None if algorithms is None else tuple(algorithms),
+    )
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     item = find_entry(name, book)
@@ -60,7 +65,7 @@ def reproduce(
         name=item.name,
         title=entry.title,
         source=item.book.source,
-        version=item.version,
+        version=str(item.book.version),
         kind=entry.kind,
         unit=entry.unit,
         seeds=request.seeds_of(item),
@@ -136,16 +141,13 @@ def save(made: Reproduction, folder: Path) -> None:
     draw_reproduction(made, folder)
 
 
-def command(name: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:
+def command(table: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:
     """Return the command that makes it again."""
-    parts = ["coterie", "reproduce", name]
+    parts = ["coterie", "reproduce", table]
     parts += ["--rounds-scale", f"{request.rounds_scale:g}"] * (request.rounds_scale < 1)
-    for flag, given in (
-        ("--seeds", request.seeds),
-        ("--datasets", request.datasets),
-        ("--algorithms", request.algorithms),
-    ):
-        parts += [flag, ",".join(map(str, given))] if given is not None else []
+    for name in ("seeds", "datasets", "algorithms"):
+        given = getattr(request, name)
+        parts += [f"--{name}", ",".join(map(str, given))] if given is not None else []
     parts += ["--out", str(out)] if out else []
     parts += ["--catalogue", str(book)] if book else []
     return shlex.join(parts)

@@ -1,7 +1,5 @@
 """What a user asks for: which seeds, how long, which data sets and methods."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,22 +43,6 @@ class ReproductionRequest:
         for what, names in (("data set", self.datasets), ("method", self.algorithms)):
             if names is not None and not any(names):
                 raise CoterieError(f"no {what} is named: name some of the table's, or leave the option out for all")
-
-    @classmethod
-    def of(
-        cls,
-        rounds_scale: float = 1.0,
-        seeds: Iterable[int] | None = None,
-        datasets: Iterable[str] | None = None,
-        algorithms: Iterable[str] | None = None,
-    ) -> ReproductionRequest:
-        """Make a request of lists."""
-        return cls(
-            rounds_scale,
-            None if seeds is None else tuple(seeds),
-            None if datasets is None else tuple(datasets),
-            None if algorithms is None else tuple(algorithms),
-        )
 
     def check(self, item: Reproducible) -> None:
         """Refuse data sets and methods that a table does not have."""

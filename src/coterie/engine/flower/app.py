@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.engine.flower.node import DescribeError, NodeHandler
-from coterie.messages import Failure, wire
+from coterie.client import Client
+from coterie.messages import ClientId, Failure, Request, wire
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, Context, Message
@@ -22,6 +22,25 @@ WIRE, BESIDE = "wire", "beside"
 """The names of the two records of a message."""
 HELLO = "hello"
 """The query that asks a node to introduce itself."""
+FAILED, MISTAKE = "failed", "mistake"
+"""Kinds of failures of a client itself; a mistake is one that whoever runs the federation can mend."""
+
+Introduction = dict[str, str | int]
+"""How a node introduces itself."""
+DescribeError = Callable[[Exception], tuple[str, str]]
+"""Turns an error at a node into the kind and the detail of the failure that the server hears of."""
+
+
+class NodeHandler(Protocol):
+    """What answers at a node; errors are raised."""
+
+    def introduce(self, federation: str) -> Introduction:
+        """Introduce yourself to the server of a federation."""
+        ...
+
+    def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
+        """Answer the request in `blob` as client number `client` of a federation."""
+        ...
 
 
 def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describe: DescribeError) -> ClientApp:
@@ -57,6 +76,21 @@ def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describ
         return Message(RecordDict({WIRE: wire_record(answer)}), reply_to=message)
 
     return app
+
+
+def answer_bytes(
+    client: Client, blob: bytes, error_in_request: Callable[[Request], str | None] = lambda request: None
+) -> bytes:
+    """Have a client answer a request in bytes; one that can't be read or has an error is refused."""
+    try:
+        request = wire.decode(blob)
+        if not isinstance(request, Request):
+            raise wire.WireError(f"a {type(request).__name__.lower()} is not a request")
+        if error := error_in_request(request):
+            raise wire.WireError(error)
+    except wire.WireError as refusal:
+        return wire.encode(Failure(client.id, 0, "refused", str(refusal)))
+    return wire.encode(client.answer(request))
 
 
 def server_app(main: Callable[[Grid], None]) -> ServerApp:

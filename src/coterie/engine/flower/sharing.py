@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data import FederatedData, Normaliser, Samples
-from coterie.data.federated import Phase
-
-Index = npt.NDArray[np.int64]
+from coterie.data.federated import Index, Phase
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.client import Client, DiskStore
 from coterie.engine.embedded import make_clients
 from coterie.engine.faults import SimulatedFaults
-from coterie.engine.flower.app import client_app, server_app
-from coterie.engine.flower.node import FAILED, MISTAKE, Introduction, answer_bytes
+from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_bytes, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.flower.transport import GridTransport, node_ids
 from coterie.errors import CoterieError

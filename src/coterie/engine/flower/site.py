@@ -16,7 +16,7 @@ import numpy as np
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.node import FAILED, Introduction, answer_bytes
+from coterie.engine.flower.app import FAILED, Introduction, answer_bytes
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
@@ -129,12 +129,8 @@ class _LazyTrainer:
 
 def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, name: str) -> LocalData:
     """Return a data set as that of one client; without a test part, a share of the samples is held out as one."""
-    train = np.arange(len(dataset.train))
-    if dataset.test is not None:
-        test = dataset.test
-        return LocalData(
-            dataset.train.x, dataset.train.y, train, test.x, test.y, np.arange(len(test)), dataset.classes, normalise
-        )
-    kept, held = held_out(train, test_share, stream(zlib.crc32(name.encode()), "test part"))
-    x, y = dataset.train.x, dataset.train.y
-    return LocalData(x, y, kept, x, y, held, dataset.classes, normalise)
+    train, test = dataset.train, dataset.train if dataset.test is None else dataset.test
+    kept, tested = np.arange(len(train)), np.arange(len(test))
+    if dataset.test is None:
+        kept, tested = held_out(kept, test_share, stream(zlib.crc32(name.encode()), "test part"))
+    return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise)

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.engine.flower.app import BESIDE, HELLO, WIRE, wire_record
-from coterie.engine.flower.node import FAILED, MISTAKE
+from coterie.engine.flower.app import BESIDE, FAILED, HELLO, MISTAKE, WIRE, wire_record
 from coterie.engine.flower.reply_poller import NoReply, ReplyPoller
 from coterie.federation.exchange import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
