@@ -23,13 +23,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from coterie.cli.options import command_group
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
 from coterie.training import one_thread
 
-bench = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Measure speed on this machine."
-)
+bench = command_group("Measure speed on this machine.")
 
 SHAPES = {
     "lenet5-3x32x32": (3, 32, 32),

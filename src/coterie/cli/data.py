@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli.options import command_group
 from coterie.data import Dataset
 from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.downloads import Bar
@@ -13,9 +14,7 @@ from coterie.data.downloads import get as fetch
 from coterie.data.folder import places
 from coterie.data.readers.formats import recognise
 
-data = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Get data sets, and check files."
-)
+data = command_group("Get data sets, and check files.")
 
 
 @data.command()

@@ -5,12 +5,9 @@ from typing import Annotated
 
 import typer
 
-deploy = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Run a federation on real machines, with Flower.",
-)
+from coterie.cli.options import command_group
+
+deploy = command_group("Run a federation on real machines, with Flower.")
 
 
 @deploy.command()

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands have, and commands that have commands of their own."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,3 +17,8 @@ WhoseModel = Annotated[
 ]
 Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
+
+
+def command_group(help: str) -> typer.Typer:
+    """Return a command that has commands of its own."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help)

@@ -135,31 +135,24 @@ class Reproducible:
         return list(note.needs) or [str(note.settings.get("data", {}).get("name", column.data))]
 
 
-class Catalogue(Mapping[str, Reproducible]):
-    """Entries by name, in the order of the books."""
+class Catalogue(dict[str, Reproducible]):
+    """Entries by name, in the order of the books; each is found by its other names too."""
 
     def __init__(self, books: Sequence[Book]) -> None:
-        self._entries = {
-            name: Reproducible(name, entry, book) for book in books for name, entry in book.entries.items()
-        }
-        self._names = {alias: name for name, item in self._entries.items() for alias in (name, *item.entry.also)}
-
-    def __getitem__(self, name: str) -> Reproducible:
-        """Return the entry of a name, or of another name for it."""
-        if name not in self._names:
-            hint = suggestion(name, self._names)
-            hint = hint if hint.startswith("did you mean") else "'coterie reproduce' lists them"
-            raise CoterieError(f"unknown table or figure '{name}': {hint}")
-        return self._entries[self._names[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        super().__init__(
+            (name, Reproducible(name, entry, book)) for book in books for name, entry in book.entries.items()
+        )
+        self._aliases = {alias: name for name, item in self.items() for alias in item.entry.also}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return super().__contains__(name) or name in self._aliases
+
+    def __missing__(self, name: str) -> Reproducible:
+        if name in self._aliases:
+            return self[self._aliases[name]]
+        hint = suggestion(name, [*self, *self._aliases])
+        hint = hint if hint.startswith("did you mean") else "'coterie reproduce' lists them"
+        raise CoterieError(f"unknown table or figure '{name}': {hint}")
 
     def resolved(self, name: str) -> Reproducible:
         """Return the entry of a name; of a copy, the one that it is a copy of."""

@@ -105,9 +105,8 @@ def gaussians(item: Reproducible, session: ReproductionSession) -> Findings:
         for seed in session.request.seeds_of(item):
             x, y = _two_gaussians(options["points"], options["dimension"], seed, cell.options)
             distances.append(_distance(cell.options["measure"], x, y, options["p"]))
-        lines.append(
-            beside_published(cell, spread(distances), 4 if cell.options["measure"] == "mmd" else 2, "distance")
-        )
+        digits = 4 if cell.options["measure"] == "mmd" else 2
+        lines.append(beside_published(cell, spread(distances), digits, "distance"))
     means = {(pair.row, pair.column): pair.ours.mean for pair in lines if pair.ours}
     columns = [column.label for column in item.columns()]
     right = [
@@ -144,9 +143,8 @@ def client_distances(item: Reproducible, session: ReproductionSession) -> Findin
         samples, groups = of_column[cell.column]
         matrix = _between(cell.options["measure"], samples)
         order = np.arange(len(matrix)) if groups is None else np.argsort(groups, kind="stable")
-        lines.append(
-            beside_published(cell, float(matrix[np.triu_indices(len(matrix), 1)].mean()), 3, "mean over pairs")
-        )
+        mean = float(matrix[np.triu_indices(len(matrix), 1)].mean())
+        lines.append(beside_published(cell, mean, 3, "mean over pairs"))
         title, unit = f"{cell.label}, {cell.column}", cell.options["measure"]
         names = [str(client) for client in order]
         charts.append(heat_map(title, names, matrix[np.ix_(order, order)], unit))

@@ -111,18 +111,16 @@ def _line(
     item: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
 ) -> NumberPair:
     ours = over_seeds(results, cell.quantity, cell.options)
-    odd = findings.no_numbers(results, cell.quantity, cell.options)
     beside = {name: over_seeds(results, name, {}) for name in _names_beside(item.entry.kind)}
-    notes = [f"{cell.quantity}: no number in {_seeds(odd)}"] * bool(odd)
-    for name in beside:
-        more = findings.no_numbers(results, name, {}) if name != cell.quantity else ()
-        notes += [f"{name}: no number in {_seeds(more)}"] * bool(more)
+    measured = {cell.quantity: cell.options, **{name: {} for name in beside if name != cell.quantity}}
+    odd = {name: findings.no_numbers(results, name, options) for name, options in measured.items()}
+    notes = [f"{name}: no number in {_seeds(seeds)}" for name, seeds in odd.items() if seeds]
     notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
     return replace(
         beside_published(cell, ours, DIGITS.get(item.entry.unit, 3)),
         beside=beside,
         notes=(*cell.notes, *notes),
-        why="failed" if failed and not results else "NaN" if odd and ours is None else "",
+        why="failed" if failed and not results else "NaN" if odd[cell.quantity] and ours is None else "",
         reached=(ours.n if ours else 0) if findings.is_target(cell.quantity) and results else None,
         tried=len(results),
         asked=asked,
@@ -153,12 +151,8 @@ def _compared(
         if not shown:
             continue
         mixed = len({line.quantity for line in shown}) > 1 and item.entry.unit == "%"
-        paper = _bars("paper", [line.paper for line in shown], [line.paper_spread for line in shown])
-        ours = _bars(
-            "ours",
-            [_mean(line.ours) for line in shown],
-            [None if line.ours is None else line.ours.std for line in shown],
-        )
+        paper = _bars("paper", [(line.paper, line.paper_spread) for line in shown])
+        ours = _bars("ours", [(line.ours.mean, line.ours.std) if line.ours else (None, None) for line in shown])
         yield Bars(
             title=f"{item.entry.title}: {column}",
             x_label="",
@@ -251,17 +245,12 @@ def _pruning(
     for cell in cells:
         rows = [row for result in results[key_of(cell)][:1] for row in result.history if row.get("pruned") is not None]
         if rows:
+            pruned, accuracy = (values((row[key] for row in rows), 100) for key in ("pruned", "L"))
             yield Lines(
                 title=f"{item.entry.title}: {cell.column}",
                 x_label="weights pruned (%), mean over clients",
                 y_label="accuracy L (%)",
-                series=(
-                    Series(
-                        name=cell.label,
-                        x=values((row["pruned"] for row in rows), 100),
-                        y=values((row["L"] for row in rows), 100),
-                    ),
-                ),
+                series=(Series(name=cell.label, x=pruned, y=accuracy),),
             )
 
 
@@ -271,11 +260,13 @@ def _axis(item: Reproducible, quantity: str) -> str:
     return item.entry.unit or quantity
 
 
-def _bars(name: str, y: Sequence[float | None], spreads: Sequence[float | None]) -> Series:
-    low = [None if v is None else v - (d or 0) for v, d in zip(y, spreads, strict=True)]
-    high = [None if v is None else v + (d or 0) for v, d in zip(y, spreads, strict=True)]
-    series = Series(name=name, y=values(y))
-    return replace(series, low=values(low), high=values(high)) if any(spreads) else series
+def _bars(name: str, points: Sequence[tuple[float | None, float | None]]) -> Series:
+    """Return bars with their deviations, if there are any."""
+    series = Series(name=name, y=values(y for y, _ in points))
+    if not any(deviation for _, deviation in points):
+        return series
+    low, high = (values(None if y is None else y + sign * (d or 0) for y, d in points) for sign in (-1, 1))
+    return replace(series, low=low, high=high)
 
 
 def _mean(ours: Spread | None) -> float | None:

@@ -36,6 +36,7 @@ def summarise(
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.rounds]
+    step = algorithm.adaptation(fed)  # of methods that personalise by one step of each client (Per-FedAvg)
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -49,7 +50,11 @@ def summarise(
             "plus": plus,
             "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
             "L_max": max((row["L"] for row in history if row["L"] is not None), default=None),
-            **_one_step(fed, algorithm, evaluator, late),
+            **(
+                {}
+                if step is None
+                else {"one_step": evaluator.fine_tuned(step, [c for c in fed.clients if c not in late])}
+            ),
         },
         per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
         groups=labels,
@@ -75,14 +80,6 @@ def summarise(
         history=history,
         folder=folder,
     )
-
-
-def _one_step(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, late: Sequence[int]) -> dict[str, Any]:
-    """Score the model after one step of each client, where the method personalises so (Per-FedAvg)."""
-    plan = algorithm.adaptation(fed)
-    if plan is None:
-        return {}
-    return {"one_step": evaluator.fine_tuned(plan, [client for client in fed.clients if client not in late])}
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
