@@ -5,9 +5,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from coterie.client import DiskStore, Store
 from coterie.data import FederatedData
@@ -56,26 +55,36 @@ def make_engine(
     arrivals: dict[ClientId, int],
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
-    common: dict[str, Any] = {
-        "workers": workers(config),
-        "faults": SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile),
-        "seed": config.run.seed,
-        "arrivals": arrivals,
-    }
+    faults = SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
-        with EmbeddedEngine(data, store, trainer, common_test=test, **common) as engine:
+        with EmbeddedEngine(
+            data,
+            store,
+            trainer,
+            workers=workers(config),
+            faults=faults,
+            seed=config.run.seed,
+            common_test=test,
+            arrivals=arrivals,
+        ) as engine:
             yield engine
         return
     check_engine(config)
     with ExitStack() as stack:
         if not isinstance(store, DiskStore):
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
-        plugins = [*config.run.plugins, *_home_of_network(spec)]
-        make_trainer = partial(_make_trainer, config.engine.trainer, spec, plugins)
-        shared = share(data, stack.enter_context(_shared_folder(store)))
-        recipe = Recipe(shared, str(store.folder.absolute()), make_trainer, blamed_on_plugin)
-        samples = {client: len(part) for client, part in enumerate(data.train_parts)}
-        yield stack.enter_context(FlowerSimulation(recipe, samples, address=config.engine.address, **common))
+        folder = stack.enter_context(_shared_folder(store))
+        factory = _TrainerFactory(config.engine.trainer, spec, (*config.run.plugins, *_home_of_network(spec)))
+        with FlowerSimulation(
+            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin),
+            {client: len(part) for client, part in enumerate(data.train_parts)},
+            workers=workers(config),
+            address=config.engine.address,
+            faults=faults,
+            seed=config.run.seed,
+            arrivals=arrivals,
+        ) as simulation:
+            yield simulation
 
 
 @contextmanager
@@ -102,7 +111,14 @@ def _home_of_network(spec: ModelSpec) -> list[str]:
     return [] if module is None else [module]
 
 
-def _make_trainer(wanted: str, spec: ModelSpec, plugins: list[str]) -> Trainer:
-    """Make the trainer in another process, where a user's networks must be known too."""
-    import_plugins(plugins)
-    return choose_trainer(wanted, spec)
+@dataclass(frozen=True)
+class _TrainerFactory:
+    """Makes the trainer in another process, where a user's networks must be known too."""
+
+    wanted: str
+    spec: ModelSpec
+    plugins: tuple[str, ...]
+
+    def __call__(self) -> Trainer:
+        import_plugins(list(self.plugins))
+        return choose_trainer(self.wanted, self.spec)
