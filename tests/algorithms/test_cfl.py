@@ -387,6 +387,7 @@ def reference(engine: Recorded, clients: int, options: dict[str, Any]) -> list[t
     return after_rounds
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("dataset", "fraction", "drop"),
     [("digits-rotated", 1.0, 0.0), ("digits-permuted", 0.7, 0.0), ("digits-rotated", 0.8, 0.3)],

@@ -181,6 +181,7 @@ def test_pre_training_is_asked_for_once_and_keeps_nothing() -> None:
         assert trained(run.requests[0]).plan == replace(run.fed.plan, epochs=3)
 
 
+@pytest.mark.integration
 def test_alpha_m_clients_are_drawn() -> None:
     def drawn(**settings: Any) -> list[int]:
         with begun(clients=20, **settings) as run:
@@ -206,6 +207,7 @@ def test_traffic_is_a_model_up_for_each_first_update() -> None:
 # The group cold start
 
 
+@pytest.mark.integration
 def test_edc_groups_are_the_best_k_means_of_cosines_with_singular_vectors() -> None:
     with begun(clients=16, groups=4, pretrain_steps=1) as run:
         deltas = np.stack([*run.first_updates().values()])

@@ -210,6 +210,7 @@ def test_each_centre_draws_its_share_of_the_cohort_without_repetition(
             assert drawn == method.chosen(fed, s, fed.trainable)
 
 
+@pytest.mark.integration
 def test_clients_are_drawn_as_often_as_their_shares_say() -> None:
     """K = 1, over many rounds; also that rounds and centres draw differently."""
     with federation(fraction=0.1) as (method, fed, _):

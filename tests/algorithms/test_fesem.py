@@ -57,6 +57,7 @@ def test_with_one_centre_it_is_fedavg_bit_for_bit() -> None:
     assert fesem["groups"] == [0] * 6
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("layer", ["all", "last"])
 @pytest.mark.parametrize("weights", ["samples", "equal"])
 def test_against_a_direct_loop(layer: str, weights: str) -> None:

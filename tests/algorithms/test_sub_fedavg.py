@@ -615,6 +615,7 @@ def test_scales_start_at_a_half(hybrid: Run) -> None:
         np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.integration
 def test_channels_are_owned_whole(hybrid: Run) -> None:
     """Convolutions by owners of both channels; biases, scales, shifts, statistics by owners of the channel."""
     _, run, _, heard, models = hybrid

@@ -229,6 +229,7 @@ def test_folders_that_do_not_fit_are_refused_and_left_alone(
     assert tree(compared) == before
 
 
+@pytest.mark.integration
 def test_an_unfinished_run_with_holes_in_its_metrics_fails(compared: Path) -> None:
     (compared / "fedavg" / "seed-0" / "result.json").unlink()
     cut("metrics.jsonl", 40)(compared)

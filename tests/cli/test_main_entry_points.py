@@ -60,6 +60,7 @@ def test_a_name_that_is_taken_is_not_dropped_in_silence(place: Path) -> None:
     assert [name for name in ("'fedavg'", "outside_stuff") if name not in message] == []
 
 
+@pytest.mark.integration
 def test_two_packages_with_one_name(place: Path) -> None:
     for name in ("outside", "beyond"):
         env = install(place, ("coterie.algorithms", "mine", "Mine"), source='class Mine:\n    """Mine."""\n', name=name)

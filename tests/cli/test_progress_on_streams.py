@@ -54,6 +54,7 @@ def test_quiet_still_says_what_is_wrong(place: Path) -> None:
     assert "fedavgg" in cli("run", "--algorithm", "fedavgg", "--quiet").err
 
 
+@pytest.mark.integration
 def test_names_are_shown_as_they_are(place: Path, save: Callable[..., Path]) -> None:
     """Square brackets are no markup."""
     (place / "data [old]").mkdir()

@@ -48,6 +48,7 @@ class Counting(TorchTrainer):
         return outcome
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("case", CASES)
 def test_steps_and_bytes_are_those_of_the_real_run(case: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = [*SMALL, *CASES[case]]

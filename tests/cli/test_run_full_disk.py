@@ -47,6 +47,7 @@ def test_a_disk_that_fills_up_in_the_middle_costs_nothing_but_time(seen: dict[st
     assert what["outcome"] == seen["whole"]
 
 
+@pytest.mark.integration
 def test_the_message_says_which_disk_is_full(seen: dict[str, Any]) -> None:
     for attempt in ("failed", "still full"):
         assert "full_in_the_middle/run" in refusal(seen["full_in_the_middle"][attempt])

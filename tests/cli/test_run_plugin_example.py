@@ -30,6 +30,7 @@ def test_each_is_listed_with_its_options() -> None:
         assert name in [line.split(" ")[0] for line in cli(kind, "--plugin", PLUGIN).out.splitlines()]
 
 
+@pytest.mark.integration
 def test_the_method_runs(place: Path) -> None:
     answer = spawn("run", "--plugin", PLUGIN, "--algorithm", "capped:most=50", *SMALL, "--out", "run", "--quiet")
     assert (answer.code, answer.err) == (0, "")
@@ -49,6 +50,7 @@ def test_the_rule_forms_the_groups_of_all_one_shot_methods(method: str, place: P
     assert one["n_groups"] == 1
 
 
+@pytest.mark.integration
 def test_the_rule_stands_in_a_file_and_in_a_comparison(place: Path) -> None:
     (place / "run.toml").write_text(f'[grouping]\nrule = "ratio:least=1.2"\n[run]\nplugins = ["{PLUGIN}"]\n')
     assert json.loads(cli("cluster", "run.toml", *FEW, "--json").out)["rule"] == "ratio"
@@ -59,6 +61,7 @@ def test_the_rule_stands_in_a_file_and_in_a_comparison(place: Path) -> None:
     assert answer.code == 0, answer.err
 
 
+@pytest.mark.integration
 def test_the_measure_is_shown_and_groups_by(place: Path) -> None:
     shown = json.loads(cli("inspect", "--plugin", PLUGIN, "--measures", "chordal,labels", *FEW, "--json").out)
     assert list(shown["measures"]) == ["chordal", "labels"]
@@ -69,6 +72,7 @@ def test_the_measure_is_shown_and_groups_by(place: Path) -> None:
         assert json.loads(answer.out)["ari"] > 0.4, answer.err
 
 
+@pytest.mark.integration
 def test_a_run_by_both_goes_on_where_it_was(place: Path) -> None:
     both = ["--algorithm", "pacfl:measure=chordal", "--rule", "ratio", "--newcomers", "0.3"]
     assert spawn("run", "--plugin", PLUGIN, *both, *SMALL, "--out", "run", "--quiet").code == 0
@@ -96,6 +100,7 @@ def test_mistakes_are_named(flags: list[str], message: str, place: Path) -> None
     assert message in refusal(cli("run", "--plugin", PLUGIN, "--algorithm", "pacfl", *flags))
 
 
+@pytest.mark.integration
 def test_an_installed_package_needs_no_plugin_flag(place: Path) -> None:
     entries = [("coterie.rules", "ratio", "Ratio"), ("coterie.measures", "chordal", "chordal")]
     env = install(place, *entries, source=PLUGIN.read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ SMALL = ["--dataset", "digits-rotated", "--clients", "8"]
 QUICK = ["--rounds", "1", "--epochs", "1", "--samples", "40", "--seeds", "1"]
 
 
+@pytest.mark.integration
 def test_inspect_prints_json_and_nothing_else(place: Path) -> None:
     answer = cli("inspect", *SMALL, "--json", "--quiet")
     found = json.loads(answer.out)

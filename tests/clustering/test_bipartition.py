@@ -29,6 +29,7 @@ def test_as_scikit_learn_splits(seed: int, n: int, single: bool) -> None:
     np.testing.assert_array_equal(right, np.flatnonzero(expected == 1))
 
 
+@pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
 @GENERATED
 def test_two_opposite_directions_come_apart(seed: int, n: int) -> None:

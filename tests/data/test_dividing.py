@@ -47,6 +47,7 @@ def register() -> Iterator[Callable[[Callable[..., Partition]], str]]:
         del PARTITIONS._items[name]
 
 
+@pytest.mark.integration
 @given(
     sizes=st.lists(st.integers(20, 60), min_size=1, max_size=6),
     clients=st.integers(1, 19),

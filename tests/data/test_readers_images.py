@@ -92,6 +92,7 @@ def test_broken_images_are_refused(tmp_path: Path, content: bytes) -> None:
         read(tmp_path)
 
 
+@pytest.mark.integration
 def test_another_format_does_not_hide_behind_an_ending(tmp_path: Path) -> None:
     save(tmp_path / "a" / "0.png", pixels(8, 8))
     (tmp_path / "b").mkdir()

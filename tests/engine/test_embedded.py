@@ -34,6 +34,7 @@ def test_without_faults_everyone_answers() -> None:
     assert all(isinstance(answer, Reply) for answer in exchange(SimulatedFaults()).values())
 
 
+@pytest.mark.integration
 def test_drop_and_straggle_are_seeded_and_of_about_the_wanted_share() -> None:
     kinds = []
     for round in range(6):

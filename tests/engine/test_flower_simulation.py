@@ -124,7 +124,7 @@ def test_addresses_where_there_is_no_cluster() -> None:
 def test_settings_that_do_not_go_together() -> None:
     with pytest.raises(CoterieError, match="keeps clients' states on disk"):
         coterie.run(dataset="digits", engine="flower", state="memory")
-    with pytest.raises(CoterieError, match="address is that of a Ray cluster"):
+    with pytest.raises(CoterieError, match="address names a Ray cluster"):
         coterie.run(dataset="digits", address="auto")
     with pytest.raises(CoterieError, match=r"engine.workers = 0 is not valid"):
         coterie.run(dataset="digits", engine="flower", workers=0)

@@ -41,6 +41,7 @@ def asked(message: Any) -> Request | None:
     return wire.decode(records[WIRE][WIRE].data) if WIRE in records else None  # type: ignore[return-value]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("algorithm", METHODS)
 def test_sites_come_to_the_same_numbers_as_a_simulation(tmp_path: Path, algorithm: str) -> None:
     write_app(tmp_path / "app", 3, algorithm=algorithm, training={"rounds": 2})
@@ -167,6 +168,7 @@ class Life:
         return coterie.Result.load(self.folder / "run")
 
 
+@pytest.mark.integration
 def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.LOOK_AGAIN", 0.0)
     life = Life(tmp_path / "killed", kill_server=True)
@@ -305,6 +307,7 @@ def test_what_goes_wrong_in_another_process_is_told_here(
         list(simulation.exchange({0: request}, None))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("algorithm", ["scaffold", "lg-fedavg", "sub-fedavg-un", "pacfl", "flis-dc"])
 def test_a_server_killed_again_and_again_comes_to_the_same_numbers(tmp_path: Path, algorithm: str) -> None:
     """Sites that are asked twice in a round start from the state they had before it."""

@@ -70,6 +70,7 @@ def test_measures_are_those_of_the_samples(all_measures: Inspection) -> None:
             assert view.measures[name].matrix == pytest.approx(matrix, rel=1e-3, abs=2e-3), name
 
 
+@pytest.mark.integration
 def test_mean_and_spread_are_over_pairs(all_measures: Inspection) -> None:
     above = np.triu_indices(6, 1)
     for name, measured in all_measures.view.measures.items():

@@ -103,6 +103,7 @@ def test_weights_that_are_all_zero_are_refused() -> None:
         weighted_mean([{"w": np.ones(2, np.float32)}] * 2, [0, 0])
 
 
+@pytest.mark.integration
 @given(models(2))
 @GENERATED
 def test_distance_is_the_norm_of_the_difference(pair: list[dict[str, np.ndarray]]) -> None:

@@ -193,6 +193,7 @@ print(reply.answer(SampleCountReply).samples)
 """
 
 
+@pytest.mark.integration
 def test_a_verb_is_added_with_two_modules_and_an_entry_in_one_list(tmp_path: Path) -> None:
     source = Path(coterie.__file__).parent
     package = tmp_path / "coterie"

@@ -13,6 +13,7 @@ from coterie.messages import EvaluateReply, LossesReply, ModelSpec, Reply, Reque
 GENERATED = settings(max_examples=100, deadline=None, derandomize=True)
 
 
+@pytest.mark.integration
 @given(st.one_of(requests, replies, failures))
 @GENERATED
 def test_every_message_comes_back_as_it_was(message: wire.Message) -> None:

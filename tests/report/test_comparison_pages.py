@@ -100,6 +100,7 @@ def test_the_table_is_that_of_the_runs(made: Path) -> None:
     assert [row["rounds to L=0.1"] for row in grid(make_page([made]), "Rounds and megabytes to a target")]
 
 
+@pytest.mark.integration
 def test_bands_are_means_and_deviations_of_the_metrics(made: Path) -> None:
     found = titles(make_page([made]))
     for protocol, drawn in (("L", LABELS), ("C", ("fedavg", "pacfl:count=4")), ("G", ("fedavg",))):

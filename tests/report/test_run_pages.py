@@ -92,6 +92,7 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path]) -> None:
     assert [row[3] for row in goals.rows] == [1, "never"]
 
 
+@pytest.mark.integration
 def test_groups_in_the_order_of_the_tree(runs: dict[str, Path]) -> None:
     found = titles(make_page([runs["pacfl"]]))
     heat, tree = found["Proximity of clients"], found["Tree of merges"]

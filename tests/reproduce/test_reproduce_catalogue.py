@@ -401,6 +401,7 @@ def test_angles_are_the_published_ones(name: str, within: float, tmp_path: Path)
 # ------------------------------------------------------------------------------------------- books of one's own
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("text", "told"),
     [

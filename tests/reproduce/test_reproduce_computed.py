@@ -46,6 +46,7 @@ def test_distances_of_clients(tmp_path: Path) -> None:
     assert found["cka", "IID"] > found["cka", "skewed"]
 
 
+@pytest.mark.integration
 def test_clustering_error(tmp_path: Path) -> None:
     found = made("error", tmp_path)
     assert found.lines[0].ours is not None

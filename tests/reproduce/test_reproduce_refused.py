@@ -107,6 +107,7 @@ def test_a_seed_without_a_number_is_counted_and_told(copy: Path) -> None:
     assert "G: no number in seed 1" in row
 
 
+@pytest.mark.integration
 def test_other_protocols_are_counted_too(copy: Path) -> None:
     change(run(copy) / "result.json", lambda content: content["accuracy"].update(L=float("nan")))
     found = pair(copy)
@@ -134,6 +135,7 @@ def test_a_target_read_from_no_numbers(copy: Path) -> None:
     assert ours_text(found["1 %"]) == "1 (1 of 2)"
 
 
+@pytest.mark.integration
 def test_a_failed_seed_is_counted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run(copy) / "result.json").unlink()
     monkeypatch.setattr(trained_module, "run_jobs", lambda waiting, *rest: dict.fromkeys(waiting, "it fell over"))

@@ -53,6 +53,7 @@ def test_ours_are_the_means_of_the_runs(table: Reproduction, place: Path) -> Non
     assert line.beside["C"] is not None
 
 
+@pytest.mark.integration
 def test_a_global_method_stands_under_its_own_protocol_with_all_others_beside(table: Reproduction) -> None:
     line = next(line for line in table.lines if line.row == "FedAvg")
     assert line.quantity == "G"
@@ -106,6 +107,7 @@ def test_finished_runs_are_never_repeated_and_are_shared(table: Reproduction, pl
     assert runs(place) == before
 
 
+@pytest.mark.integration
 def test_what_was_killed_goes_on(table: Reproduction, place: Path) -> None:
     lost = next(iter(place.glob("runs/pacfl-*/seed-1/result.json")))
     before = runs(place)

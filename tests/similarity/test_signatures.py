@@ -50,6 +50,7 @@ def test_the_vectors_of_the_singular_value_decomposition(size: tuple[int, int, i
     assert_same_up_to_sign(u, oracle(x, p), atol=1e-8)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("n", "features"), [(7, 40), (40, 7), (12, 12), (60, 3072)])
 def test_more_features_than_samples_and_fewer(n: int, features: int) -> None:
     x = np.random.default_rng(n).integers(0, 256, (n, features), dtype=np.uint8)  # pixels

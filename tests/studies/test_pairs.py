@@ -41,6 +41,7 @@ def test_accuracies_are_those_of_runs(pairs: PairStudy) -> None:
             assert row.gain.values[k] == pytest.approx(row.own.values[k] - pairs.solo.values[k])
 
 
+@pytest.mark.integration
 def test_rows_say_what_is_shared(pairs: PairStudy) -> None:
     assert [row.labels for row in pairs.rows] == [(8, 9), (0, 1), (3,)]
     assert [row.shared for row in pairs.rows] == [2, 0, 0]

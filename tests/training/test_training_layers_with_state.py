@@ -113,6 +113,7 @@ def test_dropout_from_two_threads_gives_the_numbers_of_one(network: Register) ->
     assert all(identical(a, b) for a, b in zip(outcomes, expected, strict=True))
 
 
+@pytest.mark.integration
 def test_dropout_is_not_disturbed_by_networks_being_built_nor_they_by_it(network: Register) -> None:
     """A second worker builds its network while the first one trains already."""
     spec, other = network(with_dropout), ModelSpec("mlp", (6,), 3)
@@ -147,6 +148,7 @@ def test_threads_give_the_numbers_of_one_for_ordinary_networks(trainer: Trainer)
     assert all(identical(a, b) for a, b in zip(outcomes, expected, strict=True))
 
 
+@pytest.mark.integration
 def test_batchnorm_statistics_are_carried_in_the_parameters_and_updated(network: Register) -> None:
     """Against the same network in float64, trained by PyTorch's optimiser."""
     spec = network(with_batchnorm)

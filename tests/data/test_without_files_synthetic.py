@@ -45,6 +45,7 @@ def test_clients_follow_the_recipe(alpha: float, beta: float) -> None:
         assert len(close) > 0.99 * len(expected)
 
 
+@pytest.mark.integration
 def test_shape_sizes_and_parts() -> None:
     data = load("synthetic")
     assert (data.name, data.clients, data.classes, data.shape, data.common_test) == ("synthetic", 100, 10, (60,), False)
