@@ -19,7 +19,7 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 import coterie
 from coterie.deploy.deployment import make_site, serve
 from coterie.deploy.terms import read_site, read_terms
-from coterie.engine.flower import reply_poller, transport
+from coterie.engine.flower import transport
 from coterie.engine.flower.app import BESIDE, WIRE, wire_record
 from coterie.engine.flower.deployment import FlowerDeployment
 from coterie.engine.flower.site_registry import SiteRegistry
@@ -677,7 +677,7 @@ def honest_node(message: Message) -> Message:
 
 def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flower waits for all of it, for minutes; the others and the deadline do not."""
-    monkeypatch.setattr(reply_poller, "HELD_UP", 0.05)
+    monkeypatch.setattr(transport, "HELD_UP", 0.05)
     grid = Slow(11, 12)
     grid.nodes |= dict.fromkeys((11, 12, 13), honest_node)
     began = time.monotonic()
@@ -694,7 +694,7 @@ def test_a_reply_that_is_announced_and_does_not_come_is_late(monkeypatch: pytest
 def test_a_reply_that_takes_a_while_is_taken_once(
     held_up: float, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_poller, "HELD_UP", held_up)
+    monkeypatch.setattr(transport, "HELD_UP", held_up)
 
     class Long(PlayedGrid):
         def pull_messages(self, names: Any) -> list[Message]:

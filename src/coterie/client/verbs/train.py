@@ -1,13 +1,17 @@
-"""Train: local training by a plan."""
+"""Train: local training by a plan, and the order in which a curriculum shows the samples (ALGORITHMS 6)."""
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from coterie.client.data import Floats, Index
 from coterie.client.request_handler import RequestHandler
-from coterie.client.scoring import curriculum_order
-from coterie.messages import Array, Params, Train, TrainReply, usable
+from coterie.messages import Array, Curriculum, Params, Train, TrainReply, usable
 from coterie.streams import stream
-from coterie.training import TOO_LARGE, Diverged, Job, Outcome
+from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses
+
+SMALLEST_LOSS = 1e-12
 
 
 def answer(handler: RequestHandler, verb: Train) -> TrainReply:
@@ -82,3 +86,30 @@ def _control_change(handler: RequestHandler, job: Job, outcome: Outcome) -> dict
     if not usable(change):
         raise Diverged(outcome.steps, "the control", TOO_LARGE)
     return change
+
+
+def curriculum_order(
+    curriculum: Curriculum,
+    logits: Callable[[Params], Floats],
+    y: Index,
+    judges: Mapping[str, Params],
+    rng: np.random.Generator,
+) -> Index:
+    """Return the samples from first to last: easiest first, hardest first, or at random.
+
+    `judges` are the models that a score names by letters.
+    """
+    shuffled = rng.permutation(len(y))  # so that equal scores stand in random order
+    if curriculum.order == "random":
+        return shuffled
+    letters, _, by_prediction = curriculum.score.partition("-")
+    outputs = [logits(judges[letter]) for letter in letters]
+    if by_prediction:
+        predictions = [output.argmax(axis=1) for output in outputs]
+        truth = predictions[1] if len(predictions) > 1 else y
+        sound = np.all([np.isfinite(output).all(axis=1) for output in outputs], axis=0)  # else nothing is predicted
+        easiness = np.asarray((predictions[0] == truth) & sound, np.float64)
+    else:
+        easiness = 1.0 / np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
+    key = -easiness if curriculum.order == "curriculum" else easiness
+    return shuffled[np.argsort(key[shuffled], kind="stable")]

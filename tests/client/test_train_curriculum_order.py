@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from client_world import CLASSES, ID, PLAN, SEED, SPEC, World, equal, losses, model, normalise, scores
 
-from coterie.client.scoring import curriculum_order
+from coterie.client.verbs.train import curriculum_order
 from coterie.messages import Curriculum, Train, TrainReply
 from coterie.models import initial
 from coterie.streams import stream
