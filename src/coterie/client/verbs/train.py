@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from coterie.client.data import Floats, Index
 from coterie.client.request_handler import RequestHandler
