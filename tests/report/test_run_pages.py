@@ -220,7 +220,7 @@ def test_the_command_that_reruns_it(runs: dict[str, Path], tmp_path: Path) -> No
     command = titles(make_page([runs["solo"]]))["The command that reruns it (solo)"].text  # type: ignore[attr-defined]
     words = command.split()
     assert words[:2] == ["coterie", "run"]
-    from coterie.results.toml import read_toml
+    from coterie.results.formats import read_toml
     from coterie.run.runner import start
     from coterie.run.validation import make_config
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import CoterieError
-from coterie.results.toml import toml_value
+from coterie.results.formats import toml_value
 from coterie.run.config import Config, keys, to_toml
 from coterie.run.settings import settings_to_config
 from coterie.run.validation import differences, make_config

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from coterie.errors import CoterieError
-from coterie.results.toml import read_toml
+from coterie.results.formats import read_toml
 from coterie.run.config import Config, Key, keys
 from coterie.run.validation import Origins, make_config, merge
 from coterie.run.values import parse_value

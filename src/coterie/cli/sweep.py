@@ -9,7 +9,7 @@ from coterie.cli.config_flags import lay_over, with_config_flags
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
-from coterie.results.toml import read_toml
+from coterie.results.formats import read_toml
 from coterie.run.values import parse_seeds
 
 Vary = Annotated[

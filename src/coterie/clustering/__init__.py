@@ -3,11 +3,10 @@
 from coterie.clustering.agreement import adjusted_rand_index, clustering_error, normalised_mutual_information
 from coterie.clustering.bipartition import bipartition, should_split, update_norms
 from coterie.clustering.calibration import in_units_of_noise, noise
-from coterie.clustering.grouping import Grouping, distance_to_groups, extend, matched
+from coterie.clustering.grouping import Grouping, distance_to_groups, extend, matched, row_groups
 from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut, heights, number_of_groups, tree
 from coterie.clustering.k_means import KMeans, k_means
 from coterie.clustering.options import GroupingOptions, Linkage, RuleSupport
-from coterie.clustering.rows import row_groups
 from coterie.clustering.rules import RULES, Cut, Evidence, Rule, rule
 from coterie.clustering.rules.automatic import Auto, Demo, Gap, Silhouette, Trial, elbow, granularity_for, silhouette
 from coterie.clustering.rules.given import Count, Threshold

@@ -10,8 +10,8 @@ from coterie.clustering.options import implied_rules
 from coterie.compare.design import Design, Protocol, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, Tables, Tuning
+from coterie.results.formats import toml_value
 from coterie.results.protocols import COMPARED
-from coterie.results.toml import toml_value
 from coterie.run.config import CHOICES, FREE, SECTIONS, keys
 from coterie.run.plugins import import_plugins
 from coterie.run.values import parse_choice, parse_value, split_list

@@ -18,7 +18,7 @@ from coterie.engine.flower.site_registry import NAME
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
 from coterie.models import initial
-from coterie.results.toml import read_toml
+from coterie.results.formats import read_toml
 from coterie.run.building import make_method, with_network
 from coterie.run.config import Config, ConfigSection, PartitionSection
 from coterie.run.validation import make_config

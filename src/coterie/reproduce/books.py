@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from coterie.errors import CoterieError, suggestion
-from coterie.results.toml import read_toml
+from coterie.results.formats import read_toml
 from coterie.run.validation import merge
 
 PLACE = Path(__file__).parent / "catalogue"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from coterie import similarity
 from coterie.clustering import clustering_error
-from coterie.clustering.rows import row_groups
+from coterie.clustering.grouping import row_groups
 from coterie.data import DATASETS, Dataset, Samples
 from coterie.data.super_clusters import class_angles
 from coterie.data.super_clusters import super_clusters as super_clusters_of

@@ -18,10 +18,9 @@ from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format
+from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format, read_toml, toml_value
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import LOCK, RunFolder
-from coterie.results.toml import read_toml, toml_value
 
 PLAN, DATA = "comparison.toml", "comparison.json"
 Changes = Mapping[str, Any]

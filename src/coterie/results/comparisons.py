@@ -8,9 +8,9 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
+from coterie.results.formats import toml_value
 from coterie.results.run_folder import RunFolder
 from coterie.results.runs import StoredRun, read_run
-from coterie.results.toml import toml_value
 
 FINISHED = "finished"
 SAME = ("data", "partition", "newcomers")

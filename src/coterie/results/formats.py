@@ -1,16 +1,16 @@
-"""The formats of what is written: tables of texts, and the versions of the files that are read back."""
+"""The formats of what is written: tables of texts, TOML, and the versions of the files that are read back."""
 
+import json
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args
+
+from coterie.errors import CoterieError
 
 TableFormat = Literal["text", "markdown", "csv", "latex"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
-TABLE_FILES: dict[TableFormat, str] = {
-    "text": "table.txt",
-    "markdown": "table.md",
-    "csv": "table.csv",
-    "latex": "table.tex",
-}
+TABLE_FILES = dict(zip(TABLE_FORMATS, ("table.txt", "table.md", "table.csv", "table.tex"), strict=True))
 """Under which name a folder holds its table in each format."""
 RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 1, 1, 1
 """The versions of result.json, comparison.json and reproduction.json: their field ``format``.
@@ -30,3 +30,26 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
     if isinstance(given, int) and given <= newest:
         return None
     return f"is of format {given}, and this version of Coterie reads formats up to {newest}: update Coterie"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a configuration file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CoterieError(f"there is no configuration file '{path}'") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoterieError(f"'{path}' is not a TOML file: {error}") from None
+    except OSError as error:
+        raise CoterieError(f"'{path}' can't be read: {error.strerror}") from None
+
+
+def toml_value(value: Any) -> str:
+    """Write one value."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(key)} = {toml_value(item)}' for key, item in value.items())}}}"
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return f"{value:.1f}"
+    return json.dumps(value, ensure_ascii=False)

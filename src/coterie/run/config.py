@@ -17,8 +17,8 @@ from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.registry import Registry
+from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
-from coterie.results.toml import toml_value
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError, suggestion
-from coterie.results.toml import read_toml
+from coterie.results.formats import read_toml
 from coterie.run.config import CHOICES, Config, keys
 from coterie.run.validation import make_config, merge
 

@@ -16,8 +16,8 @@ from coterie.federation.loop import founders
 from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
+from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
-from coterie.results.toml import toml_value
 from coterie.run.building import Session
 from coterie.run.result import Result
 

@@ -10,8 +10,6 @@ from coterie.messages import Array, Curriculum, Params, Train, TrainReply, usabl
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses
 
-SMALLEST_LOSS = 1e-12
-
 
 def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     """Train; the result and the snapshots on the way are there for the verbs that follow."""
@@ -109,6 +107,6 @@ def curriculum_order(
         sound = np.all([np.isfinite(output).all(axis=1) for output in outputs], axis=0)  # else nothing is predicted
         easiness = np.asarray((predictions[0] == truth) & sound, np.float64)
     else:
-        easiness = 1.0 / np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), SMALLEST_LOSS)
+        easiness = 1.0 / np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), 1e-12)  # never 0
     key = -easiness if curriculum.order == "curriculum" else easiness
     return shuffled[np.argsort(key[shuffled], kind="stable")]
