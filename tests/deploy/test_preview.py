@@ -15,7 +15,7 @@ from coterie.deploy.preview import check, outgoing_answers
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import Terms, read_site, read_terms
 from coterie.errors import CoterieError
-from coterie.federation.ledger import Ledger
+from coterie.federation.exchange import Ledger
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION
 from coterie.run.building import session

@@ -2,8 +2,8 @@
 
 from coterie.federation.algorithm import Algorithm, Traits
 from coterie.federation.engine import Engine, EngineWrapper
+from coterie.federation.exchange import Ledger
 from coterie.federation.federation import Federation, FederationSettings, ServerData
-from coterie.federation.ledger import Ledger
 from coterie.federation.sampling import ClientSampler
 from coterie.federation.served_model import CandidateModels, ServedModel, SharedLayers, as_request
 from coterie.federation.state import saved

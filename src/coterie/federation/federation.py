@@ -12,8 +12,7 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
-from coterie.federation.exchange import Exchange
-from coterie.federation.ledger import Ledger
+from coterie.federation.exchange import Exchange, Ledger
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
@@ -20,6 +21,7 @@ from coterie.results.reproductions import Reproduction, write_reproduction
 from coterie.results.run_folder import RunFolder
 
 PLACE = Path("runs/reproduce")
+T = TypeVar("T")
 
 
 def reproduce(
@@ -43,12 +45,7 @@ def reproduce(
     >>> made.lines[0].published, round(made.lines[0].ours.mean, 2)
     ('2.48', 2.48)
     """
-    request = ReproductionRequest(
-        rounds_scale,
-        None if seeds is None else tuple(seeds),
-        None if datasets is None else tuple(datasets),
-        None if algorithms is None else tuple(algorithms),
-    )
+    request = ReproductionRequest(rounds_scale, _fixed(seeds), _fixed(datasets), _fixed(algorithms))
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     item = find_entry(name, book)
@@ -86,6 +83,10 @@ def reproduce(
     )
     save(made, place / item.name)
     return made
+
+
+def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
