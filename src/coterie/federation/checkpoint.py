@@ -19,7 +19,7 @@ from coterie.messages import wire
 
 FORMAT = 2
 """The version of the layout. Those before had no number."""
-_PLAIN = frozenset({bool, int, float, str, type(None)})
+PLAIN = frozenset({bool, int, float, str, type(None)})
 _HOLDS = "a state has arrays, numbers, texts, and collections of these"
 
 
@@ -109,14 +109,14 @@ def _beside(path: Path, name: str) -> Path:
 def _encoded(value: Any, parts: dict[str, WriteOnce]) -> Any:
     """Return a value in what the wire format has; `parts` collects what is written once, by name."""
     kind = type(value)
-    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
+    if kind in PLAIN or (kind is tuple and PLAIN.issuperset(map(type, value))):
         return value
     if isinstance(value, WriteOnce):
         parts[value.name] = value
         return {"$once": value.name}
     if isinstance(value, Mapping):
         items = {
-            str(key): item if type(item) in _PLAIN else _encoded_at(key, item, parts) for key, item in value.items()
+            str(key): item if type(item) in PLAIN else _encoded_at(key, item, parts) for key, item in value.items()
         }
         return {"$ints": items} if _has_numbers_as_keys(value) else items
     if isinstance(value, list | tuple | set | frozenset):

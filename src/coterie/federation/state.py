@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from coterie.errors import CoterieError
-from coterie.federation.checkpoint import WriteOnce
+from coterie.federation.checkpoint import PLAIN, WriteOnce
 from coterie.messages import wire
 
 SAVED = "saved"
@@ -78,6 +78,8 @@ def _refuse_undeclared(owner: Any) -> None:
 
 def _taken_apart(value: Any) -> Any:
     """Copy containers, and turn dataclasses into dictionaries, but for those that messages are made of."""
+    if type(value) in PLAIN:  # as most are
+        return value
     if isinstance(value, Mapping):
         return {key: _taken_apart(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
