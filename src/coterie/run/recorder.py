@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data import FederatedData, Normalisation
-from coterie.federation.checkpoint import check_state, save_checkpoint
+from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation
 from coterie.federation.loop import evaluated_rounds
@@ -82,7 +82,15 @@ class RunRecorder:
         """Write a checkpoint, after what pictures need."""
         if self.folder is not None:
             self._write_plot_arrays(self.folder)
-            save_checkpoint(self.folder.checkpoint, {**_state(self.run, self.data, round, self.seconds), **more})
+            state = {**_state(self.run, self.data, round, self.seconds), **more}
+            whose = f"save() of method '{self.run.config.algorithm.name}'"
+            if round == 0:  # before anything is trained
+                check_state(state["algorithm"], whose)
+            try:
+                save_checkpoint(self.folder.checkpoint, state)
+            except NotStorable:
+                check_state(state["algorithm"], whose)  # whose error names the method, if it is the method's
+                raise
 
     def _write_plot_arrays(self, folder: RunFolder) -> None:
         """Write a file of arrays beside the result if it is not there, or if there is something new to see.
@@ -139,13 +147,12 @@ def _row(round: int, evaluation: Evaluation, run: Session, since: int, seconds: 
 
 
 def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
-    normalise, method = data.normalise, run.algorithm.save()
-    check_state(method, f"save() of method '{run.config.algorithm.name}'")
+    normalise = data.normalise
     return {
         "config": run.config.model_dump_json(),
         "round": round,
         "seconds": seconds,
-        "algorithm": method,
+        "algorithm": run.algorithm.save(),
         "evaluator": run.evaluator.save(),
         "federation": run.fed.save(),
         "spec": run.fed.spec,
