@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -127,7 +127,8 @@ def read_only(value: T) -> T:
     elif isinstance(value, tuple):
         result = tuple(map(read_only, value))
     elif isinstance(value, Request | Reply | Answer):
-        result = type(value)(**{field.name: read_only(getattr(value, field.name)) for field in fields(value)})
+        parts = {name: read_only(part) for name, part in vars(value).items() if not isinstance(part, int | float | str)}
+        result = type(value)(**{**vars(value), **parts}) if parts else value
     elif isinstance(value, Mapping):
         result = {key: read_only(item) for key, item in value.items()}
     return result  # type: ignore[no-any-return]
