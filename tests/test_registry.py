@@ -9,6 +9,7 @@ from coterie.errors import CoterieError
 from coterie.models import MODELS
 
 
+@pytest.mark.integration
 def test_the_first_look_up_may_come_from_several_threads() -> None:
     """Each in a new process, since a registry is filled only once."""
     script = """

@@ -41,6 +41,7 @@ def test_fedprox_without_strength_is_fedavg() -> None:
     assert accuracies_and_losses("fedprox", algorithm_options={"mu": 0.0}) == accuracies_and_losses("fedavg")
 
 
+@pytest.mark.integration
 def test_fedprox_holds_clients_near_what_they_received() -> None:
     """The public codes anchor at the live parameters, so that their FedProx is FedAvg; ours is not."""
     drift = [

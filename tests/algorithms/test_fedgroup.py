@@ -261,6 +261,7 @@ def test_a_groups_model_is_the_mean_of_models_and_not_of_updates() -> None:
             assert not np.allclose(flat(model), mean, atol=1e-2)
 
 
+@pytest.mark.integration
 def test_clients_that_do_not_move_are_in_group_0_and_leave_the_others_groups_as_they_are() -> None:
     still = {1, 5}
 

@@ -158,6 +158,7 @@ def test_one_centre_or_one_client_is_no_collapse() -> None:
             assert method.reason.startswith("Each client is nearest to one of")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", range(5))
 def test_k_means_finds_the_rotations(seed: int) -> None:
     result = small_run("fesem", **DIGITS, groups=4, seed=seed, algorithm_options=K_MEANS)
@@ -297,6 +298,7 @@ def test_the_battery_holds_with_k_means(check: Callable[..., None], tmp_path: Pa
     check("fesem", tmp_path, algorithm_options=K_MEANS)
 
 
+@pytest.mark.integration
 def test_the_server_keeps_no_model_of_a_client(tmp_path: Path) -> None:
     """What a checkpoint holds is θ⁰, the K centres, and the clients' groups; and that is enough to go on."""
     path = tmp_path / "checkpoint.safetensors"

@@ -32,6 +32,7 @@ def proximity(**settings: Any) -> np.ndarray:
     return found.grouping.proximity
 
 
+@pytest.mark.integration
 def test_without_weights_and_gradients_it_is_the_mean_of_class_angles() -> None:
     """δ = 0, β = 1: V_ij is the plain mean over classes of Θ₁ between the first singular vectors, scaled."""
     found = proximity(algorithm_options={"delta": 0.0, "beta": 1.0, "share": 0.02})
@@ -83,6 +84,7 @@ def test_the_trial_leaves_alike_clients_together() -> None:
     assert coterie.cluster(algorithm="flag", dataset="digits", clients=20).grouping.n_groups == 1
 
 
+@pytest.mark.integration
 def test_it_sees_permuted_labels_where_data_alone_cannot() -> None:
     """FLAG's claim: clients for whom labels mean something else have the same images."""
     permuted = {"dataset": "digits-permuted", "clients": 20, "groups": 4}
@@ -132,6 +134,7 @@ def test_a_newcomer_with_unseen_classes_founds_its_own_group() -> None:
     assert result.newcomers["groups"] == [1]
 
 
+@pytest.mark.integration
 def test_the_trial_uses_its_own_light_network_and_trains_each_group_once() -> None:
     with federation(clients=8, dataset="digits-rotated") as (run, method):
         asked: list[tuple[str, ModelSpec, int]] = []

@@ -296,6 +296,7 @@ def test_hc_clients_describe_themselves_from_the_common_start_whenever_they_do()
         assert np.array_equal(trained.describe(run.fed, [2])[2], fresh.describe(other.fed, [2])[2])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("seed", [0, 1])
 def test_hc_finds_the_true_groups_once_models_have_learnt_something(seed: int) -> None:
     settings = {"algorithm": "flis-hc", "seed": seed, "epochs": 10}
@@ -346,6 +347,7 @@ def test_the_released_script_averages_the_last_models_of_neighbours() -> None:
         assert method.grouping.summary()["rule"] == "row-threshold"
 
 
+@pytest.mark.integration
 def test_the_released_script_with_everyone_in_every_round_and_beta_0_is_fedavg() -> None:
     settings = {**UNEVEN, "fraction": 1.0}
     script = small_run("flis-hc", **settings, algorithm_options={"hc_mode": "row-threshold", "beta": 0.0})
@@ -478,6 +480,7 @@ def test_the_servers_samples_need_not_cover_all_classes(method: str, soft: bool)
         assert run.evaluator.evaluate().L > 0.3
 
 
+@pytest.mark.integration
 @BOTH
 def test_it_goes_on_when_a_third_of_the_clients_is_away(method: str) -> None:
     result = small_run(method, dataset="digits", clients=10, rounds=12, epochs=5, drop=0.3)

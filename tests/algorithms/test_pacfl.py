@@ -56,6 +56,7 @@ def test_signatures_come_from_raw_training_samples_only() -> None:
     assert found.grouping.proximity == pytest.approx(principal_angles(signatures, measure="min_entry"))
 
 
+@pytest.mark.integration
 def test_signatures_of_normalised_samples_if_asked() -> None:
     data = load("digits-rotated", clients=6)
     found = coterie.cluster(
@@ -76,6 +77,7 @@ def test_traffic_is_the_signatures_once_and_two_models_a_round() -> None:
     assert kinds["train"]["down"] == pytest.approx(plain["down"], rel=0.01)
 
 
+@pytest.mark.integration
 def test_who_did_not_answer_at_first_is_placed_when_it_takes_part() -> None:
     """Half of the clients are away before training; they join the groups that are there, or found their own."""
     config = settings_to_config(None, {"algorithm": "pacfl", **SMALL, "clients": 16, "dataset": "digits-rotated"})

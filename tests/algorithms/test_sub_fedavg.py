@@ -48,6 +48,8 @@ from coterie.testing import (
 from coterie.training import steps
 from coterie.training.torch_trainer import TorchTrainer
 
+pytestmark = pytest.mark.xdist_group("sub_fedavg")  # its fixtures are made once
+
 EAGER = {"distance": 0.0, "accuracy": 0.0}
 """Prunes wherever there is something to prune."""
 UN: dict[str, Any] = {"algorithm": "sub-fedavg-un", "epochs": 2, "algorithm_options": EAGER}
@@ -196,6 +198,7 @@ def gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return x.T @ p / len(y)
 
 
+@pytest.mark.integration
 def test_three_rounds_against_numpy() -> None:
     """Softmax regression, written down once more: hold-out, masked SGD, percentile, distance, gate, owners."""
     settings = {**SMALL, **UN, "dataset": "digits", "partition": "label-skew:rho=0.4", "model": "mclr"}
@@ -370,6 +373,7 @@ def test_the_ledger_counts_what_is_left_and_the_bitmaps() -> None:
         assert last < 0.75 * first
 
 
+@pytest.mark.integration
 def test_the_papers_formula_is_near_what_was_counted() -> None:
     """It takes the final masks for all rounds, a bit for pruned weights only, and no message around them."""
     big = {"model_options": {"hidden": 200}, "rounds": 12, "fraction": 1.0, "algorithm_options": {**EAGER, "rate": 0.4}}
@@ -648,6 +652,7 @@ def test_channels_are_owned_whole(hybrid: Run) -> None:
         assert new["bn1.num_batches_tracked"] == max(a.params["bn1.num_batches_tracked"] for a in answers)
 
 
+@pytest.mark.integration
 def test_dead_channels_say_nothing(hybrid: Run) -> None:
     """Everything of them is 0 in the client's own model, through training with BatchNorm; the floors hold."""
     _, run, store, _, _ = hybrid
@@ -668,6 +673,7 @@ def test_dead_channels_say_nothing(hybrid: Run) -> None:
     assert removed > 0
 
 
+@pytest.mark.integration
 def test_multiply_adds_are_reported(hybrid: Run) -> None:
     method, run, store, _, _ = hybrid
     details = method.details()
@@ -734,6 +740,7 @@ def test_forged_channels_are_refused() -> None:
 # Learning.
 
 
+@pytest.mark.integration
 def test_it_learns_while_it_prunes() -> None:
     """On label-skewed digits: half of the weights gone, and personal models far better than the common one."""
     skewed = {"dataset": "digits", "partition": "label-skew:rho=0.3", "clients": 10, "rounds": 20, "epochs": 5}

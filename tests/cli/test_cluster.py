@@ -59,6 +59,7 @@ def test_every_rule_can_be_asked_for(flags: list[str], rule: str, unit: str, pla
     assert found["n_groups"] == max(found["groups"]) + 1
 
 
+@pytest.mark.integration
 def test_degrees_are_the_papers_way_unless_told(place: Path) -> None:
     """A threshold brings signatures per label and min_entry with it; both may be set."""
     heights = [

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from command_line import SMALL, Terminal, cli, command, outcome, refusal, tree, without_times
 
+pytestmark = pytest.mark.xdist_group("compare")  # its fixtures are made once
+
 PLUGIN = '''"""Methods that tell what they do."""
 
 import os
@@ -100,6 +102,7 @@ def wait(until: Callable[[], Any], seconds: float = 120) -> None:
 LONG = [*SMALL, "--algorithms", "first,second", "--seeds", "0,1", "--rounds", "12", "--quiet"]
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers through /proc")
 @pytest.mark.parametrize(
     "blow",
@@ -327,6 +330,7 @@ def test_dry_run_says_how_many(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.integration
 def test_a_sweep_names_its_folder_and_its_settings(place: Path) -> None:
     answer = cli("sweep", *SMALL, "--algorithm", "pacfl", "--vary", "threshold=1,60", "--seeds", "0", "--jobs", "1")
     assert answer.code == 0, answer.err

@@ -158,6 +158,7 @@ def test_what_is_printed_holds_the_options_of_choices(flags: list[str], section:
     assert re.search(rf"(?m)^(# )?{option} =", table)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "flags",
     [

@@ -85,6 +85,7 @@ class TestResume:
         assert cli("resume", "run", "--quiet") == answer.__class__(0, "", "")
         assert tree(finished) == before
 
+    @pytest.mark.integration
     def test_of_an_unfinished_run_ends_in_the_same_result(
         self, unfinished: Path, finished_runs: dict[str, Path]
     ) -> None:

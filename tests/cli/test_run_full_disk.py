@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from command_line import Answer, refusal
 
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("run_full_disk")]  # its fixture is made once
+
 UNSHARE = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 
 
@@ -35,7 +37,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout, object_hook=answers)  # type: ignore[no-any-return]
 
 
-@pytest.mark.integration
 def test_a_disk_that_fills_up_in_the_middle_costs_nothing_but_time(seen: dict[str, Any]) -> None:
     what = seen["full_in_the_middle"]
     for attempt in ("failed", "still full"):
@@ -47,7 +48,6 @@ def test_a_disk_that_fills_up_in_the_middle_costs_nothing_but_time(seen: dict[st
     assert what["outcome"] == seen["whole"]
 
 
-@pytest.mark.integration
 def test_the_message_says_which_disk_is_full(seen: dict[str, Any]) -> None:
     for attempt in ("failed", "still full"):
         assert "full_in_the_middle/run" in refusal(seen["full_in_the_middle"][attempt])

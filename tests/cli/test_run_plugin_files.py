@@ -83,6 +83,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_run_with_options_of_any_kind_can_be_resumed(kind: str, place: Path) -> None:
     declared, value = OPTIONS[kind]

@@ -33,6 +33,7 @@ def test_inspect_takes_a_file_and_tells_what_it_wrote(place: Path) -> None:
     assert (place / "out" / "proximity-labels.png").exists()
 
 
+@pytest.mark.integration
 def test_pairs_prints_json(place: Path) -> None:
     answer = cli("pairs", "--dataset", "digits", "--c1", "8,9", "--c2", "8,9;0,1", *QUICK, "--json", "--quiet")
     found = json.loads(answer.out)

@@ -155,6 +155,7 @@ def test_most_wins_is_not_what_makes_the_best() -> None:
     assert differed
 
 
+@pytest.mark.integration
 def test_the_best_on_the_hold_out_is_judged_there() -> None:
     world = World()
     for k in range(20):

@@ -43,6 +43,7 @@ def test_founders_of_later_groups_are_joined_too() -> None:
     assert extend(first, [[51.0, 51.0, 1.0]], [[0]]).labels.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.integration
 @given(st.sampled_from(["single", "complete", "average", "weighted"]), st.integers(2, 9), st.integers(0, 9999))
 @settings(deadline=None, max_examples=150)
 def test_the_distance_to_a_group_is_that_of_its_tree(linkage: str, n: int, seed: int) -> None:

@@ -45,6 +45,7 @@ def test_as_tight_as_scikit_learn(seed: int) -> None:
         np.testing.assert_array_equal(found.labels, canonical(other.labels_))
 
 
+@pytest.mark.integration
 @given(
     points=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20),
     k=st.integers(1, 8),

@@ -20,6 +20,8 @@ from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.testing import outcome
 
+pytestmark = pytest.mark.xdist_group("comparison")  # its fixtures are made once
+
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 6, "fraction": 0.5, "rounds": 4, "epochs": 1, "eval_every": 2,
     "model": "mlp:hidden=16", "lr": 0.05,

@@ -11,6 +11,7 @@ import coterie
 from coterie.run.result import Result
 
 
+@pytest.mark.integration
 def test_a_comparison_reads_each_run_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load, reads = Result.load, Counter[str]()
 

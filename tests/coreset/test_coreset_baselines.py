@@ -141,6 +141,7 @@ def test_top_eigenvectors(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(np.sort(np.diag(dense.T @ (p @ dense))), largest, atol=1e-9)
 
 
+@pytest.mark.integration
 def test_random_nodes_are_drawn_without_replacement() -> None:
     counts = np.zeros(10)
     for seed in range(400):

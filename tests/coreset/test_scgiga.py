@@ -82,6 +82,7 @@ def test_normalised_weights(n: int, seed: int, k: int, kappa: float) -> None:
     assert whole.error_**2 == pytest.approx(np.sum((q @ spread_out(whole, n)) ** 2) - 1 / n, abs=1e-9)
 
 
+@pytest.mark.integration
 @given(n=st.integers(2, 15), seed=st.integers(0, 10**6), steps=st.integers(1, 4), k=st.integers(1, 6))
 @GENERATED
 def test_the_bound_by_brute_force(n: int, seed: int, steps: int, k: int) -> None:
@@ -102,6 +103,7 @@ def test_the_bound_by_brute_force(n: int, seed: int, steps: int, k: int) -> None
         assert found.bound_ == pytest.approx(found.error_ * 0.9**-steps)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kappa", [1.0, 0.7])
 @pytest.mark.parametrize(("steps", "norms"), [(1, "auto"), (3, "exact"), (3, "estimated")])
 def test_going_on_equals_starting_anew(steps: int, norms: str, kappa: float) -> None:

@@ -168,6 +168,7 @@ def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any(line.split()[0] == "my_own" and str(tmp_path) in line for line in lines)
 
 
+@pytest.mark.integration
 def test_the_list_is_made_fast() -> None:
     program = (
         "import sys; from coterie.data import listing; listing();"

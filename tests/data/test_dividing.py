@@ -116,6 +116,7 @@ def test_the_test_set_is_sorted_by_label_and_otherwise_keeps_its_order() -> None
         assert order == sorted(order)
 
 
+@pytest.mark.integration
 @given(samples=st.integers(2, 200), clients=st.integers(1, 40), seed=st.integers(0, 1000))
 def test_without_a_test_set_a_fifth_of_each_client_is_held_out(samples: int, clients: int, seed: int) -> None:
     clients = min(clients, samples - max(1, round(samples / 20)))

@@ -143,6 +143,7 @@ def test_every_entry_describes_itself_and_its_options() -> None:
     ]
 
 
+@pytest.mark.integration
 def test_importing_stays_fast() -> None:
     program = "import sys, coterie.data; print({'torch', 'scipy', 'sklearn', 'pydantic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -46,6 +46,7 @@ def test_iid_gives_everyone_the_same_mixture() -> None:
     assert np.abs(counts - 100).max() < 50
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(pools(), st.floats(0.01, 1))
 def test_label_skew_is_an_exact_partition_with_every_label_shared_evenly(

@@ -58,6 +58,7 @@ def test_the_seed_alone_decides(name: str) -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first.parts, other.parts, strict=True))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", BUILT_IN)
 @pytest.mark.parametrize("classes", [10, 100])
 def test_a_thousand_clients_take_under_two_seconds(name: str, classes: int) -> None:

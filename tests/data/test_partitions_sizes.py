@@ -15,6 +15,7 @@ from coterie.errors import CoterieError
 # ---- power-law
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(pools(most=300), st.integers(1, 12), st.floats(0, 4), st.integers(1, 8))
 def test_power_law_gives_client_u_the_labels_from_u_on_and_a_minimum_of_each(
@@ -46,6 +47,7 @@ def test_power_law_gives_client_u_the_labels_from_u_on_and_a_minimum_of_each(
     assert bool(made.notes) == (owners == 0).any()
 
 
+@pytest.mark.integration
 def test_the_sizes_of_mnist_1000_are_those_of_fedgroup() -> None:
     """69,035 samples of 1000 clients, of all 70,000 images; what rounding loses varies by some dozens."""
     y = mixed([a + b for a, b in zip(MNIST_TRAIN, MNIST_TEST, strict=True)])
@@ -97,6 +99,7 @@ def test_power_law_refuses_the_impossible_with_numbers_that_work() -> None:
 # ---- femnist-200
 
 
+@pytest.mark.integration
 def test_the_sizes_of_femnist_200_are_those_of_fedgroup() -> None:
     """18,345 samples of 200 clients, from ten letters; totals vary by some 1,700 (the sum of 200 log-normal sizes)."""
     y = mixed([5000] * 26)
@@ -133,6 +136,7 @@ def test_femnist_200_cuts_down_what_there_is_not_and_refuses_less_than_two() -> 
 # ---- by-user
 
 
+@pytest.mark.integration
 @PROPERTY
 @given(pools(), st.integers(1, 30), st.integers(1, 12))
 def test_a_client_is_one_user_with_all_its_samples(pool: tuple[Labels, int, int], people: int, minimum: int) -> None:

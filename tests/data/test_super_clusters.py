@@ -128,6 +128,7 @@ def test_many_labels_are_given_by_a_fifth_of_them() -> None:
     assert set(owned[owned[:, 4:].any(axis=1)].sum(axis=1)) == {6}
 
 
+@pytest.mark.integration
 @given(st.integers(0, 2**32), st.integers(5, 60), st.integers(1, 10))
 @PROPERTY
 def test_c_niid_is_label_skew(seed: int, clients: int, labels: int) -> None:

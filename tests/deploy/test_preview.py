@@ -98,6 +98,7 @@ def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -
     assert not any(name in ("x", "y") for name in arrays)
 
 
+@pytest.mark.integration
 def test_newcomers_that_do_not_train_send_nothing_more(app: Path) -> None:
     lines = check(app)
     assert any(line.startswith("  newcomer: asked to train; ") for line in lines)

@@ -99,6 +99,7 @@ def test_methods_and_networks_of_ones_own_travel_with_the_app(
     assert f"done: accuracy L {result.accuracy['L']:.2%}" in capsys.readouterr().out
 
 
+@pytest.mark.integration
 def test_a_run_folder_says_that_its_clients_are_elsewhere(tmp_path: Path) -> None:
     write_app(tmp_path / "app", 2, training={"rounds": 1})
     grid = PlayedGrid()
@@ -205,6 +206,7 @@ def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row["L"] for row in undisturbed.history] == [row["L"] for row in result.history]
 
 
+@pytest.mark.integration
 def test_another_run_does_not_see_the_states_of_the_first(tmp_path: Path) -> None:
     write_app(tmp_path / "app", 2, algorithm="scaffold", training={"rounds": 1}, server={"min_clients": 2})
     grid = PlayedGrid()

@@ -108,6 +108,7 @@ def test_too_long_a_reply_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert failure.detail.startswith("40,000,")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("algorithm", ["pacfl", "scaffold", "sub-fedavg-un", "flis-dc", "flag", "ifca", "lg-fedavg"])
 def test_honest_replies_are_below_the_limit(algorithm: str) -> None:
     from coterie.federation.loop import rounds
@@ -613,6 +614,7 @@ def spoiled(honest: Any, how: str) -> Any:
     return node
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("how", ["nan", "shape", "huge", "unknown", "another"])
 def test_a_hostile_node_is_counted_ignored_and_left_out(tmp_path: Path, how: str) -> None:
     write_app(
@@ -632,6 +634,7 @@ def test_a_hostile_node_is_counted_ignored_and_left_out(tmp_path: Path, how: str
     assert result.accuracy["C"] > 0.3  # the others have learnt
 
 
+@pytest.mark.integration
 def test_an_impostor_is_turned_away_and_the_federation_goes_on(tmp_path: Path) -> None:
     data = write_app(tmp_path / "app", 2, algorithm="fedavg", training={"rounds": 2})
     grid = PlayedGrid()

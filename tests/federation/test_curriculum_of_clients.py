@@ -161,6 +161,7 @@ def test_from_the_round_on_in_which_all_are_in_the_pool_cohorts_are_the_usual_on
         assert w.cohorts[:3] != other.cohorts[:3]
 
 
+@pytest.mark.integration
 def test_a_random_order_grows_by_who_stands_next_and_asks_nobody() -> None:
     with world(Noting(order="random", a=1.0)) as w:
         w.go()
@@ -213,6 +214,7 @@ def test_all_batches_without_hiding_anybody_is_a_pass_over_all_clients() -> None
     assert 24 * model < result.traffic["by_kind"]["train"]["up"] < 24 * (model + 1000)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
     """Of one model, of a group's, of the best of several, of layers over one's own; or of one's own without any."""

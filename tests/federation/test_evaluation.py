@@ -41,6 +41,7 @@ def accuracy(spec: ModelSpec, params: Params, data: FederatedData, positions: np
     return float((outputs.argmax(1).numpy() == data.test.y[positions]).mean())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("own_test_set", [False, True])
 @pytest.mark.parametrize("method", ["fedavg", "solo"])
 def test_protocols(method: str, own_test_set: bool, tmp_path: Path) -> None:

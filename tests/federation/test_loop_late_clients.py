@@ -75,6 +75,7 @@ def test_fine_tuning_is_so_many_epochs_of_the_model_that_they_receive() -> None:
     assert sent["up"] < 2000, "what a newcomer tunes stays with it"
 
 
+@pytest.mark.integration
 def test_the_others_results_do_not_depend_on_those_who_come_afterwards() -> None:
     one, other = (small_run("pacfl", clients=8, newcomers=0.25, newcomer_epochs=epochs) for epochs in (0, 3))
     assert one.accuracy == other.accuracy

@@ -20,6 +20,7 @@ def test_every_message_comes_back_as_it_was(message: wire.Message) -> None:
     assert same(wire.decode(wire.encode(message)), message)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", wire.CLASSES)
 @given(st.data())
 @settings(GENERATED, max_examples=25)

@@ -21,6 +21,8 @@ from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison, read_comparison
 from coterie.results.protocols import COMPARED
 
+pytestmark = pytest.mark.xdist_group("comparison_pages")  # its fixtures are made once
+
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,
     "model": "mlp:hidden=16", "lr": 0.05, "jobs": 1,
@@ -382,6 +384,7 @@ def test_solo_on_other_parts_is_no_measure(made: Path) -> None:
     assert read_comparison(made).alone == {"fedavg": "solo", "pacfl:count=4": "solo"}
 
 
+@pytest.mark.integration
 def test_settings_that_were_chosen(tmp_path: Path) -> None:
     settings = SMALL | {"rounds": 1, "lr": 0.05}
     coterie.compare(

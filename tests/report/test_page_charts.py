@@ -69,6 +69,7 @@ def page_of(name: str) -> Page:
 HARMLESS = Reader(render(page_of("name")))
 
 
+@pytest.mark.integration
 @given(
     st.text(min_size=1)
     | st.sampled_from([EVIL, "<!--", "-->", "]]>", "&lt;", '" onload="x', "'", "\u2028", "`<b>`", "\\u003c"])

@@ -42,6 +42,7 @@ def test_kinds() -> None:
         assert item.book.version >= 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", made())
 def test_every_configuration_is_valid(name: str) -> None:
     """With digits in the place of data that may not be here: names, options and keys are checked."""

@@ -118,6 +118,7 @@ def test_other_protocols_are_counted_too(copy: Path) -> None:
     assert "L: no number in seed 1" in found.report()
 
 
+@pytest.mark.integration
 def test_no_number_at_all(copy: Path) -> None:
     for seed in (0, 1):
         change(run(copy, seed) / "result.json", lambda content: content["accuracy"].update(G=float("nan")))
@@ -126,6 +127,7 @@ def test_no_number_at_all(copy: Path) -> None:
     assert line.notes[-1] == "G: no number in seeds 0, 1"
 
 
+@pytest.mark.integration
 def test_a_target_read_from_no_numbers(copy: Path) -> None:
     file = run(copy) / "metrics.jsonl"
     rows = [{**json.loads(line), "G": float("nan")} for line in file.read_text().splitlines()]

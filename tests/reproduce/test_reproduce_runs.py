@@ -13,6 +13,8 @@ from coterie.reproduce.findings import measure
 from coterie.results.reproductions import Reproduction
 from coterie.run.result import Result
 
+pytestmark = pytest.mark.xdist_group("reproduce_runs")  # its fixtures are made once
+
 BOOK = Path(__file__).parent / "digits.toml"
 
 
@@ -181,6 +183,7 @@ def test_newcomers(place: Path) -> None:
     assert found["FedAvg"].ours == found["FedAvg"].beside["newcomers C"]
 
 
+@pytest.mark.integration
 def test_a_failing_run_is_told_and_the_others_count(place: Path) -> None:
     made = reproduce("digits-broken", book=BOOK, out=place, jobs=1)
     fine, broken = made.lines

@@ -28,6 +28,7 @@ def test_of_nothing_there_is_nothing() -> None:
     assert paired({}, {}) is None
 
 
+@pytest.mark.integration
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(st.tuples(fractions, fractions), min_size=2, max_size=12), st.sampled_from([0.9, 0.95, 0.99]))
 def test_paired_differences_are_scipys(pairs: list[tuple[float, float]], level: float) -> None:

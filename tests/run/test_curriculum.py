@@ -132,6 +132,7 @@ def test_divided_data_are_not_divided_again() -> None:
     assert of(dataset="digits-rotated", f_ord=0.0, surplus=1).partition.described == {}
 
 
+@pytest.mark.integration
 def test_the_stored_configuration_reruns_the_run(tmp_path: Path) -> None:
     settings = {**POOLED, "curriculum": "score=E,order=anti", "client_curriculum": "a=0.9", "f_ord": 0.5, "surplus": 2}
     first = coterie.run(algorithm="fedprox", out=str(tmp_path / "a"), **settings)
@@ -141,6 +142,7 @@ def test_the_stored_configuration_reruns_the_run(tmp_path: Path) -> None:
     assert written["curriculum"]["data"] == "score=E,pacing=linear,a=0.8,b=0.2,order=anti"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl"])
 @pytest.mark.parametrize("text", ["a=0", "b=1", "order=vanilla"])
 def test_a_curriculum_that_hides_nothing_is_vanilla_to_the_bit(method: str, text: str) -> None:

@@ -148,6 +148,7 @@ def test_overwriting_a_run_removes_its_expert(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "expert.safetensors").exists()
 
 
+@pytest.mark.integration
 def test_an_expert_from_a_file_or_a_run(tmp_path: Path) -> None:
     settings = {**POOLED, "curriculum": "score=E"}
     by_itself = small_run("fedavg", **settings, out=str(tmp_path / "run"))
@@ -203,6 +204,7 @@ def test_an_expert_of_another_architecture_is_refused(tmp_path: Path) -> None:
         small_run("fedavg", **wider, expert=str(tmp_path / "run"))
 
 
+@pytest.mark.integration
 def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.safetensors").write_text("not parameters")
     (tmp_path / "empty").mkdir()

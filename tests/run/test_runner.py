@@ -80,6 +80,7 @@ def test_solo_trains_for_the_stated_number_of_epochs(monkeypatch: pytest.MonkeyP
         assert sum(spent) == 6 * total
 
 
+@pytest.mark.integration
 def test_solo_is_training_alone_from_the_common_start() -> None:
     """One epoch per round, each with fresh momentum: the same as the trainer called by hand."""
     from coterie.client import MemoryStore
@@ -105,6 +106,7 @@ def test_solo_is_training_alone_from_the_common_start() -> None:
     assert all(np.array_equal(params[name], kept[name]) for name in params)
 
 
+@pytest.mark.integration
 def test_estimates_count_steps_and_bytes_exactly() -> None:
     from coterie.run.settings import settings_to_config
 
@@ -117,6 +119,7 @@ def test_estimates_count_steps_and_bytes_exactly() -> None:
         assert guess.seconds > 0
 
 
+@pytest.mark.integration
 def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path) -> None:
     from sklearn.datasets import load_digits
 

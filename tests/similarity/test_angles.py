@@ -60,6 +60,7 @@ def test_the_definitions_pair_by_pair(
     np.testing.assert_allclose(principal_angles(a, measure=measure), within, atol=1e-4)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("measure", ["theta1", "sum_angles"])
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
 @GENERATED
@@ -74,6 +75,7 @@ def test_dependent_vectors_span_no_more(measure: str, seed: int, p: int, q: int,
     assert principal_angles([wide], [u], measure) == 0
 
 
+@pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(1, 4), st.floats(-6, -2.5))
 @GENERATED
 def test_nearly_equal_spaces(seed: int, p: int, exponent: float) -> None:
@@ -94,6 +96,7 @@ def test_nearly_equal_spaces(seed: int, p: int, exponent: float) -> None:
     )
 
 
+@pytest.mark.integration
 @given(st.integers(0, 10**6), widths)
 @GENERATED
 def test_theta1_is_at_most_min_abs_is_at_most_min_entry(seed: int, each: list[int]) -> None:
@@ -117,6 +120,7 @@ def test_within_one_list_symmetric_with_a_diagonal_of_0(
     np.testing.assert_allclose(principal_angles(u, u, measure), angles, atol=1e-3)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("measure", ANGLE_MEASURES)
 def test_scale_and_order_of_samples_do_not_matter_and_duplicates_are_at_0(measure: str) -> None:
     """ALGORITHMS 12.4; as float32, as signatures travel, too."""

@@ -67,6 +67,7 @@ def test_columns_are_orthonormal(size: tuple[int, int, int, int]) -> None:
     np.testing.assert_allclose(u.T @ u, np.eye(u.shape[1]), atol=1e-9)
 
 
+@pytest.mark.integration
 @given(
     npst.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.integers(-3, 3)),
     st.integers(1, 6),

@@ -14,6 +14,8 @@ from coterie.similarity import linear_cka, principal_angles, signature
 from coterie.streams import stream
 from coterie.studies.layers import LayerStudy, study
 
+pytestmark = pytest.mark.xdist_group("layers")  # its fixtures are made once
+
 QUICK: dict[str, Any] = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05}
 
 
@@ -58,6 +60,7 @@ def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Laye
         assert run.means("cka")[k] == pytest.approx(direct[above].mean(), abs=1e-4)
 
 
+@pytest.mark.integration
 def test_skewed_labels_lead_models_apart(found: LayerStudy) -> None:
     iid, skew = found.runs
     assert skew.means("cka")[1] < iid.means("cka")[1]

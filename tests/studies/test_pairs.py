@@ -13,6 +13,8 @@ from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
 from coterie.studies.pairs import PairStudy, SeedValues, study, verdict
 
+pytestmark = pytest.mark.xdist_group("pairs")  # its fixtures are made once
+
 QUICK: dict[str, Any] = {"dataset": "digits", "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05, "eval_every": 0}
 
 
@@ -60,6 +62,7 @@ def test_files_hold_the_numbers(pairs: PairStudy, tmp_path: Path) -> None:
     assert f"{100 * pairs.solo.mean:.2f}" in text
 
 
+@pytest.mark.integration
 def test_where_there_are_few_samples_all_rows_get_as_many_as_there_are() -> None:
     """No label is asked for more often than it is there, in the fullest row."""
     found = study(config(rounds=1), "8,9", "8,9;9", seeds=1)
