@@ -196,7 +196,7 @@ MISTAKES: dict[str, tuple[Callable[[Federation], Any], str]] = {
     ),
     "a class for a verb": (
         lambda fed: fed.request(ClassCounts),  # type: ignore[arg-type]
-        r"the class ClassCounts \(without brackets\), which is no verb",
+        r"the class ClassCounts \(without brackets\), which is not a verb",
     ),
     "an answer for a model": (
         lambda fed: fed.request(Train(fed.plan), model=TrainReply(1, 1, 0.0)),  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ MISTAKES: dict[str, tuple[Callable[[Federation], Any], str]] = {
     ),
     "a verb for a request": (
         lambda fed: fed.ask({3: Train(fed.plan)}),  # type: ignore[dict-item]
-        r"ask was given the verb Train for client 3: make a request of it, fed.request\(Train\(...\)\)",
+        r"ask was given the verb Train for client 3: turn it into a request, fed.request\(Train\(...\)\)",
     ),
     "a number for a request": (lambda fed: fed.ask({3: 4}), "an int for client 3"),  # type: ignore[dict-item]
     "no clients": (lambda fed: fed.ask(fed.request(ClassCounts())), "give it {client: request}"),  # type: ignore[arg-type]
@@ -294,14 +294,14 @@ def test_a_method_that_returns_all_its_models_is_named(methods_put_back: None) -
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ({"group": {3: 1, "3": 1}}, r"at \['group'\] keys of which some are texts and some are numbers"),
-        ({True: 1}, "at the top the key True, a bool"),
-        ({"$ints": 1}, r"the key '\$ints': keys do not begin"),
-        ({"a": [{"b": {None: 1}}]}, r"at \['a'\]\[0\]\['b'\] the key None"),
+        ({"group": {3: 1, "3": 1}}, r"at \['group'\], keys that mix strings and numbers"),
+        ({True: 1}, "at the top level, the key True, a bool"),
+        ({"$ints": 1}, r"the key '\$ints': keys must not begin"),
+        ({"a": [{"b": {None: 1}}]}, r"at \['a'\]\[0\]\['b'\], the key None"),
         ({"a": {(1, 2): 3}}, "the key \\(1, 2\\), a tuple"),
         ({"a": np.array([None])}, "an array of object"),
         ({"a": np.array(["text"])}, "an array of <U4"),
-        ({"a": WriteOnce({"b": {None: 1}})}, r"at \['a'\]\['b'\] the key None"),
+        ({"a": WriteOnce({"b": {None: 1}})}, r"at \['a'\]\['b'\], the key None"),
         ({"a": FedAvg()}, "a FedAvg"),
         ({"a": 1j}, "a complex"),
         ([1], "returned a list: it should return a dictionary"),

@@ -93,7 +93,7 @@ def test_a_run_by_both_goes_on_where_it_was(place: Path) -> None:
         (["--rule", "count:groups=3", "--groups", "4"], "groups is given twice"),
         (["--algorithm", "ifca", "--rule", "ratio"], "method 'ifca' can't form groups by rule 'ratio': use count"),
         (["--algorithm", "pacfl:measure=chordl"], "unknown measure 'chordl': did you mean 'chordal'?"),
-        (["--algorithm", "pacfl:measure=emd"], "measure 'emd' is no distance between signatures: use chordal or"),
+        (["--algorithm", "pacfl:measure=emd"], "measure 'emd' is not a distance between signatures: use chordal or"),
     ],
 )
 def test_mistakes_are_named(flags: list[str], message: str, place: Path) -> None:

@@ -178,7 +178,7 @@ def test_what_is_no_method_is_refused_when_it_is_imported(source: str, told: str
 def test_a_state_with_keys_that_would_not_come_back_is_refused_before_the_first_round(place: Path) -> None:
     (place / "mine.py").write_text(HEAD + METHOD.replace('{"model": self.model}', '{"model": {(0, 1): self.model}}'))
     message = refusal(cli("run", *flags("method")))
-    assert "save() of method 'median' returned at ['model'] the key (0, 1), a tuple" in message
+    assert "save() of method 'median' returned, at ['model'], the key (0, 1), a tuple" in message
     assert not (place / "run" / "checkpoint.safetensors").exists()
 
 

@@ -70,7 +70,7 @@ def test_nobody_new() -> None:
 
 def test_blocks_of_other_sizes_and_nan_are_refused() -> None:
     grouping = Threshold("average", "degrees", threshold=3.0).group(line(0.0, 1.0))
-    with pytest.raises(ValueError, match="cross block"):
+    with pytest.raises(ValueError, match="cross should have the shape"):
         extend(grouping, [[1.0]], [[0]])
     with pytest.raises(ValueError, match="finite"):
         extend(grouping, [[1.0, np.nan]], [[0]])

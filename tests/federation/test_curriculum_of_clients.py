@@ -242,7 +242,7 @@ def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["solo", "mtl"])
 def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
-    with pytest.raises(CoterieError, match=r"no model at the server .* leave out --client-curriculum"):
+    with pytest.raises(CoterieError, match=r"no server model .* leave out --client-curriculum"):
         small_run(method, client_curriculum="")
 
 

@@ -24,7 +24,7 @@ def test_too_few_replies_change_nothing() -> None:
     strict = small_run("fedavg", drop=0.4, min_replies=3, eval_every=1)  # cohorts have three
     missed = {event["kind"]: event for event in strict.events}
     assert 0 < missed["too few"]["count"] < 4
-    assert "of 3 answered, 3 must: the training changes nothing" in missed["too few"]["example"]
+    assert "of 3 answered, 3 needed: the training changes nothing" in missed["too few"]["example"]
     assert "too few" not in events(enough)
     first = missed["too few"]["first_round"]
     before = strict.history[first - 2]["C"] if first > 1 else None

@@ -162,7 +162,7 @@ def test_newcomers_beyond_the_scales() -> None:
 
 def test_bad_input_is_refused() -> None:
     u, counts = [{0: np.eye(3)}, {1: np.eye(3)}], np.array([[3, 0], [0, 3]])
-    with pytest.raises(ValueError, match="client 1: class 0 has only a count or only a signature"):
+    with pytest.raises(ValueError, match="client 1: class 0 has a count without a signature"):
         classwise_angles(u, np.array([[3, 0], [1, 3]]))
     with pytest.raises(ValueError, match="other client 0: class 0"):
         classwise_angles(u, counts, (u, 0 * counts))
@@ -170,7 +170,7 @@ def test_bad_input_is_refused() -> None:
         classwise_angles(u, counts[:1])
     with pytest.raises(ValueError, match="whole numbers"):
         classwise_angles(u, -counts)
-    with pytest.raises(ValueError, match="2 classes, but those of others 3"):
+    with pytest.raises(ValueError, match="2 classes, but those of others have 3"):
         classwise_angles(u, counts, ([], np.zeros((0, 3), int)))
     with pytest.raises(ValueError, match="delta = 2"):
         classwise_angles(u, counts, delta=2)

@@ -152,7 +152,7 @@ def test_every_measure_says_what_it_needs() -> None:
         "similarity": False,
         "needs": "label counts",
         "real_federation": True,
-        "says": "which share of the labels would have to change for two clients to have the same mixture",
+        "says": "what share of the labels would have to change for two clients to have the same mixture",
     }
 
 
@@ -165,7 +165,7 @@ def test_measures_of_signatures_are_the_angles() -> None:
 
 def test_what_can_not_compare_signatures_is_named() -> None:
     assert error_in_signature_measure("theta2") == "unknown measure 'theta2': did you mean 'theta1'?"
-    assert "'emd' is no distance between signatures: use " in str(error_in_signature_measure("emd"))
+    assert "'emd' is not a distance between signatures: use " in str(error_in_signature_measure("emd"))
 
 
 def test_a_measure_that_returns_nonsense_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_a_measure_that_returns_nonsense_is_named(monkeypatch: pytest.MonkeyPatc
         """Count upwards."""
         return np.arange(len(a) ** 2.0).reshape(len(a), len(a))
 
-    with pytest.raises(CoterieError, match="is not symmetric: say so by symmetric=False"):
+    with pytest.raises(CoterieError, match="is not symmetric: declare symmetric=False"):
         one_way([np.eye(2)] * 2)
     with pytest.raises(CoterieError, match="needs = 'pixels' is not one of vectors"):
         measure("odd", needs="pixels")(lambda samples: samples)

@@ -116,7 +116,7 @@ def test_bad_input_is_refused() -> None:
             function(good[0])
     with pytest.raises(ValueError, match=r"others\[2\] holds NaN"):
         update_cosines(good, bad)
-    with pytest.raises(ValueError, match="4 entries, but others 3"):
+    with pytest.raises(ValueError, match="4 entries, but others have 3"):
         update_cosines(good, good[:, :3])
     with pytest.raises(ValueError, match="m = 0"):
         cosine_features(good, 0)

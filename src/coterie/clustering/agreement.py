@@ -9,7 +9,7 @@ import numpy.typing as npt
 def adjusted_rand_index(a: Sequence[int], b: Sequence[int]) -> float:
     """Return 1 for equal groupings, about 0 for unrelated ones; names of groups do not matter.
 
-    Two groupings that both have one group, or both only clients alone, are equal.
+    Two groupings that both have one group, or both only singletons, are equal.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [5, 5, 3, 3])
     1.0
@@ -35,10 +35,10 @@ def normalised_mutual_information(a: Sequence[int], b: Sequence[int]) -> float:
 def clustering_error(groups: npt.ArrayLike, label_sets: Sequence[Collection[int]]) -> float:
     """Return FLIS's clustering error: false positives and false negatives per client, between 0 and n − 1.
 
-    `groups` are labels (n,), or says who is in whose group (n, n), as `row_groups` does. Client j belongs into the
-    group of i if it has at least half of i's labels: |C_i ∩ C_j| ≥ ⌈|C_i| / 2⌉. That need not hold the other way
-    round. The paper defines the error as the sum of false positives and false negatives; so it is a number of clients,
-    not a share of them, averaged over the n clients.
+    `groups` holds labels (n,), or who is in whose group (n, n), as `row_groups` returns. Client j belongs in the
+    group of i if it has at least half of i's labels: |C_i ∩ C_j| ≥ ⌈|C_i| / 2⌉. The reverse need not
+    hold. The paper defines the error as the sum of false positives and false negatives, so it is a number of clients,
+    not a share, averaged over the n clients.
 
     >>> clustering_error([0, 0, 1], [{1, 2}, {2, 3}, {3, 4}])  # client 2 is missed by 1, and 1 by it
     0.6666666666666666

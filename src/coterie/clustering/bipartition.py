@@ -31,8 +31,8 @@ def bipartition(similarity: npt.ArrayLike) -> tuple[Ints, Ints]:
 def should_split(updates: npt.ArrayLike, eps1: float = 0.4, eps2: float = 1.6) -> bool:
     """Say whether a group's clients pull in different directions: ‖mean Δ_i‖ < ε₁ and max ‖Δ_i‖ > ε₂.
 
-    `updates` is (members, parameters): of those that trained this round. A group of two is never split. The norms are
-    absolute, so ε₁ and ε₂ depend on the size of the network. That a split waits for round 20 is the method's concern.
+    `updates` is (members, parameters), of those that trained this round. A group of two is never split. The norms are
+    absolute, so ε₁ and ε₂ depend on the size of the network. Waiting until round 20 is left to the method.
 
     >>> should_split([[2.0, 0.0], [-2.0, 0.0], [0.0, 0.1]]), should_split([[2.0, 0.0], [2.0, 0.0], [2.0, 0.1]])
     (True, False)

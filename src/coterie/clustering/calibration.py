@@ -1,12 +1,12 @@
 """How far apart two clients of the same distribution would be: noise, measured by halves of their own data (ours).
 
 A client cuts its samples at random into two halves, several times, and sends how far apart the halves' signatures
-are on average. Both halves come from one distribution, so this is what chance alone does. With n samples chance
+are on average. Both halves come from one distribution, so this is the effect of chance alone. With n samples chance
 moves a signature by ν = σ/√n, two independent signatures by √(ν_i² + ν_j²); two halves, of n/2 samples each, are thus
 d = 2ν apart, and ν = d/2.
 
-Distances between clients are then counted in units of their noise: about 1 for clients of one distribution, in
-whatever measure and for however many samples.
+Distances between clients are then expressed in units of their noise: about 1 for clients of one distribution, for any
+measure and any number of samples.
 """
 
 import math
@@ -17,15 +17,15 @@ import numpy.typing as npt
 from coterie.clustering.hierarchical import Floats
 
 SMALLEST = 1e-4
-"""Degrees; noise below is rounding, as angles below are 0."""
+"""Degrees; smaller noise is rounding, as smaller angles are 0."""
 
 
 def noise(halves: npt.ArrayLike, samples: npt.ArrayLike, proximity: npt.ArrayLike | None = None) -> Floats:
-    """Return how far chance moves each client's signature, from the distance of its halves and its samples, (n,).
+    """Return how far chance moves each client's signature, from the distance of its halves and its sample count, (n,).
 
-    A client's own estimate is rough: σ_i = d_i √n_i / 2 is drawn half-way, geometrically, towards the median of clients
-    like it, its ⌈√n⌉ nearest by `proximity`; without proximities, of all. NaN in `halves` stands for clients with too
-    few samples to be halved; they borrow that median. With proximities (m, n), the last m of the n clients are wanted.
+    A client's own estimate is rough: σ_i = d_i √n_i / 2 is pulled half-way, geometrically, to the median of similar
+    clients, its ⌈√n⌉ nearest by `proximity`, or of all without it. NaN in `halves` stands for clients with too few
+    samples to be halved; they use that median. With proximities (m, n), the result is for the last m of the n clients.
 
     >>> noise([2.0, 2.0], [100, 100])
     array([1., 1.])

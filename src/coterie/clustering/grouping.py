@@ -1,4 +1,4 @@
-"""The answer to "who belongs together", everywhere the same, and how newcomers are placed in it."""
+"""The result of every clustering, and how newcomers are placed in it."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,15 +11,15 @@ from coterie.clustering.hierarchical import Floats, Ints, cut, heights, tree
 
 @dataclass(frozen=True)
 class Grouping:
-    """Groups of clients, how they were found, and how sure they are.
+    """Groups of clients, how they were found, and how clear they are.
 
-    Clients are positions 0 … n − 1; who they are is for the caller to know.
+    Clients are positions 0 … n − 1; the caller knows who they are.
     """
 
     labels: Ints
     """The group of each client, numbered by first appearance, (n,)."""
     tree: Floats
-    """The merges that led there, as a linkage matrix in `unit`; clients that came later are not in it."""
+    """The merges that led there, as a linkage matrix in `unit`, without later clients."""
     threshold: float
     """Where the tree was cut: merges at most this high were made."""
     unit: str
@@ -29,8 +29,8 @@ class Grouping:
     reason: str
     """Why these groups, in a sentence or two."""
     weights: Floats
-    """How much each client counts in a newcomer's distance to its group; 0 for those who came later, (n,)."""
-    proximity: Floats | None = field(default=None, repr=False, metadata={"saved": "never"})  # large; can be made again
+    """How much each client counts in a newcomer's distance to its group; 0 for later clients, (n,)."""
+    proximity: Floats | None = field(default=None, repr=False, metadata={"saved": "never"})  # large; can be recomputed
     """What was clustered, in `unit`, (n, n)."""
 
     @property
@@ -47,8 +47,8 @@ class Grouping:
     def confidence(self) -> float | None:
         """How clear the cut is, 0 to 1: the gap around it, as a share of its upper edge.
 
-        Between the highest merge that was made and the lowest that was not lies nothing; 0.5 says that any cut
-        within a factor of two gives these groups. Where all clients are in one group, or each is alone, the cut
+        No merge lies between the highest that was made and the lowest that was not; 0.5 means that any cut within a
+        factor of two gives these groups. Where all clients are in one group, or each is alone, the cut
         itself is the missing edge. None where there is nothing to group.
         """
         merges = self.heights
@@ -64,7 +64,7 @@ class Grouping:
         return np.flatnonzero(self.labels == group)
 
     def summary(self) -> dict[str, Any]:
-        """Return what results say of a grouping."""
+        """Return what results record of a grouping."""
         return {
             "rule": self.rule,
             "threshold": self.threshold,
@@ -77,8 +77,8 @@ class Grouping:
 def founding_weights(tree: Floats, labels: Ints, linkage: str) -> Floats:
     """Return the weight of each client in the mean distance to its group, (n,); they sum to 1 in a group.
 
-    `weighted` (WPGMA) counts both halves of a merge the same, however many clients they have: 2^−merges. All other
-    linkages count clients the same.
+    `weighted` (WPGMA) counts both halves of a merge equally, however many clients they have: 2^−merges. All other
+    linkages count clients equally.
     """
     if linkage != "weighted":
         return np.asarray(1 / np.bincount(labels)[labels], np.float64)
@@ -92,20 +92,20 @@ def founding_weights(tree: Floats, labels: Ints, linkage: str) -> Floats:
 
 
 def extend(grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike, reach: float | None = None) -> Grouping:
-    """Return the grouping with newcomers behind the old clients, whose groups stay as they are.
+    """Return the grouping with newcomers after the old clients, whose groups stay as they are.
 
     `cross` holds the distances of newcomers to old clients, (newcomers, n), `among` those between newcomers, both in
     the unit of the grouping. A newcomer joins the group that is nearest by the grouping's linkage if it is within
-    `reach`, by default the threshold. Those for whom no group is near enough found new ones, numbered on from the old,
-    together where they are near each other. Who joins does not move a group: later newcomers are measured by its
+    `reach`, by default the threshold. Those with no group near enough found new ones, numbered after the old,
+    together if they are near each other. Joining does not move a group: later newcomers are measured against its
     founders.
     """
     cross, among = np.asarray(cross, np.float64), np.asarray(among, np.float64)
     old, new = len(grouping.labels), len(among)
     if cross.shape != (new, old) or among.shape != (new, new):
         raise ValueError(
-            f"{old} old clients need a cross block of (newcomers, {old}) and one of (newcomers, newcomers) among "
-            f"them, got {cross.shape} and {among.shape}"
+            f"cross should have the shape (newcomers, {old}) and among (newcomers, newcomers), "
+            f"got {cross.shape} and {among.shape}"
         )
     if not (np.isfinite(cross).all() and np.isfinite(among).all()):
         raise ValueError("a distance of a newcomer is not finite")
@@ -145,10 +145,10 @@ def distance_to_groups(grouping: Grouping, cross: npt.ArrayLike) -> Floats:
 
 
 def matched(new: npt.ArrayLike, old: npt.ArrayLike) -> dict[int, int]:
-    """Return which old group's model each new group goes on with, after grouping anew.
+    """Return which old group's model each new group continues with, after regrouping.
 
     `old` and `new` are the groups of the same clients. Pairs with most clients in common come first, ties by the
-    lower numbers; a new group for which no old one is left is not in the result.
+    lower numbers; a new group with no old one left is not in the result.
 
     >>> matched([0, 0, 1, 1, 2], [1, 1, 0, 1, 0])
     {0: 1, 1: 0}
@@ -164,7 +164,7 @@ def matched(new: npt.ArrayLike, old: npt.ArrayLike) -> dict[int, int]:
 
 
 def row_groups(similarity: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
-    """Return who is in whose group, (n, n): entry i, j is true iff A_ij ≥ β, and j so belongs to G_i (FLIS-DC).
+    """Return who is in whose group, (n, n): entry i, j is true iff A_ij ≥ β, so that j belongs to G_i (FLIS-DC).
 
     There are as many groups as clients, and they overlap. A client is always in its own group, whatever the
     threshold. `np.flatnonzero` of row i lists the members of G_i.
@@ -179,7 +179,7 @@ def row_groups(similarity: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bo
     if a.shape != (n, n) and a.shape != (0,):
         raise ValueError(f"a similarity matrix is square, got shape {a.shape}")
     if np.isnan(a).any() or np.isnan(threshold):
-        raise ValueError("similarities and threshold must be numbers, there is a nan")
+        raise ValueError("similarities and threshold must be numbers, not nan")
     members: npt.NDArray[np.bool_] = a.reshape(n, n) >= threshold
     np.fill_diagonal(members, True)
     return members

@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 """Asymmetries, diagonals and negative entries up to this share of the largest entry are rounding of float32."""
 
 BLOCK = 256
-"""Rows that are checked at a time, so that a large matrix needs no second one beside it."""
+"""Rows checked at a time, so that a large matrix is not copied whole."""
 
 
 def tree(proximity: npt.ArrayLike, linkage: str = "average") -> Floats:
@@ -41,7 +41,7 @@ def tree(proximity: npt.ArrayLike, linkage: str = "average") -> Floats:
     `ward`, `centroid` and `median` are computed as if the proximities were Euclidean distances between points. With
     the latter two a merge may lie below the merges that it contains; see `cut`.
 
-    10,000 clients take 0.85 GB beside the matrix, and some ten seconds.
+    10,000 clients take 0.85 GB besides the matrix, and some ten seconds.
     """
     if linkage not in LINKAGES:
         raise ValueError(f"no linkage '{linkage}': {suggestion(linkage, LINKAGES)}")
@@ -60,7 +60,7 @@ def cut(tree: Floats, *, threshold: float | None = None, count: int | None = Non
     tolerance; below 0 nothing merges, not even duplicates. A merge that lies below one that it contains (`centroid`,
     `median`) counts as high as that one, as in SciPy's `fcluster`.
 
-    `count`: exactly so many groups, also where merges tie; with `count` ≥ n each client is alone.
+    `count`: exactly this many groups, even where merges tie; with `count` ≥ n each client is alone.
 
     Groups are numbered by first appearance.
 
@@ -114,8 +114,8 @@ def canonical(labels: npt.ArrayLike) -> Ints:
 def condensed(proximity: npt.ArrayLike) -> Floats:
     """Check a proximity matrix (n, n), and return what is above its diagonal, row after row, (n (n − 1) / 2,).
 
-    It must be finite, symmetric, nowhere negative and 0 on its diagonal, up to `ROUNDING`; what rounding there is, is
-    removed by the mean of both triangles and by 0 for what is below.
+    It must be finite, symmetric, nowhere negative and 0 on its diagonal, up to `ROUNDING`; rounding is removed by
+    averaging both triangles and clipping at 0.
 
     >>> condensed([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
     array([1., 2., 3.])
@@ -133,7 +133,7 @@ def condensed(proximity: npt.ArrayLike) -> Floats:
     slack = max(ROUNDING * max(high, -low), 1e-12)
     if np.abs(p.diagonal()).max() > slack:
         i = np.abs(p.diagonal()).argmax()
-        raise ValueError(f"proximity[{i}, {i}] is {p[i, i]}, not 0: is this a similarity? Of cosines take 1 − cosine")
+        raise ValueError(f"proximity[{i}, {i}] is {p[i, i]}, not 0: is this a similarity? For cosines use 1 − cosine")
     if low < -slack:
         i, j = np.unravel_index(p.argmin(), p.shape)
         raise ValueError(f"proximity[{i}, {j}] is {p[i, j]}: proximities are not negative")
@@ -152,7 +152,7 @@ def condensed(proximity: npt.ArrayLike) -> Floats:
 
 
 def _clients(tree: Floats) -> int:
-    """Return of how many clients this is the tree."""
+    """Return the number of clients in a tree."""
     return len(tree) + 1 if tree.shape[1] else 0
 
 

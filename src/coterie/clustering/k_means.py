@@ -26,9 +26,9 @@ class KMeans:
 def k_means(
     features: npt.ArrayLike, k: int, rng: np.random.Generator, *, restarts: int = 10, iterations: int = 300
 ) -> KMeans:
-    """Divide clients into `k` groups around their means; of several restarts the tightest is taken.
+    """Divide clients into `k` groups around their means: the tightest result of several restarts.
 
-    `features` is (n, features). Equal clients fall into one group, so where fewer than `k` differ there are fewer
+    `features` is (n, features). Equal clients fall into one group, so with fewer than `k` distinct ones there are fewer
     groups; no group is empty. The same generator gives the same groups, for any number of threads.
 
     >>> result = k_means([[0.0], [0.1], [9.0]], k=2, rng=np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""From what a user asks for to a rule, and which rules a method can take."""
+"""Turns what a user asks for into a rule, and says which rules a method accepts."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,12 +11,12 @@ from coterie.errors import CoterieError
 
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]
 NUMBERS = ("threshold", "groups", "granularity")
-"""Options of rules that are keys of [grouping] too; each asks for a rule without naming it."""
+"""Options of rules that are also keys of [grouping]; each implies a rule."""
 
 
 @dataclass(frozen=True)
 class GroupingOptions:
-    """What was asked for; all of it may be left open."""
+    """What the user asked for; everything is optional."""
 
     rule: str | None = None
     threshold: float | None = None
@@ -33,11 +33,11 @@ class GroupingOptions:
 
     @property
     def named(self) -> str | None:
-        """The rule that was asked for by its name, or by the number that implies it."""
+        """The rule asked for by name, or by the number that implies it."""
         return self.rule or next((implied_rules()[key] for key in self.numbers), None)
 
     def error(self) -> str | None:
-        """Say what contradicts itself, or None."""
+        """Say what is contradictory, or None."""
         given = list(self.numbers)
         if len(given) > 1:
             return f"{' and '.join(given)} exclude each other: keep one"
@@ -66,7 +66,7 @@ class GroupingOptions:
         """Return the rule that was asked for, or the method's default with these options.
 
         `unit` is that of the method's distances, `linkage` its own if it has one for all rules, `samples` the median
-        per client, `score` its trial.
+        number per client, `score` its trial.
         """
         name = self.named or default
         asked = {**self.numbers, **self.options}
@@ -82,7 +82,7 @@ class RuleSupport:
     """Which rules can form a method's groups: all that need no more than the method offers."""
 
     offers: tuple[Evidence, ...] = ()
-    """What rules may need. A method that offers nothing has no distances to cut, but can be told a number of groups."""
+    """What rules may need. A method that offers nothing has no distances to cut, but can take a number of groups."""
     unit: str = "degrees"
     """Of its distances."""
     refuses: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class RuleSupport:
         return set(kind.needs) <= set(self.offers) and suits and rule not in self.refuses
 
     def error_in(self, options: GroupingOptions) -> str | None:
-        """Say what of a user's options the method can't do, or None."""
+        """Say which of a user's options the method can't follow, or None."""
         if options.linkage is not None and "distances" not in self.offers:
             return "merges no groups, so there is no linkage: leave it out"
         if options.named is None or self.accepts(options.named):
@@ -108,5 +108,5 @@ class RuleSupport:
 
 
 def implied_rules() -> dict[str, str]:
-    """Return the rules that a key of [grouping] asks for without naming them, by key."""
+    """Return the rules that keys of [grouping] imply, by key."""
     return {key: name for name in RULES if (key := RULES[name].implied_by) is not None}

@@ -1,4 +1,4 @@
-"""What a federated method is: what it must write, and what it may."""
+"""The interface of a federated method: what it must implement, and what it may."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class Traits:
     allows_new_groups: bool = False
     """Whether newcomers may form a group of their own."""
     selects_clients: bool = False
-    """Whether it draws clients itself, whoever is in the cohort."""
+    """Whether it draws clients itself, regardless of the cohort."""
     transfers: float | None = None
     """Models sent per client and round, both ways, for the papers' cost formula; None: the formula has no number."""
     default_model: str | None = None
-    """The network for images where the user names none."""
+    """The network for images if the user names none."""
     battery: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of ``coterie.run`` with which the battery of tests tries it."""
+    """Settings of ``coterie.run`` for the battery of tests."""
 
 
 class Algorithm(Resumable, ABC):
     """A method, on the server's side. It sees clients only through the federation.
 
-    It must write `begin`, `round` and `model_for`; everything else has a default.
+    It must implement `begin`, `round` and `model_for`; everything else has a default.
     """
 
     traits: ClassVar[Traits] = Traits()
-    """What is true of it whatever its options are."""
+    """What holds whatever its options."""
     grouping: Grouping | None = None
-    """How its groups were found, where a rule found them."""
+    """How its groups were found, if a rule found them."""
     notes: Sequence[str] = ()
     """Sentences that the user sees when the run begins."""
 
@@ -60,24 +60,24 @@ class Algorithm(Resumable, ABC):
 
     @abstractmethod
     def model_for(self, client: ClientId) -> ServedModel | None:
-        """Return what this client would receive now; None where the server has no model for it."""
+        """Return what this client would receive now; None if the server has no model for it."""
 
     def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
-        """Find a place for clients that came after the beginning, so that `model_for` knows them."""
+        """Place clients that joined late, so that `model_for` knows them."""
 
     def groups(self) -> Mapping[ClientId, int] | None:
         """Return the group of each client that is in one; None for a method that forms no groups."""
         return None
 
     def memberships(self) -> Mapping[ClientId, Sequence[float]] | None:
-        """Return clients' shares in all groups, or the groups each is in, where it may be in several."""
+        """Return clients' shares in all groups, or the groups each is in, if it may be in several."""
         return None
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
-        """Raise a `CoterieError` where the network, or how clients are drawn, does not suit."""
+        """Raise a `CoterieError` if the network, or how clients are drawn, does not suit the method."""
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
-        """Say what in the user's wish for groups contradicts the method's own options, or None."""
+        """Say what in the user's grouping options contradicts the method's own, or None."""
         return None
 
     def adaptation(self, fed: Federation) -> Plan | None:
@@ -87,7 +87,7 @@ class Algorithm(Resumable, ABC):
     def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
         """Return further fields of a row of ``metrics.jsonl``.
 
-        `scores` are right answers and samples of clients under L; `since` is the round of the row before, 0 at first.
+        `scores` are clients' correct answers and samples under L; `since` is the round of the previous row, 0 at first.
         """
         return {}
 
@@ -97,17 +97,17 @@ class Algorithm(Resumable, ABC):
 
     @property
     def reason(self) -> str | None:
-        """How groups were found, in a sentence or two, where there is no `grouping`."""
+        """How groups were found, in a sentence or two, if there is no `grouping`."""
         return None
 
     @property
     def transfers(self) -> float | None:
-        """Models sent per client and round, where that depends on options or on what has happened."""
+        """Models sent per client and round, if that depends on options or on what has happened."""
         return self.traits.transfers
 
     @property
     def selects_clients(self) -> bool:
-        """Whether it draws clients itself, where that depends on options."""
+        """Whether it draws clients itself, if that depends on options."""
         return self.traits.selects_clients
 
     @property

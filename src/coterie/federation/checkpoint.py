@@ -1,8 +1,8 @@
 """The server's state on disk: written whole after a round, or not at all.
 
-A state holds arrays, numbers, texts, parts of messages, and lists, tuples, sets and dictionaries of these, with texts
-or whole numbers as keys. It comes back as it was. Parts that stay over many rounds, such as what clients sent once to
-describe themselves, are marked `WriteOnce`: each is written once, into a file of its own that is named by its content.
+A state holds arrays, numbers, strings, parts of messages, and lists, tuples, sets and dictionaries of these, keyed by
+strings or integers. It is restored exactly. Parts that last over many rounds, such as what clients sent once to
+describe themselves, are marked `WriteOnce`: each is written once, into its own file, which is named by its content.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from coterie.files import write_whole
 from coterie.messages import wire
 
 FORMAT = 2
-"""The version of the layout. Those before had no number."""
+"""The version of the layout. Earlier ones had no number."""
 PLAIN = frozenset({bool, int, float, str, type(None)})
-_HOLDS = "a state has arrays, numbers, texts, and collections of these"
+_HOLDS = "a state holds arrays, numbers, strings, and collections of these"
 
 
 class WriteOnce:
@@ -49,7 +49,7 @@ class NotStorable(ValueError):
 
     def __str__(self) -> str:
         place = "".join(f"[{key!r}]" for key in self.place)
-        return f"at {place or 'the top'} {self.what}"
+        return f"at {place or 'the top level'}, {self.what}"
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     for name, part in parts.items():
         if not _beside(path, name).exists():
             write_whole(_beside(path, name), part.content)
-        part.__dict__.pop("content", None)  # what is written needs no memory
+        part.__dict__.pop("content", None)  # free the memory of what is written
     write_whole(path, content)
     kept = {_beside(path, name).name for name in parts}
     for file in path.parent.glob(_beside(path, "*").name):
@@ -68,22 +68,22 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a state back; refuse one that is not what was written, or has another format."""
+    """Read a state back; refuse one that is damaged, or has another format."""
     try:
         stored = wire.unpack(path.read_bytes())
         version = stored.get("format", 1)
         if version != FORMAT:
             raise CoterieError(
-                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: go on with the "
-                "version that began the run, or start it anew with --overwrite"
+                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: resume with the "
+                "version that started the run, or start over with --overwrite"
             )
         return dict(_decoded(stored["state"], path))
     except FileNotFoundError as error:
         raise CoterieError(
-            f"the checkpoint {path} is incomplete: '{error.filename}' is missing: start the run anew with --overwrite"
+            f"the checkpoint {path} is incomplete: '{error.filename}' is missing: start over with --overwrite"
         ) from None
     except (wire.WireError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CoterieError(f"the checkpoint {path} is damaged ({error}): start the run anew with --overwrite") from None
+        raise CoterieError(f"the checkpoint {path} is damaged ({error}): start over with --overwrite") from None
 
 
 def check_state(state: Any, whose: str) -> None:
@@ -92,14 +92,14 @@ def check_state(state: Any, whose: str) -> None:
     >>> check_state({"group": {0: 1}, "model": {"bias": np.zeros(2)}}, "save()")
     >>> check_state({"group": {(0, 1): 1}}, "save()")
     Traceback (most recent call last):
-    coterie.errors.CoterieError: save() returned at ['group'] the key (0, 1), a tuple: keys are texts or whole numbers
+    coterie.errors.CoterieError: save() returned, at ['group'], the key (0, 1), a tuple: keys are strings or integers
     """
     if not isinstance(state, Mapping):
         raise CoterieError(f"{whose} returned {with_article(state)}: it should return a dictionary")
     try:
         _encoded(state, {})
     except NotStorable as error:
-        raise CoterieError(f"{whose} returned {error}") from None
+        raise CoterieError(f"{whose} returned, {error}") from None
 
 
 def _beside(path: Path, name: str) -> Path:
@@ -107,7 +107,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _encoded(value: Any, parts: dict[str, WriteOnce]) -> Any:
-    """Return a value in what the wire format has; `parts` collects what is written once, by name."""
+    """Return a value in types of the wire format; `parts` collects what is written once, by name."""
     kind = type(value)
     if kind in PLAIN or (kind is tuple and PLAIN.issuperset(map(type, value))):
         return value
@@ -140,17 +140,17 @@ def _encoded_at(key: Any, item: Any, parts: dict[str, WriteOnce]) -> Any:
 
 
 def _has_numbers_as_keys(value: Mapping[Any, Any]) -> bool:
-    """Say of which kind the keys are; refuse those that would not come back as they were."""
+    """Say whether keys are numbers; refuse keys that would not be restored exactly."""
     texts = [key for key in value if isinstance(key, str)]
     if "$" in {key[:1] for key in texts}:
-        raise NotStorable(f"the key {next(key for key in texts if key[:1] == '$')!r}: keys do not begin with '$'")
+        raise NotStorable(f"the key {next(key for key in texts if key[:1] == '$')!r}: keys must not begin with '$'")
     if len(texts) == len(value):
         return False
     for key in value:
         if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
-            raise NotStorable(f"the key {key!r}, {with_article(key)}: keys are texts or whole numbers")
+            raise NotStorable(f"the key {key!r}, {with_article(key)}: keys are strings or integers")
     if texts:
-        raise NotStorable("keys of which some are texts and some are numbers: use one kind")
+        raise NotStorable("keys that mix strings and numbers: use one kind")
     return True
 
 

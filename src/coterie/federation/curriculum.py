@@ -30,7 +30,7 @@ class ClientCurriculum(ClientSampler):
     b: float = 0.2
     order: Order = "curriculum"
     refresh_every: int = 1
-    """The losses are asked for once in so many rounds."""
+    """Losses are requested once in this many rounds."""
     all_batches: bool = False
     """Whether a round goes through the whole pool, one cohort after the other, instead of drawing one cohort."""
 
@@ -38,7 +38,7 @@ class ClientCurriculum(ClientSampler):
     """The latest of each client that has answered."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
-        """Yield the cohorts of a round, one after the other; of a method that selects clients itself, the usual one."""
+        """Yield the cohorts of a round in turn; for a method that selects clients itself, the usual one."""
         if algorithm.selects_clients:
             yield fed.cohort(fed.round)
             return
@@ -71,7 +71,7 @@ class ClientCurriculum(ClientSampler):
         return pool_size(paced, round - 1, rounds, clients, 1) if clients else 0
 
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
-        """Ask for ℒ_i: when it is due, all who can train; else those who have not answered yet."""
+        """Ask for ℒ_i: all clients that can train when it is due, otherwise those that have not answered yet."""
         due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.settings.drifts
         requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
         for client, reply in fed.ask(requests).items():
@@ -82,15 +82,14 @@ def refuse_order_by_loss(sampler: ClientSampler) -> None:
     """Refuse a client curriculum for a method that has no model at the server."""
     if isinstance(sampler, ClientCurriculum) and sampler.order != "random":
         raise CoterieError(
-            "the method has no model at the server by which clients could be called easy or hard: leave out "
-            "--client-curriculum"
+            "the method has no server model by which to rank clients from easy to hard: leave out --client-curriculum"
         )
 
 
 def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]) -> dict[ClientId, Request]:
     """Ask each client for the mean loss, on its training samples, of what it would receive now.
 
-    Who would receive nothing yet (FedGroup's cold clients) is asked for that of its own model.
+    Those that would receive nothing yet (FedGroup's cold clients) are asked for the loss of their own model.
     """
     offers = {client: algorithm.model_for(client) for client in clients}
     alike: dict[tuple[int, ...], Request] = {}

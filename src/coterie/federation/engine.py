@@ -7,12 +7,12 @@ from coterie.messages import ClientId, Failure, Reply, Request
 
 
 class Engine(ABC):
-    """Carries requests to clients and replies back; knows no method."""
+    """Carries requests to clients and replies back; knows nothing about methods."""
 
     name: str
-    """As results name it."""
+    """Its name in results."""
     closes_early: bool = False
-    """Whether an exchange may end when enough clients have answered, whoever is still at work."""
+    """Whether an exchange may end when enough clients have answered, even if others are still working."""
 
     @abstractmethod
     def present(self, round: int) -> Mapping[ClientId, int]:
@@ -28,7 +28,7 @@ class Engine(ABC):
 
 
 class EngineWrapper(Engine):
-    """An engine around another, which passes everything on; a subclass changes or records what it wants."""
+    """An engine that wraps another and passes everything on; subclasses change or record what they want."""
 
     def __init__(self, inner: Engine) -> None:
         self.inner, self.name, self.closes_early = inner, inner.name, inner.closes_early

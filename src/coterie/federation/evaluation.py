@@ -22,7 +22,7 @@ from coterie.registry import home
 from coterie.training import digest
 
 Score = tuple[int, int]
-"""Right answers and samples."""
+"""Correct answers and samples."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Evaluation:
     C: float | None
     G: float | None
     covered: int
-    """Of how many clients C is the mean: those for whom the server has a model."""
+    """How many clients C is averaged over: those for which the server has a model."""
     W: float | None
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
 
 
 @dataclass
 class Evaluator(Resumable):
-    """Follows the clients' scores through a run."""
+    """Tracks the clients' scores through a run."""
 
     fed: Federation
     algorithm: Algorithm
@@ -90,7 +90,7 @@ class Evaluator(Resumable):
         return requests
 
     def _check(self, offers: Mapping[ClientId, ServedModel | None]) -> None:
-        """Refuse what is no model, with the method's name: nothing else would tell where it came from."""
+        """Refuse what is not a model, naming the method: nothing else would say where it came from."""
         template = self.fed.initial()
         different = {id(offer): (client, offer) for client, offer in offers.items() if offer is not None}
         for client, offer in different.values():
@@ -119,7 +119,7 @@ class Evaluator(Resumable):
         return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
 
     def forget(self) -> None:
-        """Measure everything anew next time."""
+        """Measure everything again next time."""
         self.own.clear()
         self.received.clear()
         self.seen.clear()
@@ -129,7 +129,7 @@ class Evaluator(Resumable):
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
 
     def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
-        """G, where there is one model for all: on the common test set, else on all clients' parts together."""
+        """G, if there is one model for all: on the common test set, else on all clients' parts together."""
         model = next(iter(models.values()), None)
         if model is None or isinstance(model, CandidateModels | SharedLayers) or len(set(names.values())) != 1:
             return None

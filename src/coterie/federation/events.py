@@ -1,4 +1,4 @@
-"""What went wrong without stopping the run: counted by kind and client, with what was said of it."""
+"""What went wrong without stopping the run: counted by kind and client, with descriptions."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -9,17 +9,17 @@ from coterie.messages import Failure
 LONGEST = 300
 """Characters of a description that are kept."""
 DETAILS = 8
-"""Of each kind so many different descriptions are kept: those that came first."""
+"""Different descriptions kept of each kind: those that came first."""
 
 
 class Events:
-    """Failures by kind: how many, when, whose, and what was said of them."""
+    """Failures by kind: how many, when, whose, and their descriptions."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, dict[str, Any]] = {}
 
     def note(self, failure: Failure) -> None:
-        """Enter one failure; what is said of it may come from anybody, and is made plain."""
+        """Record one failure; its description may come from anyone, and is sanitised."""
         detail = plain(failure.detail)
         entry = self.kinds.setdefault(
             failure.kind,
@@ -53,7 +53,7 @@ class Events:
         return deepcopy(list(self.kinds.values()))
 
     def load(self, saved: Iterable[Mapping[str, Any]]) -> None:
-        """Take over the entries that `save` returned."""
+        """Restore the entries that `save` returned."""
         self.kinds = {entry["kind"]: deepcopy(dict(entry)) for entry in saved}
 
 

@@ -1,6 +1,6 @@
-"""One exchange with clients: requests are sent, replies collected and checked, and it is settled which count.
+"""One exchange with clients: requests are sent, replies collected and checked, and those that count selected.
 
-This is the one border where replies are checked; behind it they are trusted. What is valid, each verb says.
+Replies are checked here and nowhere else; afterwards they are trusted. Each verb says what is valid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from coterie.models import initial
 from coterie.streams import stream
 
 ENVELOPE = 1 << 16
-"""Bytes of a reply that are not the content of its answers, at most, besides the tensors' names and shapes."""
+"""The most bytes of a reply that are not the content of its answers, besides the tensors' names and shapes."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Ledger(Resumable):
     by_round: dict[int, dict[str, int]] = saved(default_factory=dict)
 
     def count(self, kind: str, client: ClientId, round: int, *, down: int = 0, up: int = 0) -> None:
-        """Enter one message."""
+        """Count one message."""
         entries = [self.by_kind.setdefault(kind, {"up": 0, "down": 0})]
         if kind != EVALUATION:
             entries.append(self.by_client.setdefault(client, {"up": 0, "down": 0}))
@@ -48,7 +48,7 @@ class Exchange:
     seed: int
     ledger: Ledger
     enough: int | None = None
-    """How many replies are needed, where more clients are asked than that."""
+    """How many replies are needed, if more clients are asked than that."""
     replies: dict[ClientId, Reply] = field(default_factory=dict)
     """The valid ones."""
     failures: list[Failure] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Exchange:
         )
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
-        """Hand the requests to the engine and count their bytes; one for many clients is measured once."""
+        """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
         sizes: dict[int, int] = {}
         for client, request in self.requests.items():
             if id(request) not in sizes:
@@ -74,7 +74,7 @@ class Exchange:
     def collect(
         self, answers: Iterable[Reply | Failure], closes_early: bool, on_reply: Callable[[int, int], None]
     ) -> None:
-        """Take answers as they come, count their bytes and check them; where time is short, until there are enough."""
+        """Take answers as they come, count their bytes and check them; with `closes_early`, until there are enough."""
         for done, answer in enumerate(answers, start=1):
             on_reply(done, len(self.requests))
             if isinstance(answer, Failure):
@@ -98,7 +98,7 @@ class Exchange:
         return {client: self.replies[client] for client in sorted(self.replies)}
 
     def _keep_first(self, count: int) -> None:
-        """Keep so many replies; where time is not measured, those that the seed says came first."""
+        """Keep `count` replies; if time is not measured, the seed says which came first."""
         if len(self.replies) > count:
             clients = sorted(self.replies)
             order = stream(self.seed, "first replies", self.round).permutation(len(clients))
@@ -112,7 +112,7 @@ class Exchange:
 def error_in_reply(request: Request, reply: Reply, template: Params) -> str | None:
     """Say what is wrong with a reply, or None; `template` has the shapes of the model's parameters."""
     if reply.round != request.round:
-        return f"answers round {reply.round}, asked was {request.round}"
+        return f"answers round {reply.round}, not round {request.round}"
     if len(reply.answers) != len(request.verbs):
         return f"{len(reply.answers)} answers to {len(request.verbs)} verbs"
     for verb, answer in zip(request.verbs, reply.answers, strict=True):
@@ -125,7 +125,7 @@ def error_in_reply(request: Request, reply: Reply, template: Params) -> str | No
 
 
 def largest_reply(request: Request) -> int:
-    """Return how many bytes an honest reply can have at most, to refuse longer ones before they are read."""
+    """Return the most bytes that an honest reply can have, to refuse longer ones before they are read."""
     template = initial(request.spec, request.seed)
     answers = sum(verb.largest_answer(request, template) for verb in request.verbs)
     return ENVELOPE + 1024 * len(template) + answers

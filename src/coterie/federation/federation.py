@@ -58,28 +58,28 @@ class FederationSettings:
     """How clients train unless the method says otherwise."""
     rounds: int
     fraction: float
-    """Of the clients, the share that is in a cohort."""
+    """The share of the clients in a cohort."""
     server_data: ServerData
     test: CommonTest | None = None
-    """A test set for all, where there is one (protocol G)."""
+    """A test set for all, if there is one (protocol G)."""
     grouping: GroupingOptions = field(default_factory=GroupingOptions)
     """What the user asked of methods that form groups."""
     drifts: frozenset[int] = frozenset()
-    """Rounds from which clients have other data, where that is simulated."""
+    """Rounds from which clients have other data, if drift is simulated."""
     expert: Params | None = None
-    """The model by whose losses clients order their samples, where a curriculum says so."""
+    """The model by whose losses clients order their samples, if a curriculum says so."""
     newcomer_epochs: int = 5
-    """For how long clients that come late fine-tune what they receive."""
+    """For how many epochs newcomers fine-tune what they receive."""
     workers: int = 1
-    """How many of its own models the server runs at a time."""
+    """How many models the server itself runs at a time."""
     deadline: float | None = None
-    """Seconds after which nobody is waited for, where time is measured."""
+    """Seconds after which the server stops waiting, if time is measured."""
     min_replies: int = 1
     """A training with fewer replies changes nothing."""
     oversample: float = 0.0
-    """By which share cohorts are larger than needed, so that enough clients answer in time."""
+    """The share by which cohorts are larger than needed, so that enough clients answer in time."""
     max_strikes: int | None = None
-    """After so many invalid replies a client is left out."""
+    """After this many invalid replies a client is left out."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Training:
 
     @property
     def mean_loss(self) -> float | None:
-        """Mean over clients, or None where nobody trained."""
+        """Mean over clients, or None if nobody trained."""
         return self.loss / self.replies if self.replies else None
 
     def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
@@ -104,7 +104,7 @@ class Training:
         return sum(apart) / len(apart) if apart else None
 
     def note(self, request: Request, reply: Reply) -> None:
-        """Add what a client says of its training."""
+        """Add what a client reports of its training."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
             if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
                 self.replies += 1
@@ -114,7 +114,7 @@ class Training:
 
 
 class Federation:
-    """Asks clients, validates what they say, counts bytes, and notes who is missing."""
+    """Asks clients, validates their replies, counts bytes, and notes who is missing."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Federation:
         sampler: ClientSampler | None = None,
         on_reply: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        """Everyone who is here now takes part; `on_reply(done, total)` is called after each reply."""
+        """All clients present now take part; `on_reply(done, total)` is called after each reply."""
         self.engine, self.trainer, self.settings = engine, trainer, settings
         self.spec: Final = settings.spec
         self.seed: Final = settings.seed
@@ -140,7 +140,7 @@ class Federation:
         self.members.admitted.update(engine.present(0))
         self._round = 0
         self._asked_to_keep: set[ClientId] = set()
-        """Who was asked in this round to keep what it trains."""
+        """Clients asked in this round to keep what they train."""
         self._stale: set[ClientId] = set()
 
     @property
@@ -150,12 +150,12 @@ class Federation:
 
     @property
     def samples(self) -> Mapping[ClientId, int]:
-        """Training samples of all who are here, newcomers too."""
+        """Training samples of all clients present, newcomers included."""
         return self.engine.present(self.round)
 
     @property
     def clients(self) -> list[ClientId]:
-        """All clients that are here and take part, in order."""
+        """All clients that are present and take part, in order."""
         return self.members.members(self.samples)
 
     @property
@@ -166,12 +166,12 @@ class Federation:
 
     @property
     def newcomers(self) -> list[ClientId]:
-        """Who is here but does not take part yet, in order."""
+        """Clients that are present but do not take part yet, in order."""
         return self.members.newcomers(self.samples)
 
     @property
     def joined(self) -> Mapping[ClientId, int]:
-        """The round in which each client came that was not there from the beginning."""
+        """The round in which each late client joined."""
         return self.members.joined
 
     @property
@@ -180,7 +180,7 @@ class Federation:
         return frozenset(self._stale)
 
     def start_round(self, round: int) -> None:
-        """Let a round begin."""
+        """Begin a round."""
         self._round, self.training = round, Training()
         self._asked_to_keep.clear()
 
@@ -211,7 +211,7 @@ class Federation:
         return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
-        """Return the common start θ⁰, or others for methods that start several models."""
+        """Return the common initial model θ⁰, or others for methods that start several models."""
         return initial(self.spec, self.seed, which)
 
     def request(
@@ -225,7 +225,7 @@ class Federation:
         """Put verbs, and the models that they name, into a request of this round.
 
         `model` is short for models={"model": …}. `kind` is the heading under which the bytes are counted, by default
-        that of the verbs; `spec` another network than the run's.
+        that of the verbs; `spec` is a network other than the run's.
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
         check_verbs(verbs, sent)
@@ -256,12 +256,12 @@ class Federation:
         return replies
 
     def wrap_engine(self, wrapper: Callable[[Engine], E]) -> E:
-        """Put an engine around the engine, for instance to watch what passes, and return it."""
+        """Wrap the engine in another, for instance to watch its messages, and return that."""
         self.engine = wrapped = wrapper(self.engine)
         return wrapped
 
     def note_incidents(self) -> None:
-        """Enter what the engine has seen outside of exchanges, such as a node that was turned away."""
+        """Record what the engine has seen outside of exchanges, such as a node that was turned away."""
         for incident in self.engine.incidents():
             self.events.note(incident)
 
@@ -281,7 +281,7 @@ class Federation:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save` returned."""
+        """Restore what `save` returned."""
         self.ledger.load(state["ledger"])
         self.events.load(state["events"])
         self.sampler.load(state["sampler"])
@@ -298,17 +298,17 @@ class Federation:
                 self._stale.add(client)
 
     def _note_failures(self, failures: Iterable[Failure]) -> None:
-        """Enter failures; who has sent too many invalid replies is left out."""
+        """Record failures; leave out clients that have sent too many invalid replies."""
         for failure in failures:
             self.events.note(failure)
             if failure.kind == "invalid" and self.members.strike(failure.client):
-                detail = f"{self.settings.max_strikes} invalid replies: it is asked no more"
+                detail = f"{self.settings.max_strikes} invalid replies: it is no longer asked"
                 self.events.note(Failure(failure.client, self.round, "left out", detail))
 
     def _note_too_few(self, requests: Mapping[ClientId, Request], replies: Mapping[ClientId, Reply]) -> None:
         missing = next((client for client in requests if client not in replies), min(requests, default=0))
         answered = f"{len(replies)} of {len(requests)} answered"
-        detail = f"{answered}, {self.settings.min_replies} must: the training changes nothing"
+        detail = f"{answered}, {self.settings.min_replies} needed: the training changes nothing"
         self.events.note(Failure(missing, self.round, "too few", detail))
 
 

@@ -1,4 +1,4 @@
-"""The round loop, and who comes while it runs: newcomers are admitted alike for every method."""
+"""The round loop, which admits newcomers in the same way for every method."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ NEWCOMER = "newcomer"
 def rounds(
     fed: Federation, algorithm: Algorithm, evaluator: Evaluator, every: int, done: int | None = None
 ) -> Iterator[tuple[int, Evaluation | None]]:
-    """Run a method, and yield after each round, with the accuracies where they are due.
+    """Run a method, and yield after each round, with the accuracies if they are due.
 
     Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that resumes names the last
     round that was `done`; the method, the federation and the evaluator then hold their state already.
@@ -49,7 +49,7 @@ def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
 
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
-    """Admit who comes when training is over, and measure their accuracy; that of the others stays as it was."""
+    """Admit clients that join after training, and measure their accuracy; that of the others stays as it was."""
     fed.start_round(fed.rounds + 1)
     newcomers = admit(fed, algorithm)
     if newcomers:
@@ -58,7 +58,7 @@ def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> N
 
 
 def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
-    """Admit who has come since the last round: the method places them, and they fine-tune what they then receive.
+    """Admit clients that joined since the last round: the method places them, and they fine-tune what they receive.
 
     They are in cohorts from the next round on.
     """
@@ -75,7 +75,7 @@ def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 
 def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
-    """Return the newcomers that are in groups of newcomers only, where the method lets them form such."""
+    """Return the newcomers that are in groups of newcomers only, if the method allows such groups."""
     if not algorithm.traits.allows_new_groups:
         return []
     groups = algorithm.groups() or {}

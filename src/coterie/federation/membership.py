@@ -9,27 +9,27 @@ from coterie.messages import ClientId
 
 @dataclass
 class Membership(Resumable):
-    """Follows who takes part; others that are here are newcomers."""
+    """Tracks who takes part; other clients present are newcomers."""
 
     max_strikes: int | None = None
-    """After so many invalid replies a client is left out; None: never."""
+    """After this many invalid replies a client is left out; None: never."""
     admitted: set[ClientId] = saved(default_factory=set)
     """Who takes part."""
     joined: dict[ClientId, int] = saved(default_factory=dict)
-    """The round in which each came who was not there from the beginning."""
+    """The round in which each late client joined."""
     strikes: dict[ClientId, int] = saved(default_factory=dict)
     """How many invalid replies each client has sent."""
 
     def members(self, present: Iterable[ClientId]) -> list[ClientId]:
-        """Return who of those present takes part, in order."""
+        """Return those present that take part, in order."""
         return sorted(client for client in present if client in self.admitted and not self.left_out(client))
 
     def newcomers(self, present: Iterable[ClientId]) -> list[ClientId]:
-        """Return who of those present does not take part yet, in order."""
+        """Return those present that do not take part yet, in order."""
         return sorted(client for client in present if client not in self.admitted and not self.left_out(client))
 
     def admit(self, clients: Iterable[ClientId], round: int) -> None:
-        """Let clients take part that came in a round."""
+        """Admit clients that joined in a round."""
         self.admitted |= (new := set(clients))
         self.joined |= dict.fromkeys(sorted(new), round)
 

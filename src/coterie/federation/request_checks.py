@@ -13,7 +13,7 @@ ALWAYS = ("own", "initial")
 
 
 def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
-    """Raise unless these are verbs, and the models that they name are sent, or made on the way."""
+    """Raise unless these are verbs, and the models they name are sent, or made along the way."""
     for name, model in models.items():
         if not is_model(model):
             raise TypeError(f"the model '{name}' of a request is {described(model)}, not arrays by name")
@@ -21,7 +21,7 @@ def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
     for verb in verbs:
         if not isinstance(verb, VERBS):
             offered = ", ".join(f"{offered.__name__}(...)" for offered in VERBS)
-            raise TypeError(f"a request was given {described(verb)}, which is no verb: there are {offered}")
+            raise TypeError(f"a request was given {described(verb)}, which is not a verb: use {offered}")
         for name in verb.models_needed():
             if name not in made and name not in models and name not in ALWAYS:
                 raise ValueError(_missing_model(verb, name, [*ALWAYS, *models, *sorted(made)]))
@@ -40,7 +40,7 @@ def check_requests(requests: Any) -> None:
             what, remedy = described(request), "give it what fed.request(...) returns"
             if isinstance(request, VERBS):
                 verb = type(request).__name__
-                what, remedy = f"the verb {verb}", f"make a request of it, fed.request({verb}(...))"
+                what, remedy = f"the verb {verb}", f"turn it into a request, fed.request({verb}(...))"
             raise TypeError(f"ask was given {what} for client {client}: {remedy}")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClientSampler(Resumable, ABC):
-    """Draws the clients of a round; what later rounds depend on, it declares with `saved`."""
+    """Draws the clients of a round; it declares what later rounds depend on with `saved`."""
 
     all_batches: bool = False
     """Whether a round has several cohorts, which together are all clients that may take part."""

@@ -1,4 +1,4 @@
-"""What a client receives: one model, several of which it takes the best, or layers to lay over its own."""
+"""What a client receives: one model, several from which it takes the best, or layers that replace its own."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -9,13 +9,13 @@ from coterie.messages import Losses, LossesReply, Params, Reply, Verb
 
 @dataclass(frozen=True)
 class CandidateModels:
-    """Models of which a client takes the one that suits its own samples best (IFCA, FLIS-DC)."""
+    """Models from which a client takes the one that fits its own samples best (IFCA, FLIS-DC)."""
 
     models: tuple[Params, ...]
     on: Literal["train", "holdout", "test"] = "train"
     by: Literal["loss", "accuracy"] = "loss"
     last: int | None = None
-    """Which of them this client took last, where that is known."""
+    """Which of them this client took last, if known."""
 
     @property
     def verb(self) -> Losses:
@@ -29,7 +29,7 @@ class CandidateModels:
 
 @dataclass(frozen=True)
 class SharedLayers:
-    """Some layers, which a client lays over its own model (LG-FedAvg)."""
+    """Layers that replace those of a client's own model (LG-FedAvg)."""
 
     params: Params
 
@@ -49,7 +49,7 @@ class RequestParts(NamedTuple):
 
 
 def as_request(offer: ServedModel | None) -> RequestParts:
-    """Return the parts of a request by which a client receives this; where that is None, it has its own model."""
+    """Return the parts of a request by which a client receives this; with None, it uses its own model."""
     if offer is None:
         return RequestParts((), ("own",), {})
     if isinstance(offer, CandidateModels):
@@ -60,14 +60,14 @@ def as_request(offer: ServedModel | None) -> RequestParts:
 
 
 def single(offer: ServedModel | None) -> Params | None:
-    """Return the whole model that a client receives, where the server knows it: of several, the one taken last."""
+    """Return the whole model that a client receives, if the server knows it: of several, the one taken last."""
     if isinstance(offer, CandidateModels):
         return None if offer.last is None else offer.models[offer.last]
     return None if isinstance(offer, SharedLayers) else offer
 
 
 def error_in_offer(offer: Any, template: Params) -> str | None:
-    """Say why no client can receive this, where models are like the template, or None."""
+    """Say why no client can receive this, given what models look like, or None."""
     wanted = "a model (arrays by name, as fed.initial() has them), CandidateModels, SharedLayers or None"
     if isinstance(offer, tuple | list):
         return f"{described(offer)}: where a client takes the best of several models, return CandidateModels(models)"
@@ -77,7 +77,7 @@ def error_in_offer(offer: Any, template: Params) -> str | None:
         missing = [] if isinstance(offer, SharedLayers) else [name for name in template if name not in model]
         odd = [name for name in model if name not in template]
         if missing or odd:
-            what = f"lacks '{missing[0]}'" if missing else f"has '{odd[0]}', which the network has not"
+            what = f"lacks '{missing[0]}'" if missing else f"has '{odd[0]}', which the network lacks"
             return f"a model that {what}: it should be {wanted}"
         for name, array in model.items():
             if array.shape != template[name].shape:

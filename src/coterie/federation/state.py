@@ -18,9 +18,9 @@ _PARTS = "_written_once"
 def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclasses.MISSING, once: bool = False) -> Any:
     """Declare a dataclass field as state: not an option, saved after every round.
 
-    It may hold arrays, numbers, texts, models, dataclasses that its type hint names, and lists, tuples, sets and
-    dictionaries of these, by texts or by numbers. With `once` it is written only when it is another object than
-    before: replace such a value, do not change it.
+    It may hold arrays, numbers, strings, models, dataclasses that its type hint names, and lists, tuples, sets and
+    dictionaries of these, keyed by strings or integers. With `once` it is written only when it is a different object
+    than before: replace such a value, do not change it.
     """
     return dataclasses.field(
         init=False,
@@ -32,7 +32,7 @@ def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclas
 
 
 class Resumable:
-    """What has state that a resumed run needs: its dataclass fields that are declared with `saved`."""
+    """Something with state that a resumed run needs: its dataclass fields declared with `saved`."""
 
     def save(self) -> dict[str, Any]:
         """Return the saved fields; unless a subclass writes `save` itself, refuse what is set but not declared."""
@@ -48,7 +48,7 @@ class Resumable:
         return state
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Set the saved fields to what `save` returned; of a method, this takes the place of `begin`."""
+        """Set the saved fields to what `save` returned; for a method, this takes the place of `begin`."""
         parts = vars(self).setdefault(_PARTS, {})
         for field in _saved_fields(self):
             stored = state[field.name]
@@ -71,13 +71,13 @@ def _refuse_undeclared(owner: Any) -> None:
             whose = type(owner).__name__
             raise CoterieError(
                 f"{whose}.{name} is set but not declared, so a resumed run would lack it: make {whose} a dataclass and "
-                f"write '{name}: its type = saved()' (of coterie.federation), or write save and load; a name that "
-                "begins with '_' is for what can be made again"
+                f"write '{name}: its type = saved()' (from coterie.federation), or write save and load; names that "
+                "begin with '_' are for what can be recomputed"
             )
 
 
 def _taken_apart(value: Any) -> Any:
-    """Copy containers, and turn dataclasses into dictionaries, but for those that messages are made of."""
+    """Copy containers, and turn dataclasses into dictionaries, except those that messages are made of."""
     if type(value) in PLAIN:  # as most are
         return value
     if isinstance(value, Mapping):
@@ -104,7 +104,7 @@ def _put_together(value: Any, classes: Mapping[str, type]) -> Any:
 
 
 def _type_hint(cls: type, field: dataclasses.Field[Any]) -> Any:
-    """Return the type of a field as an object, in the words of the module that declares it."""
+    """Return the type of a field as an object, resolved in the module that declares it."""
     if not isinstance(field.type, str):
         return field.type
     owner = next(c for c in cls.__mro__ if field.name in vars(c).get("__annotations__", {}))

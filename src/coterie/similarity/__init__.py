@@ -1,4 +1,4 @@
-"""How alike are clients: pure functions on arrays, each in the words of its paper.
+"""How alike clients are: pure functions on arrays, each in the terms of its paper.
 
 | what is compared | functions | paper |
 |---|---|---|
@@ -14,7 +14,7 @@
 
 Angles are in degrees. No result has a NaN: what is undefined follows a rule that the function states, and a NaN in the
 input is a ValueError. Given `b` or `others`, each function compares all of the first with all of the second, which is
-how newcomers are placed. `MEASURES` holds those that users choose by name, ours and their own.
+how newcomers are placed. `MEASURES` holds those that users choose by name, built-in or their own.
 """
 
 from coterie.similarity.angles import principal_angles

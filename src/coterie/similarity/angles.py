@@ -1,7 +1,7 @@
 """Principal angles between clients' data subspaces (PACFL, Eqs. 2 and 3), for all pairs at once.
 
-The vectors of many clients stand in one matrix, whose Gram matrix holds the products of all pairs; it is made tile by
-tile, so that memory is bounded, and each tile is reduced to one angle per pair. Large problems are computed in
+The vectors of many clients form one matrix, whose Gram matrix holds the products of all pairs; it is computed tile by
+tile, to bound memory, and each tile is reduced to one angle per pair. Large problems are computed in
 float32, and again in float64 where an angle comes out small, since the arc cosine magnifies rounding near 1.
 """
 
@@ -21,15 +21,15 @@ AngleMeasure = Literal["min_entry", "min_abs", "theta1", "trace", "sum_angles"]
 ANGLE_MEASURES: tuple[AngleMeasure, ...] = get_args(AngleMeasure)
 
 BLOCK = 2048
-"""Vectors on each side of a tile: tiles of 2048 x 2048 products take 100 MB with all that is made of them."""
+"""Vectors on each side of a tile: tiles of 2048 x 2048 products take 100 MB with all intermediate results."""
 SMALL = 2**22
-"""A Gram matrix with fewer entries than this is computed in float64 at once: it takes no time."""
+"""A Gram matrix with fewer entries than this is computed in float64 right away: it takes no time."""
 NEAR = 2.0
-"""Degrees below which (and above 180 minus which) float32 is not trusted; above, it is good to 0.001°."""
+"""Degrees below which (and above 180 minus which) float32 is not trusted; elsewhere it is accurate to 0.001°."""
 ZERO = 1e-4
 """Degrees below which an angle is rounding: duplicates are exactly 0."""
 NEGLIGIBLE = 1e-12
-"""Share of the largest squared singular value below which a direction is the rounding of the others."""
+"""Share of the largest squared singular value below which a direction is only rounding error."""
 
 
 def principal_angles(
@@ -45,18 +45,18 @@ def principal_angles(
     only. Without `b` the angles are those within `a`: symmetric, with a diagonal of 0. With u and v vectors of the
     two signatures, and Θ₁ ≤ Θ₂ ≤ … the principal angles between the spaces that they span, the measures are
 
-    - `min_entry`: the smallest angle between a u and a v, up to 180° (with which the released PACFL trains);
+    - `min_entry`: the smallest angle between a u and a v, up to 180° (as in the released PACFL code);
     - `min_abs`: the smallest angle between their lines, up to 90°;
     - `theta1`: Θ₁, the smallest angle between the spaces (Eq. 2);
-    - `trace`: the sum of the angles between the lines of the first u and the first v, the second ones, and so on, as
-      far as both go (Eq. 3);
+    - `trace`: the sum of the angles between the lines of the first u and the first v, the second ones, and so on, while
+      both have one (Eq. 3);
     - `sum_angles`: Θ₁ + Θ₂ + …, as many as the smaller space has dimensions.
 
     A signature without any vector (its client's samples are all black) has no direction in common with others: it is
-    at 90° from them, in the two sums at 90° for each of their vectors (dimensions), and at 0 from others without any.
+    at 90° from them (in the two sums, 90° for each of their vectors or dimensions), and at 0 from other empty ones.
 
-    Angles are good to 0.001°, to 1e-6° where they are few or small; those below 1e-4° are exactly 0. `block` is how
-    many vectors each side of a tile has: it bounds the memory beside that of the vectors, in float64, and the result.
+    Angles are accurate to 0.001°, to 1e-6° where they are few or small; those below 1e-4° are exactly 0. `block` is the
+    number of vectors on each side of a tile: it bounds the memory besides the float64 vectors and the result.
 
     >>> import numpy as np
     >>> x, y, z = np.eye(3)[:, [0]], np.eye(3)[:, [1]], np.eye(3)[:, [2]]
@@ -88,7 +88,7 @@ def principal_angles(
 
 
 class _Block(NamedTuple):
-    """Some clients with equally many vectors each, of length 1."""
+    """Clients with the same number of unit vectors each."""
 
     clients: Index
     vectors: Floats
@@ -116,7 +116,7 @@ def _checked(signatures: Sequence[npt.ArrayLike], name: str) -> list[npt.NDArray
 
 
 def _blocks(signatures: list[npt.NDArray[Any]], measure: AngleMeasure, block: int) -> Iterator[_Block]:
-    """Put clients with equally many vectors together, and make these orthonormal where the measure needs it."""
+    """Batch clients with equally many vectors, and make these orthonormal if the measure needs it."""
     widths = np.array([u.shape[1] for u in signatures])
     for width in np.unique(widths):
         clients = np.flatnonzero(widths == width)
@@ -134,7 +134,7 @@ def _blocks(signatures: list[npt.NDArray[Any]], measure: AngleMeasure, block: in
 def _orthonormal(clients: Index, vectors: Angles) -> Iterator[_Block]:
     """Return orthonormal bases of what the vectors span, by eigenvectors of their Gram matrices.
 
-    Once more makes the bases orthonormal to the last digit, however dependent the vectors were.
+    A second pass makes the bases orthonormal to the last digit, however dependent the vectors were.
     """
     values, mixtures = np.linalg.eigh(vectors @ vectors.swapaxes(1, 2))
     ranks = (values > NEGLIGIBLE * values[:, -1:]).sum(axis=1)
@@ -147,7 +147,7 @@ def _orthonormal(clients: Index, vectors: Angles) -> Iterator[_Block]:
 
 
 def _tile(x: _Block, y: _Block, measure: AngleMeasure, pool: ThreadPoolExecutor, small: bool) -> Angles:
-    """Return the angles between the clients of two blocks; those of a block with itself symmetric, the diagonal 0."""
+    """Return the angles between the clients of two blocks; a block with itself is symmetric, with a diagonal of 0."""
     if x.width == 0 or y.width == 0:
         width = max(x.width, y.width)
         right_angles = width if measure in ("trace", "sum_angles") else min(width, 1)
@@ -187,7 +187,7 @@ def _cosines(u: Floats, v: Floats, measure: AngleMeasure, pool: ThreadPoolExecut
     step = max(1, -(-m // (4 * _cores())))
 
     def singular_values(i: int) -> None:
-        """Fill in those of some clients; of a block with itself, only what its upper triangle needs."""
+        """Fill in those of some clients; for a block with itself, only what its upper triangle needs."""
         j = i if u is v else 0
         some = products[i * p : (i + step) * p, j * q :]
         c = some.reshape(-1, p, n - j, q).swapaxes(1, 2).astype(np.float64)
@@ -199,7 +199,7 @@ def _cosines(u: Floats, v: Floats, measure: AngleMeasure, pool: ThreadPoolExecut
 
 
 def _degrees(cosines: Floats) -> Angles:
-    """Return the sums of the angles; each that is only rounding is 0."""
+    """Return the sums of the angles; those that are only rounding count as 0."""
     angles = np.degrees(np.arccos(np.clip(cosines, -1, 1), dtype=np.float64))
     angles[angles < ZERO] = 0.0
     total: Angles = angles.sum(axis=2)
@@ -207,7 +207,7 @@ def _degrees(cosines: Floats) -> Angles:
 
 
 def _patches(near: npt.NDArray[np.bool_]) -> Iterator[tuple[Index, Index]]:
-    """Return rows and columns of patches that cover all that is near: the connected parts, as groups are."""
+    """Return rows and columns of patches that cover all near pairs: the connected components, as groups are."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -1,8 +1,8 @@
 """FLAG's proximity: class-wise weighted data angles mixed with gradient angles (Eqs. 2 to 6).
 
-The paper leaves cases open, such as classes of one sample; ALGORITHMS 5 decides them. Three numbers of a federation
-scale its matrices: the range of its weights and the largest angle of each kind. `Scales` keeps them, so that later
-clients are measured by the same rule as those who were there:
+The paper leaves cases open, such as classes of one sample; ALGORITHMS 5 decides them. A federation's matrices are
+scaled by the range of its weights and the largest angle of each kind. `Scales` keeps these, so that newcomers are
+measured on the same scale:
 
     V = classwise_angles(signatures, counts)
     G = gradient_angles(updates)
@@ -26,7 +26,7 @@ from coterie.similarity.updates import update_cosines
 
 Floats = npt.NDArray[np.float64]
 Signatures = Sequence[Mapping[int, npt.ArrayLike]]
-"""Of each client, by label c, the first singular vectors U_ic of its samples of c, (features, p_ic)."""
+"""For each client, by label c, the first singular vectors U_ic of its samples of c, (features, p_ic)."""
 EpsMode = Literal["log1p", "paper"]
 
 EPSILON = 1e-6
@@ -64,20 +64,20 @@ def classwise_angles(
     """Return V_ij = (1/C) Σ_c V'_ijc W'_ijc in degrees, (clients, clients) or (clients, others) (Eqs. 3 to 6).
 
     V'_ijc is the smallest principal angle between what samples of class c span in clients i and j; `missing_angle` if
-    only one of them has the class, weighted by `onesided_weight`; and 0 if none has it. W'_ijc, between 1 − δ and
+    only one of them has the class, weighted by `onesided_weight`; and 0 if neither has it. W'_ijc, between 1 − δ and
     1 + δ, grows with the ratio of the logarithms of the two sample counts. `counts` are samples per client and class,
     (clients, C), and `others` signatures and counts of other clients. Weights are scaled by the range that they have
     among `signatures`, or by that of `scales`.
 
-    `eps_mode` is "log1p" for ln(n + 1), or "paper" for ln(n + ε), by which a class of one sample has a weight near
-    infinity. Without `others` the matrix is symmetric with a diagonal of 0.
+    `eps_mode` is "log1p" for ln(n + 1), or "paper" for ln(n + ε), which gives a class of one sample a nearly
+    infinite weight. Without `others` the matrix is symmetric with a diagonal of 0.
     """
     if not 0 <= delta <= 1:
         raise ValueError(f"delta = {delta} should be between 0 and 1")
     n_i = _checked(signatures, counts, "client")
     n_j = n_i if others is None else _checked(*others, "other client")
     if n_i.shape[1] != n_j.shape[1]:
-        raise ValueError(f"counts have {n_i.shape[1]} classes, but those of others {n_j.shape[1]}")
+        raise ValueError(f"counts have {n_i.shape[1]} classes, but those of others have {n_j.shape[1]}")
     w_min, w_max = (scales.weight_min, scales.weight_max) if scales else _weight_range(n_i, eps_mode)
     V = np.zeros((len(n_i), len(n_j)))
     for c in range(n_i.shape[1]):
@@ -105,7 +105,7 @@ def mixed_proximity(V: npt.ArrayLike, G: npt.ArrayLike, beta: float = 0.5, scale
     """Return A = β V̂ + (1 − β) Ĝ, in [0, 1]: data angles V and gradient angles G, each scaled to [0, 1].
 
     The smallest entry is the 0 of the diagonal, so that scaling is division by the largest; a matrix of zeros stays
-    as it is. With `scales`, the largest are those of the federation, and what is larger is 1.
+    as it is. With `scales`, the largest are those of the federation, and larger entries become 1.
 
     >>> mixed_proximity([[0, 30], [30, 0]], [[0, 90], [90, 0]], beta=0.25)
     array([[0., 1.],
@@ -115,14 +115,14 @@ def mixed_proximity(V: npt.ArrayLike, G: npt.ArrayLike, beta: float = 0.5, scale
         raise ValueError(f"beta = {beta} should be between 0 and 1")
     V, G = np.asarray(V, np.float64), np.asarray(G, np.float64)
     if V.shape != G.shape:
-        raise ValueError(f"V has the shape {V.shape}, but G {G.shape}")
+        raise ValueError(f"V has the shape {V.shape}, but G has {G.shape}")
     V_max = scales.angle_max if scales else V.max(initial=0.0)
     G_max = scales.gradient_max if scales else G.max(initial=0.0)
     return beta * _scaled(V, V_max) + (1 - beta) * _scaled(G, G_max)
 
 
 def _scaled(x: Floats, largest: float) -> Floats:
-    """Divide by the largest; where the federation knew only 0, all that differs is as far as can be."""
+    """Divide by the largest; if that is 0, every entry above 0 is at the maximum distance, 1."""
     return np.clip(x / largest, 0.0, 1.0) if largest > 0 else np.asarray(x > 0, np.float64)
 
 
@@ -141,7 +141,7 @@ def _weights(n_i: npt.NDArray[np.integer], n_j: npt.NDArray[np.integer], eps_mod
 
 
 def _weight_range(counts: npt.NDArray[np.integer], eps_mode: EpsMode) -> tuple[float, float]:
-    """Return the smallest and largest W_ijc over all classes c and clients i ≠ j that have it, without all pairs."""
+    """Return the smallest and largest W_ijc over classes c and clients i ≠ j that have it, without all pairs."""
     ratios: list[Floats] = []
     for n in counts.T:
         logs = np.sort(_logarithms(n[n > 0], eps_mode))
@@ -160,5 +160,5 @@ def _checked(signatures: Signatures, counts: npt.ArrayLike, who: str) -> npt.NDA
     for i, (own, row) in enumerate(zip(signatures, n, strict=True)):
         missing = sorted(set(np.flatnonzero(row).tolist()) ^ {int(c) for c in own})
         if missing:
-            raise ValueError(f"{who} {i}: class {missing[0]} has only a count or only a signature")
+            raise ValueError(f"{who} {i}: class {missing[0]} has a count without a signature, or the reverse")
     return n

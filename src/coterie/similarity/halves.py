@@ -9,7 +9,7 @@ from coterie.similarity.measures import MEASURES
 from coterie.similarity.signatures import signature
 
 FEWEST = 4
-"""Samples that can be halved: with fewer, a half is a single one, which says nothing of the others."""
+"""The fewest samples to halve: with fewer, a half is a single sample, which says nothing about the others."""
 
 
 def split_half_distance(
@@ -21,7 +21,7 @@ def split_half_distance(
     measure: str = "theta1",
     labels: npt.ArrayLike | None = None,
 ) -> float | None:
-    """Cut samples at random into two halves, several times; return the mean distance of their signatures.
+    """Split samples randomly in half, several times; return the mean distance between the halves' signatures.
 
     In the unit of the measure; None for fewer than four samples. With `labels`, signatures are per label.
     """
@@ -43,7 +43,7 @@ def split_half_distance(
 
 
 def _coordinates(samples: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-    """Return samples in coordinates of the space that they span, where that has fewer dimensions; angles stay."""
+    """Return samples in coordinates of the space that they span, if that has fewer dimensions; angles do not change."""
     count, features = samples.shape
     rows = samples.astype(np.float64)
     if count >= features:

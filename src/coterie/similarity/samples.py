@@ -1,7 +1,7 @@
 """Clients' samples as rows of numbers: checked, reduced to principal components, and the alignment of two sets (CKA).
 
-What compares samples is for simulations, not for a federation. Samples stand in rows; what has more axes is flattened,
-and bytes are brought to [0, 1].
+Comparing samples is for simulations, not for real federations. Samples are rows; further axes are flattened, and bytes
+are scaled to [0, 1].
 """
 
 from collections.abc import Callable, Sequence
@@ -15,16 +15,16 @@ from coterie.similarity.signatures import signature
 Floats = npt.NDArray[np.float64]
 
 COMPONENTS = 32
-"""Principal components to which samples of more features are reduced."""
+"""Principal components to which samples with more features are reduced."""
 FITTED = 2048
-"""Principal components, and the bandwidth of MMD, are those of about so many samples, evenly taken from all clients."""
+"""Principal components, and the bandwidth of MMD, come from about this many samples, evenly taken from all clients."""
 
 
 def reduced(samples: Sequence[npt.ArrayLike], components: int | None = COMPONENTS) -> list[Floats]:
-    """Return clients' samples by the first principal components of all together, (samples, ≤ components) each.
+    """Return clients' samples in the first principal components of all together, (samples, ≤ components) each.
 
-    Components are those of about 2,048 samples, evenly taken from all, each client in its share. Samples of no more
-    features than `components` stay as they are, and so do all where it is None.
+    Components come from about 2,048 samples, taken evenly from all, each client in proportion. Samples with no more
+    features than `components` stay as they are, and so do all if it is None.
     """
     arrays = [np.asarray(x) for x in samples]
     if components is not None and components < 1:
@@ -41,7 +41,7 @@ def reduced(samples: Sequence[npt.ArrayLike], components: int | None = COMPONENT
 
 
 def as_rows(x: npt.ArrayLike, name: str) -> Floats:
-    """Return samples as rows of float64, bytes brought to [0, 1]."""
+    """Return samples as rows of float64, bytes scaled to [0, 1]."""
     array = np.asarray(x)
     if array.ndim < 2 or len(array) == 0 or features_of(array) == 0:
         raise ValueError(f"{name} should have samples in rows, at least one, but has the shape {array.shape}")
@@ -73,7 +73,7 @@ def checked(samples: Sequence[npt.ArrayLike]) -> list[Floats]:
 
 
 def evenly_taken(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return rows of all clients, evenly taken, of each at least one."""
+    """Return rows taken evenly from all clients, at least one from each."""
     step = max(1, -(-sum(map(len, arrays)) // FITTED))
     return np.concatenate([x[::step] for x in arrays])
 
@@ -91,26 +91,26 @@ def linear_cka(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Return the linear centred kernel alignment of two sets of features of the same inputs, in rows; 1 is the same.
 
     ‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖) in Frobenius norms, columns centred: what two networks' layers make of the same images.
-    It does not change if either is turned or scaled. Features that are constant have an alignment of 0 with others,
-    and of 1 with constant ones.
+    It does not change if either is rotated or scaled. Constant features have an alignment of 0 with others, and of 1
+    with constant ones.
     """
     a, b = (as_rows(z, name) for z, name in ((x, "x"), (y, "y")))
     if len(a) != len(b):
-        raise ValueError(f"x has {len(a)} rows and y {len(b)}, which should be of the same inputs")
+        raise ValueError(f"x has {len(a)} rows, but y has {len(b)}: both should be of the same inputs")
     return float(cka_of_grams([centred_gram(z - z[:1]) for z in (a, b)])[0, 1])  # so that equal rows are exactly 0
 
 
 def centred_gram(outputs: npt.ArrayLike) -> Floats:
-    """Return the products of all pairs of samples, after the mean output is taken away, (samples, samples)."""
+    """Return the products of all pairs of samples, after subtracting the mean output, (samples, samples)."""
     x = np.asarray(outputs, np.float64)
     x = x - x.mean(axis=0)
     return np.asarray(x @ x.T, np.float64)
 
 
 def cka_of_grams(grams: Sequence[Floats]) -> Floats:
-    """Return the cosines between all pairs of matrices, (n, n): the linear CKA of centred products of samples.
+    """Return the cosines between all pairs of matrices, (n, n): the linear CKA, if these are centred Gram matrices.
 
-    Outputs that are the same for all samples have products of 0: these are like each other (1) and unlike others (0).
+    Constant outputs have a Gram matrix of 0: these are like each other (1) and unlike others (0).
     """
     rows = np.stack([gram.ravel() for gram in grams])
     products = rows @ rows.T

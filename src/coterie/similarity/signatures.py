@@ -15,9 +15,9 @@ NEGLIGIBLE = 1e-12
 POOR = 1e-6
 """Eigenvalues below this share give directions that are not orthogonal to the last digits."""
 AT_ONCE = 4096
-"""Samples that are made float64 at a time, where there are more of them than features."""
+"""Samples converted to float64 at a time, if there are more of them than features."""
 WIDE = 1024
-"""Of more samples than features, and more features than this, vectors are found without the Gram matrix."""
+"""With more samples than features, and more features than this, vectors are found without the Gram matrix."""
 EXACT = 1e-9
 """How far such vectors may be from singular ones, as a share of the largest eigenvalue."""
 
@@ -25,8 +25,8 @@ EXACT = 1e-9
 def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None) -> Floats:
     """Return the first `p` left singular vectors of samples given in rows, (features, ≤ p), orthonormal.
 
-    The samples are not centred. Where they span fewer than `p` directions there are fewer columns, of black samples
-    none. With `labels`, the vectors of each label stand side by side in increasing label order; across labels they
+    The samples are not centred. If they span fewer than `p` directions there are fewer columns; black samples have
+    none. With `labels`, the vectors of each label are side by side in increasing label order; across labels they
     are not orthonormal. The sign of a vector is such that its entry of largest magnitude is positive.
 
     >>> signature([[3.0, 0.0], [0.0, 1.0]], p=1)
@@ -50,10 +50,10 @@ def signature(x: npt.ArrayLike, p: int = 3, labels: npt.ArrayLike | None = None)
 def vectors_per_label(
     labels: npt.ArrayLike, p: int, share: float | None = None, budget: int | None = None
 ) -> dict[int, int]:
-    """Return how many vectors a per-label signature takes of each label, in increasing label order.
+    """Return how many vectors a per-label signature has for each label, in increasing label order.
 
-    `p` of each; or with `share` that share of its samples, rounded, at least 1 (FLAG); or with `budget` so many in
-    all, in proportion to samples by largest remainders, at least 1 each (PACFL for Dirichlet partitions).
+    `p` for each; or with `share` that share of its samples, rounded, at least 1 (FLAG); or with `budget` this many in
+    total, in proportion to samples by largest remainders, at least 1 each (PACFL for Dirichlet partitions).
 
     >>> vectors_per_label([4] * 70 + [7] * 30, p=3)
     {4: 3, 7: 3}
@@ -105,7 +105,7 @@ def _singular_vectors(samples: npt.NDArray[Any], p: int) -> Floats:
 
 
 def _signed(vectors: Floats) -> Floats:
-    """Give vectors the sign by which their entry of largest magnitude is positive."""
+    """Choose signs so that each vector's entry of largest magnitude is positive."""
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
 
@@ -113,7 +113,7 @@ def _signed(vectors: Floats) -> Floats:
 def _by_iteration(samples: npt.NDArray[Any], p: int) -> Floats | None:
     """Return the vectors by block power iteration; None if they do not stand out enough from those that follow.
 
-    Of 5,000 images of CIFAR-10 this takes a tenth of the time of the Gram matrix and its eigenvectors.
+    For 5,000 CIFAR-10 images this takes a tenth of the time of the Gram matrix and its eigenvectors.
     """
     if len(samples) <= 2 * AT_ONCE:
         samples = samples.astype(np.float64, copy=False)

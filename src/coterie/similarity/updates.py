@@ -8,7 +8,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 AT_ONCE = 2**24
-"""Entries of updates that are made float64 at a time, so that these need not fit in memory twice."""
+"""Entries of updates converted to float64 at a time, so that updates need not fit in memory twice."""
 NEGLIGIBLE = 1e-12
 """Share of the largest eigenvalue below which a direction is rounding."""
 
@@ -33,7 +33,7 @@ def update_cosines(updates: npt.ArrayLike, others: npt.ArrayLike | None = None) 
         return cosines + cosines.T + np.eye(len(x))
     y = _checked(others, "others")
     if x.shape[1] != y.shape[1]:
-        raise ValueError(f"updates have {x.shape[1]} entries, but others {y.shape[1]}")
+        raise ValueError(f"updates have {x.shape[1]} entries, but others have {y.shape[1]}")
     a, b = _lengths(_squares(x), "updates"), _lengths(_squares(y), "others")
     return np.clip(_gram(x, y) / a[:, None] / b, -1.0, 1.0)
 
@@ -41,7 +41,7 @@ def update_cosines(updates: npt.ArrayLike, others: npt.ArrayLike | None = None) 
 def cosine_features(updates: npt.ArrayLike, m: int) -> Floats:
     """Return X_ia = cos(Δ_i, V_a), V the first `m` right singular vectors of the updates in rows, (clients, m).
 
-    These are the features of which FedGroup's EDC is made. They come from the Gram matrix of the updates: with its
+    These are the features behind FedGroup's EDC. They come from the Gram matrix of the updates: with its
     largest eigenvalues λ_a and their eigenvectors e_a, X_ia = √λ_a e_a[i] / ‖Δ_i‖. Updates of 0 have features of 0;
     where updates have fewer than `m` directions, the last columns are 0. The sign of a column is such that the
     entry of e_a of largest magnitude is positive.
@@ -75,8 +75,8 @@ def edc(updates: npt.ArrayLike, m: int) -> Floats:
 def madc(updates: npt.ArrayLike) -> Floats:
     """Return the mean absolute differences of cosines, MADC(i, j) = Σ_{z ≠ i, j} |S_iz − S_jz| / (n − 2).
 
-    The result is (clients, clients), and memory is of that size. Two clients have no third by which to compare them:
-    MADC is then 1 − S_ij.
+    The result is (clients, clients), and so is the memory needed. Two clients have no third to compare them by: MADC is
+    then 1 − S_ij.
     """
     from scipy.spatial.distance import pdist, squareform
 
@@ -97,7 +97,7 @@ def _checked(updates: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
 
 
 def _gram(x: npt.NDArray[Any], y: npt.NDArray[Any] | None = None) -> Floats:
-    """Return x yᵀ, or x xᵀ, in float64, some columns after the others."""
+    """Return x yᵀ, or x xᵀ, in float64, a block of columns at a time."""
     step = max(1, AT_ONCE // max(1, len(x)))
     total = np.zeros((len(x), len(x if y is None else y)))
     with np.errstate(invalid="ignore", over="ignore"):  # `_lengths` names what overflows
@@ -113,7 +113,7 @@ def _squares(x: npt.NDArray[Any]) -> Floats:
 
 
 def _lengths(squares: Floats, name: str) -> Floats:
-    """Return the lengths of updates, 1 for those of 0, by which to divide."""
+    """Return the lengths of updates to divide by, 1 for updates of 0."""
     bad = np.flatnonzero(~np.isfinite(squares))
     if len(bad):
         raise ValueError(f"{name}[{bad[0]}] holds NaN, infinity or numbers too large to square")
@@ -123,7 +123,7 @@ def _lengths(squares: Floats, name: str) -> Floats:
 def inference_similarity(predictions: npt.ArrayLike, others: npt.ArrayLike | None = None) -> Floats:
     """Return A_ij = <B_i, B_j> / (‖B_i‖ ‖B_j‖) in [0, 1], (clients, clients) or (clients, others).
 
-    Of predicted labels, (clients, samples), B_i is one-hot and A_ij the share of samples on which both agree; of soft
+    For predicted labels, (clients, samples), B_i is one-hot and A_ij the share of samples on which both agree; for soft
     outputs such as probabilities, (clients, samples, classes), B_i is the client's outputs. The diagonal is 1.
 
     >>> inference_similarity([[0, 1, 2, 2], [0, 1, 0, 0]])
@@ -133,7 +133,7 @@ def inference_similarity(predictions: npt.ArrayLike, others: npt.ArrayLike | Non
     b = _checked_predictions(predictions, "predictions")
     c = b if others is None else _checked_predictions(others, "others")
     if b.ndim != c.ndim or b.shape[1:] != c.shape[1:]:
-        raise ValueError(f"predictions of the shape {b.shape} cannot be compared with others of the shape {c.shape}")
+        raise ValueError(f"predictions of shape {b.shape} cannot be compared with others of shape {c.shape}")
     if b.ndim == 2:
         return np.array([(c == row).mean(axis=1) for row in b]).reshape(len(b), len(c))
     flat = None if others is None else c.reshape(len(c), -1)
@@ -148,7 +148,7 @@ def _checked_predictions(predictions: npt.ArrayLike, name: str) -> npt.NDArray[A
             f"shape {b.shape}"
         )
     if b.ndim == 2 and not np.issubdtype(b.dtype, np.integer):
-        raise ValueError(f"{name} of the shape {b.shape} should be whole-number labels, but are {b.dtype}")
+        raise ValueError(f"{name} of shape {b.shape} should be whole-number labels, but are {b.dtype}")
     if b.ndim == 3 and b.size and not b.min() >= 0:
         raise ValueError(f"{name} hold negative numbers or NaN: outputs should be probabilities or one-hot")
     return b

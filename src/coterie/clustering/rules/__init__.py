@@ -1,4 +1,4 @@
-"""Rules: where to cut a tree of merges, and why. A user's own are registered as the built-in ones are."""
+"""Rules: where to cut a tree of merges, and why. Users register their own like the built-in ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Cut(NamedTuple):
 class Rule(ABC):
     """Where to cut.
 
-    A rule of one's own is a subclass with `cut`, registered by ``@coterie.rule("name")``; keyword-only fields are its
+    Your own rule is a subclass with `cut`, registered with ``@coterie.rule("name")``; keyword-only fields are its
     options. The fields below are not: the method that forms groups fills them in.
     """
 
@@ -58,22 +58,22 @@ class Rule(ABC):
     needs: ClassVar[tuple[Evidence, ...]] = ("distances",)
     """What a method must offer. A rule that needs ``noise`` cuts distances in units of it."""
     units: ClassVar[tuple[str, ...]] = ()
-    """The units of distances that it is made for; none: any."""
+    """The units of distances that it works with; none: any."""
     implied_by: ClassVar[str | None] = None
-    """The key of [grouping] that asks for this rule without naming it; it is an option of the rule."""
+    """The key of [grouping] that implies this rule; it is an option of the rule."""
     default_linkage: ClassVar[str] = "average"
     """For methods that have no linkage of their own."""
     per_label: ClassVar[bool] = False
-    """Made for signatures per label, as PACFL's paper has them, not for one of all samples."""
+    """Whether it is made for signatures per label, as in PACFL's paper, not for one of all samples."""
 
     linkage: str = ""
-    """How far two groups are from each other, one of `coterie.clustering.LINKAGES`; by default what goes with it."""
+    """How far two groups are from each other, one of `coterie.clustering.LINKAGES`; by default `default_linkage`."""
     unit: str = "degrees"
     """Of the distances that it is given."""
     samples: float = math.inf
-    """Per client, the median."""
+    """The median number of samples per client."""
     score: Callable[[Ints], float] | None = None
-    """How good groups are, by a trial, where the method offers one."""
+    """Scores groups by a trial, if the method offers one."""
 
     def __post_init__(self) -> None:
         if not self.linkage:
@@ -84,7 +84,7 @@ class Rule(ABC):
         """Cut the tree of merges of these distances, (n, n)."""
 
     def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
-        """Group clients by their proximities, (n, n); `noise` is what `coterie.clustering.noise` makes, (n,)."""
+        """Group clients by their proximities, (n, n); `noise` is what `coterie.clustering.noise` returns, (n,)."""
         distances = self.scaled(proximity, noise, None)
         merges = tree(distances, self.linkage)
         return self._grouping(merges, distances, self.cut(merges, distances))
@@ -102,7 +102,7 @@ class Rule(ABC):
         return grouping.threshold
 
     def regroup(self, grouping: Grouping, distances: Floats) -> Grouping:
-        """Group clients and newcomers anew, by distances in the grouping's unit and by the cut that it had."""
+        """Regroup clients and newcomers, by distances in the grouping's unit and with the same cut."""
         merges = tree(distances, self.linkage)
         again = self._grouping(merges, distances, self.recut(grouping, merges))
         return replace(again, threshold=grouping.threshold, unit=grouping.unit, rule=grouping.rule)
@@ -121,11 +121,11 @@ class Rule(ABC):
 
 
 def _error_in_rule(item: Any) -> str | None:
-    """Say what keeps a class from being a rule."""
+    """Say why a class is not a rule, or None."""
     if not (inspect.isclass(item) and issubclass(item, Rule)):
         return "a rule is a subclass of coterie.clustering.Rule"
     if not item.name:
-        return "it has no name: register it by @coterie.rule"
+        return "it has no name: register it with @coterie.rule"
     return "it has no function cut(self, merges, distances)" if inspect.isabstract(item) else None
 
 
@@ -157,7 +157,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def threshold_for(merges: Floats, count: int) -> float:
-    """Return a threshold that gives so many groups: in the middle between two merges."""
+    """Return a threshold that gives this many groups: midway between two merges."""
     at = heights(merges)
     made = len(at) + 1 - count
     if len(at) == 0:

@@ -16,7 +16,7 @@ from coterie.clustering.rules import Cut, Evidence, Rule, quantity, rule, thresh
 @rule("auto")
 @dataclass(frozen=True, kw_only=True)
 class Auto(Rule):
-    """Cut where distances exceed what chance alone does, by more than a factor (split-half calibration)."""
+    """Cut where distances exceed what chance alone produces by more than a factor (split-half calibration)."""
 
     needs: ClassVar[tuple[Evidence, ...]] = ("distances", "noise")
     implied_by: ClassVar[str | None] = "granularity"
@@ -28,7 +28,7 @@ class Auto(Rule):
     def cut(self, merges: Floats, distances: Floats) -> Cut:
         """Cut the tree of distances in units of noise."""
         factor = granularity_for(self.samples) if self.granularity is None else self.granularity
-        reason = f"Between two groups the distance is over {factor:.2f} times what chance makes of one distribution"
+        reason = f"Groups are over {factor:.2f} times as far apart as chance puts clients of one distribution"
         made = Cut.at(merges, factor, reason)
         if made.labels.max() == 0 and len(merges):
             highest = heights(merges)[-1]
@@ -39,15 +39,15 @@ class Auto(Rule):
 
 
 def granularity_for(samples: float) -> float:
-    """Return the factor at which `auto` cuts by default, for clients with so many samples each.
+    """Return the factor at which `auto` cuts by default, for clients with this many samples each.
 
-    One and the same difference between two distributions stands out less from the noise of fewer samples.
+    With fewer samples, the same difference between two distributions stands out less from the noise.
     """
     return 1 + 0.45 * min(1.0, samples / 36)
 
 
 def _coarser(merges: Floats, labels: Ints) -> str:
-    """Say where fewer models may serve: the number of distributions is not the number of models that learn best."""
+    """Suggest a coarser cut: the number of distributions is not the number of models that learns best."""
     groups, clients = int(labels.max()) + 1, len(labels)
     if groups <= math.sqrt(clients) or groups < 3:
         return ""
@@ -67,7 +67,7 @@ class Gap(Rule):
     """Cut in the widest gap between successive merges."""
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
-        """Never make one group, unless all clients are equally far from each other."""
+        """Never make one group, unless all clients are equally far apart."""
         at = heights(merges)
         steps = np.diff(at)
         if len(steps) == 0 or steps.max() <= 0:
@@ -76,7 +76,7 @@ class Gap(Rule):
         return Cut.into(merges, len(at) - int(steps.argmax()), reason)
 
     def reach(self, grouping: Grouping) -> float:
-        """The threshold; any distance where there was no gap."""
+        """The threshold; any distance if there was no gap."""
         return math.inf if grouping.n_groups == 1 else grouping.threshold
 
 
@@ -86,7 +86,7 @@ class Silhouette(Rule):
     """Cut into the number of groups whose mean silhouette is the largest."""
 
     least: Annotated[
-        float, Ge(-1), Le(1), "below this there is no structure worth the name: one group (Kaufman and Rousseeuw, 1990)"
+        float, Ge(-1), Le(1), "below this there is no substantial structure: one group (Kaufman and Rousseeuw, 1990)"
     ] = 0.25
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
@@ -101,7 +101,7 @@ class Silhouette(Rule):
         return Cut.into(merges, 1, f"{reason}, which is below {self.least}: one group")
 
     def reach(self, grouping: Grouping) -> float:
-        """The threshold; any distance where all clients are one group."""
+        """The threshold; any distance if all clients are one group."""
         return math.inf if grouping.n_groups == 1 else grouping.threshold
 
 
@@ -157,7 +157,7 @@ class Demo(Rule):
     factor: Annotated[float, Gt(1), "by which each threshold is divided to get the next"] = 1.1
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
-        """Keep what was there before the first jump by more than one."""
+        """Stop before the number of groups first jumps by more than one."""
         lowest = heights(merges)[0] if len(merges) else self.start
         threshold = self.start
         while threshold / self.factor >= max(lowest, 1e-4):
@@ -176,10 +176,10 @@ class Trial(Rule):
 
     needs: ClassVar[tuple[Evidence, ...]] = ("distances", "trial")
 
-    step: Annotated[float, Gt(0), Le(1), "cuts are tried at 1, 1 − step, … 0 of the largest distance, which is 1"] = 0.1
+    step: Annotated[float, Gt(0), Le(1), "cuts are tried at 1, 1 − step, … 0, where the largest distance is 1"] = 0.1
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
-        """Score the groups of each cut; of cuts with equal groups, once."""
+        """Score the groups of each cut; equal groups only once."""
         if self.score is None:
             raise ValueError(f"rule '{self.name}' needs a trial that scores groups")
         cuts: dict[int, float] = {}  # the highest threshold for each number of groups
@@ -198,7 +198,7 @@ class Trial(Rule):
 def elbow(counts: Sequence[int], scores: Sequence[float]) -> int:
     """Return the position of the count, ascending, after which scores gain little.
 
-    With both axes scaled to 0 … 1 it is the point farthest above the line from the first to the last, or where none is
+    With both axes scaled to 0 … 1 it is the point farthest above the line from the first to the last, or if none is
     above it, the best; and then the first whose score is within 0.01 of that one's.
 
     >>> elbow([1, 2, 4, 9], [0.50, 0.60, 0.80, 0.82])

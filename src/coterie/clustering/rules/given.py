@@ -14,7 +14,7 @@ from coterie.clustering.rules import Cut, Evidence, Rule, rule
 @rule("count")
 @dataclass(frozen=True, kw_only=True)
 class Count(Rule):
-    """Merge until a number of groups is left."""
+    """Merge until a given number of groups is left."""
 
     needs: ClassVar[tuple[Evidence, ...]] = ()
     implied_by: ClassVar[str | None] = "groups"
@@ -24,7 +24,7 @@ class Count(Rule):
     groups: Annotated[int, Ge(1), "how many groups"]
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
-        """Cut into so many groups, or into one per client if there are fewer clients."""
+        """Cut into this many groups, or into one per client if there are fewer clients."""
         made = Cut.into(merges, self.groups, f"{self.groups} groups, as asked")
         if len(made.labels) >= self.groups:
             return made
@@ -32,7 +32,7 @@ class Count(Rule):
         return made._replace(reason=only)
 
     def reach(self, grouping: Grouping) -> float:
-        """Any distance: newcomers found no groups."""
+        """Any distance: newcomers never form new groups."""
         return math.inf
 
     def recut(self, grouping: Grouping, merges: Floats) -> Cut:

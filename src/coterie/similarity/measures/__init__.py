@@ -1,7 +1,7 @@
 """Measures between clients, by name: what each needs, its unit, and what it says.
 
-A user's own is registered alike, by ``@coterie.measure("name", needs=...)``, and is then known to ``coterie measures``,
-``coterie inspect --measures`` and, where it compares signatures, to ``pacfl:measure=name``.
+Users register their own in the same way, with ``@coterie.measure("name", needs=...)``; it is then available in
+``coterie measures``, ``coterie inspect --measures`` and, if it compares signatures, ``pacfl:measure=name``.
 """
 
 import functools
@@ -20,11 +20,11 @@ Floats = npt.NDArray[np.float64]
 Needs = Literal["vectors", "vectors per label", "label counts", "samples"]
 SIGNATURES = ("vectors", "vectors per label")
 ROUNDING = 1e-3
-"""Share of the largest entry up to which an asymmetry is the rounding of signatures in float32."""
+"""Share of the largest entry up to which an asymmetry is float32 rounding of signatures."""
 
 
 class Measure:
-    """A function that says how far apart clients are, and what there is to know of it.
+    """A function that says how far apart clients are, with its description.
 
     What the function is given depends on what it needs:
 
@@ -72,7 +72,7 @@ class Measure:
         if not self.symmetric or np.array_equal(matrix, matrix.T):
             return matrix
         if np.abs(matrix - matrix.T).max() > ROUNDING * np.abs(matrix).max():
-            raise CoterieError(f"measure '{self.name}' of {home(self)} is not symmetric: say so by symmetric=False")
+            raise CoterieError(f"measure '{self.name}' of {home(self)} is not symmetric: declare symmetric=False")
         return np.asarray((matrix + matrix.T) / 2)
 
     @property
@@ -87,7 +87,7 @@ class Measure:
         return summary[:1].lower() + summary[1:].rstrip(".")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what there is to know as plain values."""
+        """Return the description as plain values."""
         return {
             "title": self.title,
             "unit": self.unit,
@@ -99,7 +99,7 @@ class Measure:
 
 
 def _error_in_measure(item: Any) -> str | None:
-    """Say what keeps something from being a measure."""
+    """Say why something is not a measure, or None."""
     if not isinstance(item, Measure):
         return "a measure is a function, registered by coterie.measure"
     kinds = get_args(Needs)
@@ -123,7 +123,7 @@ def measure(
 ) -> Callable[[Callable[..., npt.ArrayLike]], Measure]:
     """Register a function as a measure; see `Measure` for what it is given and returns.
 
-    `title` is by default the name, `similarity` says that larger is more alike, `components` that samples are to be
+    `title` defaults to the name; `similarity` says that larger is more alike, `components` that samples are to be
     reduced to the first 32 principal components of all clients. The docstring's first line is what the measure says.
     """
 
@@ -139,8 +139,8 @@ def pairwise(
 ) -> Floats:
     """Return a measure between all pairs of clients' samples, (clients, clients).
 
-    Measures that ask for it get samples reduced to the first 32 principal `components` of all clients together; to use
-    several, call `reduced` once. ``coterie measures NAME`` shows the options of one.
+    Measures that ask for it get samples reduced to the first 32 principal `components` of all clients together; for
+    several measures, call `reduced` once. ``coterie measures NAME`` shows the options of one.
 
     >>> near, same, far = (np.random.default_rng(i).normal(mean, 1, (200, 1)) for i, mean in enumerate((0, 0, 5)))
     >>> pairwise("emd", [near, same, far]).round(1)
@@ -168,4 +168,4 @@ def error_in_signature_measure(name: str | None) -> str | None:
     if entry.groups_signatures:
         return None
     usable = [other for other in MEASURES if MEASURES[other].groups_signatures]
-    return f"measure '{name}' is no distance between signatures: use {' or '.join(usable)}"
+    return f"measure '{name}' is not a distance between signatures: use {' or '.join(usable)}"

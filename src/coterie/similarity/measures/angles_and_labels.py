@@ -12,15 +12,15 @@ from coterie.similarity.samples import Floats
 
 @measure("labels", needs="label counts", title="total variation of labels", unit="share")
 def labels(counts: npt.ArrayLike) -> Floats:
-    """Which share of the labels would have to change for two clients to have the same mixture."""
+    """What share of the labels would have to change for two clients to have the same mixture."""
     return label_total_variation(counts)
 
 
 def label_total_variation(counts: npt.ArrayLike) -> Floats:
     """Return the total variation between clients' label distributions, from 0 to 1, (clients, clients).
 
-    `counts` says how many samples of each class each client has, (clients, classes). A client without any sample is
-    at 1 from those who have some, and at 0 from others without.
+    `counts` says how many samples of each class each client has, (clients, classes). A client without samples is at
+    1 from those that have some, and at 0 from others without.
 
     >>> label_total_variation([[5, 5, 0], [2, 2, 4], [0, 0, 9]])
     array([[0. , 0.5, 1. ],

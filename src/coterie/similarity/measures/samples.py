@@ -1,6 +1,6 @@
-"""Measures between clients' samples, which only a simulation can see, and the same of two samples.
+"""Measures between clients' samples, which only a simulation can see, and the same for two samples.
 
-Measures of all pairs are registered; those of two samples are functions.
+Measures of all pairs are registered; those for two samples are plain functions.
 """
 
 import itertools
@@ -35,13 +35,13 @@ PROJECTIONS = 64
 AT_ONCE = 2**22
 """Entries of MMD's kernel that are computed at a time."""
 LARGE = 2**26
-"""Where more pairs of samples than this are compared, the kernel is computed in float32."""
+"""If more pairs of samples than this are compared, the kernel is computed in float32."""
 RIDGE = 1e-6
 """Share of its mean variance that is added to each variance of a covariance."""
 ROUNDING = 1e-24
-"""A variance below this share of the squared mean is the rounding of equal samples."""
+"""A variance below this share of the squared mean is only rounding: the samples are equal."""
 MOMENTS = 128
-"""Directions in which second moments of more than twice as many features are compared."""
+"""Directions in which second moments are compared, if there are more than twice as many features."""
 
 
 def sliced_wasserstein(
@@ -54,8 +54,8 @@ def sliced_wasserstein(
 ) -> float:
     """Return the mean of the earth mover's distances between two samples projected to random directions.
 
-    Before, samples of more features are reduced to the first principal `components` of both together; None leaves
-    them. Directions are uniform on the sphere and depend on the seed and the number of features only. With one
+    Samples with more features are first reduced to the first principal `components` of both together; None skips
+    this. Directions are uniform on the sphere and depend on the seed and the number of features only. With one
     feature this is the earth mover's distance itself. It has the unit of the samples.
     """
     return float(sliced_wasserstein_of_pairs(reduced([x, y], components), projections=projections, seed=seed)[0, 1])
@@ -113,7 +113,7 @@ def mmd(
     MMD² = mean k(x, x') + mean k(y, y') − 2 mean k(x, y), and MMD its root; `squared` asks for MMD². `unbiased` leaves
     the pairs of a row with itself out of the first two means (of one row they are 1), so that MMD² may come out below
     0; MMD is then 0. σ is `bandwidth`, or the median distance between two rows of both samples together (of about
-    2,048 of them, evenly taken); where over half of these are 0, the mean of the others; 1 where all rows are equal.
+    2,048 of them, evenly taken); if over half of these are 0, the mean of the others; 1 if all rows are equal.
     """
     rows = checked([x, y])
     distance = _mmd(rows, _bandwidth(rows, bandwidth), unbiased)[0, 1]
@@ -174,13 +174,13 @@ def _mmd(rows: Sequence[Floats], bandwidth: float, unbiased: bool) -> Floats:
 
 
 def bhattacharyya(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Return the Bhattacharyya distance between the Gaussians that two samples suggest.
+    """Return the Bhattacharyya distance between Gaussians fitted to two samples.
 
-    1/8 Δμᵀ Σ̄⁻¹ Δμ + 1/2 ln(det Σ̄ / √(det Σx det Σy)) with Σ̄ = (Σx + Σy) / 2, covariances as of maximum likelihood.
+    1/8 Δμᵀ Σ̄⁻¹ Δμ + 1/2 ln(det Σ̄ / √(det Σx det Σy)) with Σ̄ = (Σx + Σy) / 2 and maximum-likelihood covariances.
 
     To each covariance Σ of F features 1e-6 tr(Σ)/F is added on the diagonal, so that a singular one (fewer samples
     than features, constant features) has an inverse: distances are then large, but finite. A sample without any
-    spread (one row, or equal rows) gets this of both samples together; two such samples that are equal are at 0.
+    spread (one row, or equal rows) gets that of both samples together; two equal samples of this kind are at 0.
     """
     return _bhattacharyya(*map(_moments, checked([x, y])))
 
@@ -192,10 +192,10 @@ def bhattacharyya_of_pairs(samples: Samples) -> Floats:
 
 
 def kl_divergence(x: npt.ArrayLike, y: npt.ArrayLike, symmetric: bool = False) -> float:
-    """Return the Kullback-Leibler divergence KL(x ‖ y) of the Gaussians that two samples suggest.
+    """Return the Kullback-Leibler divergence KL(x ‖ y) of Gaussians fitted to two samples.
 
     1/2 [tr(Σy⁻¹ Σx) + Δμᵀ Σy⁻¹ Δμ − F + ln(det Σy / det Σx)]; `symmetric`: the mean of KL(x ‖ y) and KL(y ‖ x).
-    Covariances are made regular as in `bhattacharyya`.
+    Covariances are regularised as in `bhattacharyya`.
     """
     a, b = map(_moments, checked([x, y]))
     return (_kl(a, b) + _kl(b, a)) / 2 if symmetric else _kl(a, b)
@@ -236,7 +236,7 @@ def _moments(rows: Floats) -> _Moments:
 
 
 def _regular(a: _Moments, b: _Moments) -> tuple[Floats, Floats] | None:
-    """Return both covariances made regular; None if all samples are equal."""
+    """Return both covariances, regularised; None if all samples are equal."""
     together = (a.variance + b.variance) / 2 + float(np.sum((a.mean - b.mean) ** 2)) / 4
     if together == 0:
         return None
@@ -269,10 +269,10 @@ def _kl(a: _Moments, b: _Moments) -> float:
 def moment_cka(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Return the alignment of the second moments of two samples, from 0 to 1; 1 is the same up to scale.
 
-    ⟨Sx, Sy⟩ / (‖Sx‖ ‖Sy‖) with Sx = XᵀX, not centred: linear CKA between features, for clients whose samples are
-    different ones. Samples that are all 0 have an alignment of 0 with others, and of 1 with each other. Of more than
-    256 features only what lies in the first 128 singular directions of all samples is compared (of about 2,048 of
-    them, evenly taken): for photographs that is good to 0.001.
+    ⟨Sx, Sy⟩ / (‖Sx‖ ‖Sy‖) with Sx = XᵀX, not centred: linear CKA between features, for clients whose samples
+    differ. Samples that are all 0 have an alignment of 0 with others, and of 1 with each other. With more
+    than 256 features, only the first 128 singular directions of all samples are compared (of about 2,048 of them,
+    evenly taken): for photographs that is accurate to 0.001.
     """
     return float(moment_cka_of_pairs([x, y])[0, 1])
 
