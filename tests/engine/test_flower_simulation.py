@@ -145,5 +145,5 @@ def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.
 
     mine.__module__ = "__main__"
     coterie.model("mine")(mine)
-    with pytest.raises(CoterieError, match=r"network 'mine' is part of a script.*name that in plugins \(--plugin\)"):
+    with pytest.raises(CoterieError, match=r"model 'mine' is part of a script.*name that in plugins \(--plugin\)"):
         coterie.run(dataset="digits", engine="flower", model="mine", rounds=1)

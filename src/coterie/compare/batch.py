@@ -1,10 +1,10 @@
 """Making all runs of a design that are not there yet."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from coterie.compare.comparison import (
     Comparison,
@@ -19,12 +19,10 @@ from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
-from coterie.registry import Registry
 from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
-from coterie.run.config import Config
-from coterie.run.plugins import home
+from coterie.run.plugins import modules_to_import, registered_things
 
 
 def run_design(
@@ -74,17 +72,22 @@ def _make_runs(
     lock: IO[str],
 ) -> Comparison:
     """Make the runs of a design that are not finished: those of tuning first, then the others."""
-    imports, here = _homes([design.config(label, design.seeds[0]) for label in design.cells])
-    if here and jobs not in (None, 1):
-        raise CoterieError(f"{here} is defined in this session only: put it into a file and name it as plugin")
-    if here:
-        progress.note(f"{here} is defined in this session: runs are made one after the other")
+    configs = [
+        design.config(label, design.seeds[0], more=values)
+        for label, changes in design.cells.items()
+        for values in design.tuning.tries(changes) or [{}]
+    ]
+    imports, missing = modules_to_import(thing for config in configs for thing in registered_things(config))
+    if missing and jobs not in (None, 1):
+        raise CoterieError(f"{missing} is defined in this session only: put it into a file and name it as plugin")
+    if missing:
+        progress.note(f"{missing} is defined in this session: runs are made one after the other")
 
     def make(wanted: Sequence[RunJob]) -> dict[RunJob, str]:
         """Make the runs that are not finished, and return why some failed."""
         finished = existing.results(wanted)
         waiting = [job for job in wanted if job not in finished]
-        return run_jobs(waiting, 1 if here else jobs, progress, lock, imports)
+        return run_jobs(waiting, 1 if missing else jobs, progress, lock, imports)
 
     to_choose = candidates(design, folder)
     first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
@@ -109,26 +112,3 @@ def _make_runs(
     order = [(label, seed) for label in design.cells for seed in design.seeds]
     failed = {key: failed[key] for key in order if key in failed}
     return Comparison(design, results_by_label(design, results), failed, tuned, folder.path)
-
-
-def _homes(configs: Iterable[Config]) -> tuple[list[str], str | None]:
-    """Return the modules that register what is used, beside ours and plugins; and what no worker could import."""
-    from coterie.algorithms import ALGORITHMS
-    from coterie.data import DATASETS, PARTITIONS
-    from coterie.models import MODELS
-
-    modules = set()
-    for config in configs:
-        chosen: list[tuple[Registry[Any], str | None]] = [
-            (ALGORITHMS, config.algorithm.name),
-            (MODELS, config.model.name),
-            (DATASETS, config.data.name),
-            (PARTITIONS, config.partition.name),
-        ]
-        for registry, name in chosen:
-            if name is not None and name in registry:
-                module, can_be_imported = home(registry[name])
-                if not can_be_imported:
-                    return [], f"{registry.kind} '{name}'"
-                modules.add(module)
-    return sorted(module for module in modules if module), None

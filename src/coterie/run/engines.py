@@ -19,7 +19,8 @@ from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
 from coterie.run.config import Config
-from coterie.run.plugins import blamed_on_plugin, home, import_plugins
+from coterie.run.plugins import blamed_on_plugin, import_plugins, modules_to_import, registered_things
+from coterie.similarity import MEASURES
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
@@ -74,7 +75,8 @@ def make_engine(
         if not isinstance(store, DiskStore):
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
         folder = stack.enter_context(_shared_folder(store))
-        factory = _TrainerFactory(config.engine.trainer, spec, (*config.run.plugins, *_home_of_network(spec)))
+        plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
+        factory = _TrainerFactory(config.engine.trainer, spec, plugins)
         with FlowerSimulation(
             Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin),
             {client: len(part) for client, part in enumerate(data.train_parts)},
@@ -100,20 +102,21 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _home_of_network(spec: ModelSpec) -> list[str]:
-    """Return the module that other processes must import to know a network, if it is neither ours nor a plugin's."""
-    module, can_be_imported = home(MODELS[spec.name])
-    if not can_be_imported:
+def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:
+    """Return the modules that Ray's processes must import to know a network and measures, beside ours and plugins."""
+    measures = [(registry, name) for registry, name in registered_things(config) if registry is MEASURES]
+    modules, missing = modules_to_import([(MODELS, spec.name), *measures])
+    if missing:
         raise CoterieError(
-            f"network '{spec.name}' is part of a script, which Ray's processes can't import: put it into a file of its "
-            "own, and name that in plugins (--plugin)"
+            f"{missing} is part of a script, which Ray's processes can't import: put it into a file of its own, and "
+            "name that in plugins (--plugin)"
         )
-    return [] if module is None else [module]
+    return modules
 
 
 @dataclass(frozen=True)
 class _TrainerFactory:
-    """Makes the trainer in another process, where a user's networks must be known too."""
+    """Makes the trainer in another process, where a user's networks and measures must be known too."""
 
     wanted: str
     spec: ModelSpec

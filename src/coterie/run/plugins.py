@@ -1,4 +1,4 @@
-"""A user's own methods, models, data sets and partitions, imported by name or by file."""
+"""A user's own methods, models, data, rules and measures: importing them, here and in other processes."""
 
 import importlib
 import importlib.util
@@ -11,8 +11,11 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from coterie.clustering import RULES
 from coterie.errors import CoterieError
 from coterie.registry import Registry, outermost
+from coterie.run.config import Config
+from coterie.similarity import MEASURES
 
 FILE = "coterie_plugin_"
 """How the modules begin that are made of files."""
@@ -50,15 +53,38 @@ def run_file(name: str, path: Path) -> ModuleType:
     return module
 
 
-def home(thing: Any) -> tuple[str | None, bool]:
-    """Return the module that another process must import to know a registered thing, and whether it can.
+def registered_things(config: Config) -> list[tuple[Registry[Any], str]]:
+    """Return the registered things that a configuration names, also in the options of its method and its data."""
+    from coterie.algorithms import ALGORITHMS
+    from coterie.data import DATASETS, PARTITIONS
+    from coterie.models import MODELS
 
-    None is needed for what is ours, or for a plugin's, which the process imports anyway.
+    measures, parts = config.algorithm.options.values(), "+".join(map(str, config.data.options.values())).split("+")
+    named: list[tuple[Registry[Any], Iterable[Any]]] = [
+        (ALGORITHMS, [config.algorithm.name]),
+        (MODELS, [config.model.name]),
+        (DATASETS, [config.data.name, *parts]),  # mix:of=a+b
+        (PARTITIONS, [config.partition.name]),
+        (RULES, [config.grouping.options().named]),
+        (MEASURES, [name for name in measures if isinstance(name, str)]),  # pacfl:measure=a
+    ]
+    return [(registry, name) for registry, names in named for name in names if name in registry]
+
+
+def modules_to_import(things: Iterable[tuple[Registry[Any], str]]) -> tuple[list[str], str | None]:
+    """Return the modules that other processes must import to know registered things; and the first that they can't.
+
+    What is ours needs none, nor what comes from a plugin, which they import anyway.
     """
-    module = str(thing.__module__)
-    if module.startswith(("coterie.", FILE)):
-        return None, True
-    return module, module != "__main__" and importlib.util.find_spec(module) is not None
+    modules = set()
+    for registry, name in things:
+        module = str(registry[name].__module__)
+        if module.startswith(("coterie.", FILE)):
+            continue
+        if module == "__main__" or importlib.util.find_spec(module) is None:
+            return [], f"{registry.kind} '{name}'"
+        modules.add(module)
+    return sorted(modules), None
 
 
 def blamed_on_plugin(error: BaseException) -> str | None:
