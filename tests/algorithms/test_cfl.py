@@ -272,7 +272,7 @@ def two_levels(method: CFL, fed: Federation) -> None:
     steered(fed, delta)
     play(method, fed, [range(8)] * 2)
     assert [split.groups for split in method.splits] == [(0, 1), (1, 2)]
-    fed.engine = fed.engine.inner
+    fed.wrap_engine(lambda engine: engine.inner)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def in_numpy(
     centres = [matrix(fed.initial(s)) for s in range(S)]
     own = [matrix(fed.initial()) for _ in samples]
     u = np.zeros((N, S))
-    K = max(1, round(fed.fraction * N / S))
+    K = max(1, round(fed.settings.fraction * N / S))
     for t in range(1, fed.rounds + 1):
         if t % tau == 1 % tau:
             for i, (x, y) in enumerate(samples):

@@ -56,7 +56,7 @@ def same(a, b) -> bool:
 
 def agreement(run: Session, models) -> np.ndarray:
     """The share of the server's samples to which two models give the same label, counted one by one."""
-    labels = [z.argmax(axis=1).tolist() for z in run.fed.logits(models, run.fed.server_data.x)]
+    labels = [z.argmax(axis=1).tolist() for z in run.fed.logits(models, run.fed.settings.server_data.x)]
     return np.array([[sum(x == y for x, y in zip(a, b, strict=True)) / len(a) for b in labels] for a in labels])
 
 
@@ -401,10 +401,10 @@ def test_where_the_servers_samples_come_from(method: str, monkeypatch: pytest.Mo
         return replace(data, common_test=True)
 
     with opened(method) as run:
-        assert run.algorithm.samples(run.fed) is run.fed.server_data.x
+        assert run.algorithm.samples(run.fed) is run.fed.settings.server_data.x
     with opened(method, algorithm_options={"server_data": "noise"}) as run:
         noise = run.algorithm.samples(run.fed)
-        assert noise.shape == run.fed.server_data.x.shape
+        assert noise.shape == run.fed.settings.server_data.x.shape
         assert abs(noise.mean()) < 0.05
         assert noise.std() == pytest.approx(1, abs=0.05)
     with opened(method, algorithm_options={"server_data": "noise"}) as run:
@@ -464,7 +464,7 @@ def test_models_that_predict_one_class_only_or_overflow_are_comparable(method: s
 def test_soft_predictions_are_probabilities() -> None:
     with opened("flis-dc", algorithm_options={"soft": True}) as run:
         model = run.fed.initial()
-        z = run.fed.logits([model], run.fed.server_data.x)[0].astype(np.float64)
+        z = run.fed.logits([model], run.fed.settings.server_data.x)[0].astype(np.float64)
         expected = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
         assert run.algorithm.predictions(run.fed, [model])[0] == pytest.approx(expected, abs=1e-6)
 

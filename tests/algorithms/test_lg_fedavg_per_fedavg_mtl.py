@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from coterie.algorithms.lg_fedavg import last_layers
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
+from coterie.federation import Federation
 from coterie.federation.served_model import SharedLayers
 from coterie.messages import ModelSpec
 from coterie.models import build, initial
@@ -263,8 +265,8 @@ def test_the_penalty_is_of_norm_and_spread() -> None:
 def test_the_usual_strength_follows_the_size_of_the_model() -> None:
     """d = 62,006 gives e = 6."""
     with opened("mtl") as (run, _, _store):
-        run.fed.spec = ModelSpec("lenet5", (3, 32, 32), 10)
-        assert run.algorithm.penalty(run.fed) == pytest.approx(1e-6)
+        settings = replace(run.fed.settings, spec=ModelSpec("lenet5", (3, 32, 32), 10))
+        assert run.algorithm.penalty(Federation(run.fed.engine, run.fed.trainer, settings)) == pytest.approx(1e-6)
 
 
 def test_nothing_is_averaged_and_the_server_has_no_model() -> None:

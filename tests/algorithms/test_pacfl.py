@@ -15,7 +15,7 @@ from coterie.federation import Federation
 from coterie.run.building import completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
-from coterie.similarity import principal_angles, signature
+from coterie.similarity import MEASURES, measure, principal_angles, signature
 from coterie.testing import SMALL, ScriptedEngine, small_federation, small_run
 
 
@@ -54,6 +54,21 @@ def test_signatures_come_from_raw_training_samples_only() -> None:
         x, y = data.train.x[part], data.train.y[part]
         signatures.append(signature(x, 3, y).astype(np.float32))
     assert found.grouping.proximity == pytest.approx(principal_angles(signatures, measure="min_entry"))
+
+
+def test_a_measure_of_ones_own_may_have_large_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MEASURES, "_items", dict(MEASURES._items))
+
+    @measure("millidegrees", needs="vectors")
+    def millidegrees(a: Any, b: Any = None) -> Any:
+        return 1000 * principal_angles(a, b)
+
+    own, theirs = (
+        small_run("pacfl", algorithm_options={"measure": name, "signature": "whole"}, rounds=1)
+        for name in ("millidegrees", "theta1")
+    )
+    assert own.events == []
+    assert own.groups == theirs.groups
 
 
 @pytest.mark.integration

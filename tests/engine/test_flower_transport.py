@@ -121,7 +121,7 @@ def test_honest_replies_are_below_the_limit(algorithm: str) -> None:
                 yield answer
 
     with small_federation(algorithm, rounds=1) as (run, _):
-        run.fed.engine = Measured(run.fed.engine)
+        run.fed.wrap_engine(Measured)
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
 
 

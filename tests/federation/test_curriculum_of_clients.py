@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 from coterie import testing
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
-from coterie.federation import Traits
+from coterie.federation import Federation
 from coterie.federation.curriculum import ClientCurriculum
+from coterie.federation.evaluation import Evaluator
 from coterie.federation.loop import rounds
 from coterie.federation.sampling import UniformSampler
 from coterie.messages import Params, Train
@@ -81,7 +83,8 @@ def world(selection: Any = None, method: str = "fedavg", **settings: Any) -> Ite
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
         if selection is not None:
-            run.fed.sampler = selection
+            fed = Federation(run.fed.engine, trainer, run.fed.settings, selection)
+            run = replace(run, fed=fed, evaluator=Evaluator(fed, run.algorithm))
         yield World(run, data, store)
 
 
@@ -248,7 +251,7 @@ def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
 
 def test_a_method_that_selects_clients_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with world(ClientCurriculum(all_batches=True)) as w, world() as other:
-        monkeypatch.setattr(type(w.run.algorithm), "traits", Traits(selects_clients=True))
+        monkeypatch.setattr(type(w.run.algorithm), "selects_clients", True)
         assert w.go().cohorts == other.go().cohorts
         assert not w.run.fed.ledger.by_kind.get("losses")
 
@@ -297,7 +300,7 @@ def test_after_a_drift_the_losses_are_out_of_date() -> None:
 
 def test_no_clients_at_all_and_one_alone() -> None:
     with world(ClientCurriculum()) as w:
-        w.run.fed.members.admitted.clear()
+        w.engine.present = lambda round: {}  # type: ignore[method-assign]
         w.run.fed.start_round(1)
         assert list(w.run.fed.sampler.cohorts(w.run.fed, w.run.algorithm)) == [[]]
     assert UniformSampler().save() == {}

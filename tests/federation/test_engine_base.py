@@ -48,6 +48,8 @@ def test_wrappers_pass_on_what_an_engine_declares() -> None:
         assert (outer.name, outer.closes_early, outer.present(1)) == ("smallest", True, {0: 5})
         assert [incident.kind for incident in outer.incidents()] == ["turned away"]
         assert not outer.incidents()
+        inner.closes_early = False  # as it changes, so does what is passed on
+        assert not outer.closes_early
 
 
 def test_incidents_become_events() -> None:

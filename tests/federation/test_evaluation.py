@@ -11,7 +11,7 @@ import coterie
 from coterie.client import MemoryStore
 from coterie.data import FederatedData
 from coterie.federation.loop import rounds
-from coterie.messages import ModelSpec, Params
+from coterie.messages import ModelSpec, Params, Train
 from coterie.models import build, initial
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
@@ -98,7 +98,8 @@ def test_only_what_changed_is_asked_for() -> None:
     with session(completed(settings_to_config(None, {**SMALL, "algorithm": "solo"}), data), data, MemoryStore(),
                  TorchTrainer()) as run:  # fmt: skip
         run.evaluator.evaluate()
-        run.fed._stale = {3}
+        run.fed.start_round(1)
+        run.fed.ask({3: run.fed.request(Train(run.fed.plan, start=("own",), send=False))})
         assert evaluate_requests(run) == 1
 
 

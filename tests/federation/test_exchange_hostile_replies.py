@@ -196,7 +196,7 @@ class Extreme(OnTheWire):
 def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
     """What passes may spoil the models of its group; it may not end the run."""
     with small_federation(method, rounds=2, fraction=1.0) as (run, _):
-        run.fed.engine = Extreme(run.fed.engine, 1.0)
+        run.fed.wrap_engine(lambda engine: Extreme(engine, 1.0))
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
         struck = run.fed.events.kinds.get("invalid", {"clients": {}})["clients"]
         assert set(struck) <= {"1"}  # and nobody is struck for what follows from it
@@ -206,7 +206,7 @@ def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
 @pytest.mark.parametrize("method", list(ALGORITHMS))
 def test_a_client_beyond_them_spoils_nothing(method: str) -> None:
     with small_federation(method, rounds=2, fraction=1.0) as (run, _):
-        run.fed.engine = Extreme(run.fed.engine, 1e20)
+        run.fed.wrap_engine(lambda engine: Extreme(engine, 1e20))
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
         assert "diverged" not in run.fed.events.kinds
         if method != "solo":  # of which nothing is sent but numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,19 @@ from coterie.messages import (
     ClassCountsReply,
     Evaluate,
     Losses,
+    Params,
     Reply,
+    Request,
     Signature,
     SignatureReply,
     Train,
     TrainReply,
+    Verb,
     wire,
 )
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
-from coterie.testing import SMALL, RecordingEngine
+from coterie.testing import SMALL, RecordingEngine, ScriptedEngine
 from coterie.training.torch_trainer import TorchTrainer
 
 
@@ -45,8 +48,14 @@ def test_cohorts_depend_on_seed_and_round_only(run: Session) -> None:
     assert all(len(cohort) == 3 == len(set(cohort)) for cohort in drawn)
     counts = np.bincount(np.concatenate(drawn), minlength=6)
     assert counts.min() > 70  # 100 expected of each client
-    fed.seed = 1
-    assert drawn != [fed.cohort(t) for t in range(1, 200)]
+    other = Federation(fed.engine, fed.trainer, replace(fed.settings, seed=1))
+    assert drawn != [other.cohort(t) for t in range(1, 200)]
+
+
+@pytest.mark.parametrize("setting", ["settings", "spec", "seed", "plan", "rounds"])
+def test_what_a_federation_was_set_up_with_stays(run: Session, setting: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(run.fed, setting, getattr(run.fed, setting))
 
 
 @pytest.mark.parametrize(("fraction", "size"), [(0.29, 29), (0.001, 1), (1.0, 100), (0.07, 7), (0.999, 99)])
@@ -140,18 +149,50 @@ def test_a_client_keeps_one_result_a_round(run: Session) -> None:
     fed.ask({0: fed.request(Train(fed.plan, keep=False), model=fed.initial())})
 
 
+@dataclass(frozen=True)
+class Remember(Verb):
+    """A verb that changes what a client keeps, and is no training."""
+
+    answer_type = ClassCountsReply
+
+    def keeps_state(self) -> bool:
+        return True
+
+    def error_in(self, answer: Any, request: Request, template: Params) -> None:
+        return None
+
+    def largest_answer(self, request: Request, template: Params) -> int:
+        return 0
+
+
+def test_any_verb_that_keeps_something_makes_scores_stale_and_is_asked_once_a_round(
+    run: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = run.fed
+    monkeypatch.setattr(wire, "size", lambda message: 0)
+    fed.wrap_engine(lambda inner: ScriptedEngine(inner, lambda client, request: ClassCountsReply(np.zeros(10, int))))
+    request = Request(0, fed.seed, fed.spec, (Remember(),), kind="remember")
+    assert set(fed.ask({2: request})) == {2}
+    assert fed.stale_clients == {2}
+    with pytest.raises(ValueError, match="client 2 is asked twice in round 0 to change what it keeps"):
+        fed.ask({2: request})
+
+
 def test_wrong_descriptions_are_ignored(run: Session) -> None:
     fed = run.fed
     request = fed.request(Signature(p=2), ClassCounts(), Losses(("initial",)))
     assert set(fed.ask({0: request})) == {0}
-    good = fed.engine
+    changes: dict[str, Any] = {}
 
-    def answers(**changes: Any) -> dict[int, Reply]:
-        def spoil(reply: Reply) -> Reply:
-            kept = [changes.get(type(answer).__name__, answer) for answer in reply.answers]
-            return replace(reply, answers=tuple(kept))
+    def spoil(reply: Reply, request: Request) -> Reply:
+        answers = [changes.get(type(answer).__name__, answer) for answer in reply.answers]
+        return replace(reply, answers=tuple(answers))
 
-        fed.engine = RecordingEngine(good, lambda reply, _: spoil(reply))
+    fed.wrap_engine(lambda inner: RecordingEngine(inner, spoil))
+
+    def answers(**changed: Any) -> dict[int, Reply]:
+        changes.clear()
+        changes.update(changed)
         return fed.ask({0: request})
 
     assert answers() != {}
@@ -182,7 +223,7 @@ def test_the_server_cannot_reach_client_arrays() -> None:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=2):
             pass
         arrays = list(reachable(run.fed)) + list(reachable(run.algorithm)) + list(reachable(run.evaluator))
-    assert any(array is run.fed.server_data.x for array in arrays)  # the walk does find what the server owns
+    assert any(array is run.fed.settings.server_data.x for array in arrays)  # the walk does find what the server owns
     for array in arrays:
         assert not np.shares_memory(array, data.train.x)
         assert not np.shares_memory(array, data.test.x)

@@ -3,16 +3,13 @@
 import pytest
 
 import coterie
-from coterie.federation import Engine
 from coterie.testing import RecordingEngine, outcome, small_federation, small_run
 
 
 class ClosesEarly(RecordingEngine):
     """An engine whose exchanges may end when enough clients have answered."""
 
-    def __init__(self, inner: Engine) -> None:
-        super().__init__(inner)
-        self.closes_early = True
+    closes_early = True
 
 
 def events(result: coterie.Result) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,8 @@ LAYER = Channels("conv", "norm", "fc", 1)
         (Signature(p=2), SignatureReply(UNIT, LABELS + 1), "labels from 0 to 0, expected -1 to -1"),
         (Signature(p=1, per_label=True), SignatureReply(UNIT, LABELS + 4), "labels from 3 to 3, expected 0 to 2"),
         (Signature(p=2), SignatureReply(UNIT, LABELS, 361.0), "halves 361 degrees apart, expected 0 to 360"),
+        (Signature(p=2, measure="own"), SignatureReply(UNIT, LABELS, math.inf), "halves inf apart, expected a finite"),
+        (Signature(p=2, measure="own"), SignatureReply(UNIT, LABELS, -1.0), "halves -1 apart, expected a finite"),
         (ClassCounts(), ClassCountsReply(np.array([1, 2])), "counts of shape (2,), expected (3,), one per class"),
         (ClassCounts(), ClassCountsReply(np.ones(3)), "counts of type float64, expected integers"),
         (ClassCounts(), ClassCountsReply(np.array([1, 2, -3])), "counts from -3 to 2, expected 0 to 1000000000000"),

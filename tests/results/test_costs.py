@@ -55,7 +55,7 @@ def transfers(method: str) -> float:
         two = ALGORITHMS["ifca"]()
         two.models = [{}, {}]  # type: ignore[attr-defined]
         return two.transfers or 0
-    return 2.0 if method in ("lg", "per-fedavg") else ALGORITHMS[method].traits.transfers or 0
+    return 2.0 if method in ("lg", "per-fedavg") else ALGORITHMS[method]().transfers or 0
 
 
 def shared(method: str, spec: ModelSpec) -> int:

@@ -13,7 +13,9 @@ import pytest
 import coterie
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
+from coterie.federation import Federation
 from coterie.federation.curriculum import ClientCurriculum
+from coterie.federation.evaluation import Evaluator
 from coterie.federation.loop import rounds
 from coterie.federation.sampling import UniformSampler
 from coterie.messages import Curriculum
@@ -157,8 +159,9 @@ def after(method: str, curriculum: Curriculum | None) -> tuple[list[Any], Mappin
     config, store = completed(config, data), MemoryStore()
     trainer = make_trainer(config, make_spec(config, data), Progress())
     with one_thread(), session(config, data, store, trainer) as run:
-        run.fed.plan = replace(run.fed.plan, curriculum=curriculum)
-        history = [row for _, row in rounds(run.fed, run.algorithm, run.evaluator, every=1)]
+        settings = replace(run.fed.settings, plan=replace(run.fed.plan, curriculum=curriculum))
+        fed = Federation(run.fed.engine, trainer, settings)
+        history = [row for _, row in rounds(fed, run.algorithm, Evaluator(fed, run.algorithm), every=1)]
         models = {
             c: {name: value.tobytes() for name, value in store.load(c, before=99).get("model", {}).items()}
             for c in range(data.clients)

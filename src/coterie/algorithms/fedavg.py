@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
-from coterie.federation import Algorithm, Federation, Traits, saved
+from coterie.federation import Algorithm, Federation, saved
 from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, weighted_mean
 
 
@@ -13,7 +13,7 @@ from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, w
 class FedAvg(Algorithm):
     """One model for all: the mean of what the cohort trained, weighted by samples."""
 
-    traits = Traits(transfers=2.0)
+    transfers = 2.0
     model: Params = saved()
 
     def begin(self, fed: Federation) -> None:

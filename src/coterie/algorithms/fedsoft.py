@@ -32,7 +32,7 @@ class FedSoft(GroupedMethod):
     def begin(self, fed: Federation) -> None:
         """c_s ← different random models; clients' own models w_i are θ⁰."""
         self.start = fed.initial()
-        self.models = [fed.initial(s) for s in range(fed.grouping.groups or 2)]
+        self.models = [fed.initial(s) for s in range(fed.settings.grouping.groups or 2)]
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """w_i ← LocalSGD of f_i(w) + λ/2·Σ_s u_is ‖w − c_s‖² from w_i; c_s ← mean of w_i over those drawn for s.
@@ -58,7 +58,7 @@ class FedSoft(GroupedMethod):
         v /= v.sum()
         if not self.selection or not clients:
             return dict(zip(clients, v.tolist(), strict=True))
-        K = min(max(round(fed.fraction * len(fed.trainable) / len(self.models)), 1), len(clients))
+        K = min(max(round(fed.settings.fraction * len(fed.trainable) / len(self.models)), 1), len(clients))
         drawn = stream(fed.seed, "fedsoft", fed.round, s).choice(len(clients), K, replace=False, p=v)
         return {clients[i]: 1.0 for i in sorted(drawn)}
 

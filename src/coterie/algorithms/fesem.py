@@ -35,10 +35,10 @@ class FeSEM(GroupedMethod):
         self.start, size = fed.initial(), len(fed.cohort(1))
         if self.init == "random":
             self.models = [fed.initial(k) for k in range(default_group_count(fed))]
-        elif size < (fed.grouping.groups or 0):
+        elif size < (fed.settings.grouping.groups or 0):
             raise CoterieError(
-                f"k-means can't find {fed.grouping.groups} groups in a first cohort of {size}: raise --fraction, lower "
-                "--groups, or let fesem start with init=random"
+                f"k-means can't find {fed.settings.grouping.groups} groups in a first cohort of {size}: raise "
+                "--fraction, lower --groups, or let fesem start with init=random"
             )
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:

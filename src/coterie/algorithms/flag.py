@@ -122,7 +122,7 @@ class FLAG(OneShotClustering[Description]):
             self.trial_epochs or math.ceil(200 / max(samples, 1)),
             self.trial_holdout,
         )
-        return fed.grouping.make("trial", unit=UNIT, linkage="average", score=trial.score, step=self.step)
+        return fed.settings.grouping.make("trial", unit=UNIT, linkage="average", score=trial.score, step=self.step)
 
     def light(self, fed: Federation) -> ModelSpec:
         """Return the network of the trial."""

@@ -13,7 +13,7 @@ from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply, w
 class GroupedMethod(Algorithm):
     """One model per group; a method says who is in which."""
 
-    traits = Traits(rules=RuleSupport(), transfers=2.0)
+    traits = Traits(rules=RuleSupport())
 
     start: Params = saved()
     models: list[Params] = saved(default_factory=list)
@@ -65,6 +65,11 @@ class GroupedMethod(Algorithm):
         """Return the model of a client's group; of the first group, or θ⁰, for a client that is in none."""
         return self.models[self.member.get(client, 0)] if self.models else self.start
 
+    @property
+    def transfers(self) -> float:
+        """The group's model down, and up."""
+        return 2.0
+
     def groups(self) -> dict[ClientId, int]:
         """Return the group of each client that is in one."""
         return dict(self.member)
@@ -76,4 +81,4 @@ def default_group_count(fed: Federation) -> int:
     Then each model has, in every round, about as many clients as there are models; at the papers' 10 and 20 clients
     a round this is 3 and 4, where they took 2 to 5.
     """
-    return fed.grouping.groups or max(2, math.isqrt(len(fed.cohort(1))))
+    return fed.settings.grouping.groups or max(2, math.isqrt(len(fed.cohort(1))))

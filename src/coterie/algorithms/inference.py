@@ -62,8 +62,8 @@ class Inference(GroupedMethod):
     def rule(self, fed: Federation) -> Rule:
         """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""
         if self.beta is None:
-            return fed.grouping.make("silhouette", unit=UNIT, linkage=self.linkage)
-        return fed.grouping.make("degrees", unit=UNIT, linkage=self.linkage, threshold=1 - self.beta)
+            return fed.settings.grouping.make("silhouette", unit=UNIT, linkage=self.linkage)
+        return fed.settings.grouping.make("degrees", unit=UNIT, linkage=self.linkage, threshold=1 - self.beta)
 
     def predictions(self, fed: Federation, models: Sequence[Params]) -> list[Array]:
         """B_i: labels of the server's samples by each model, (samples,), or their probabilities, (samples, classes)."""
@@ -84,24 +84,24 @@ class Inference(GroupedMethod):
 
 
 def _reserved(fed: Federation) -> npt.NDArray[np.float32]:
-    if not len(fed.server_data.x):
+    if not len(fed.settings.server_data.x):
         raise CoterieError("the data leave no samples to the server: use server_data = 'noise' in [algorithm]")
-    return fed.server_data.x
+    return fed.settings.server_data.x
 
 
 def _tested(fed: Federation) -> npt.NDArray[np.float32]:
     """Take as many of each class from the end of the test set."""
-    if fed.test is None:
+    if (test := fed.settings.test) is None:
         raise CoterieError(
             "server_data = 'test' needs a test set for all clients, but here each has its own: use 'reserved'"
         )
     each = max(1, SAMPLES // fed.spec.classes)
-    last = [np.flatnonzero(fed.test.y == label)[-each:] for label in range(fed.spec.classes)]
-    return np.asarray(fed.test.normalise(fed.test.x[np.concatenate(last)]))
+    last = [np.flatnonzero(test.y == label)[-each:] for label in range(fed.spec.classes)]
+    return np.asarray(test.normalise(test.x[np.concatenate(last)]))
 
 
 def _noise(fed: Federation) -> npt.NDArray[np.float32]:
-    samples = len(fed.server_data.x) or SAMPLES
+    samples = len(fed.settings.server_data.x) or SAMPLES
     return stream(fed.seed, "server noise").standard_normal((samples, *fed.spec.shape), np.float32)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.federation import Algorithm, ClientSampler, Federation, Traits
+from coterie.federation import Algorithm, ClientSampler, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply, weighted_mean
 
@@ -18,7 +18,7 @@ from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply, wei
 class MTL(Algorithm):
     """Every client has its own model, drawn towards the mean of the cohort's; nothing is averaged."""
 
-    traits = Traits(transfers=2.0)
+    transfers = 2.0
 
     strength: Annotated[
         float | None, Ge(0), "of the penalty; by default 10^-e, e the number of digits of the model's size plus one"

@@ -25,7 +25,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
     A method says how clients are described and how far apart two descriptions are.
     """
 
-    traits = Traits(rules=RuleSupport(("distances",)), one_shot=True, allows_new_groups=True, transfers=2.0)
+    traits = Traits(rules=RuleSupport(("distances",)), one_shot=True, allows_new_groups=True)
 
     assign: Annotated[
         Literal["frozen", "recluster"],

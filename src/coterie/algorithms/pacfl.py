@@ -46,7 +46,7 @@ class PACFL(OneShotClustering[SignatureReply]):
         """The calibrated cut, unless another was asked for."""
         samples = [count for count in fed.samples.values() if count > 0]
         unit = "degrees" if self.measure is None else MEASURES[self.measure].unit
-        return fed.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
+        return fed.settings.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
 
     def begin(self, fed: Federation) -> None:
         """Choose the signature U_p, with each client's own noise where the rule needs that; then group by it."""

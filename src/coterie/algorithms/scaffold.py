@@ -9,7 +9,7 @@ from annotated_types import Ge, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Federation, Traits, saved
+from coterie.federation import Federation, saved
 from coterie.messages import Array, Params, Plan, TrainReply
 
 
@@ -18,7 +18,7 @@ from coterie.messages import Array, Params, Plan, TrainReply
 class Scaffold(FedAvg):
     """FedAvg with control variates: each step is corrected by how the client's gradient differs from all clients'."""
 
-    traits = Traits(transfers=3.0)  # as the tables count; the control travels both ways, so it is 4
+    transfers = 3.0  # as the tables count; the control travels both ways, so it is 4
 
     momentum: Annotated[float | None, Ge(0), Lt(1), "of local SGD; none: that of [training]"] = 0.0
     server_divisor: Annotated[

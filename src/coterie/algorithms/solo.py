@@ -7,7 +7,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.federation import Algorithm, ClientSampler, Federation, Traits
+from coterie.federation import Algorithm, ClientSampler, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import ClientId, ModelSpec, Train
 
@@ -17,7 +17,7 @@ from coterie.messages import ClientId, ModelSpec, Train
 class Solo(Algorithm):
     """Every client trains alone from the common start; nothing is shared."""
 
-    traits = Traits(transfers=0.0)
+    transfers = 0.0
 
     epochs: Annotated[
         int | None, Ge(1), "epochs in all; by default what federated clients train on average, rounds·fraction·epochs"
@@ -32,7 +32,7 @@ class Solo(Algorithm):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """All clients go on with their own models; the epochs are spread evenly over the rounds."""
-        total = self.epochs or max(round(fed.rounds * fed.fraction * fed.plan.epochs), fed.plan.epochs)
+        total = self.epochs or max(round(fed.rounds * fed.settings.fraction * fed.plan.epochs), fed.plan.epochs)
         epochs = total * fed.round // fed.rounds - total * (fed.round - 1) // fed.rounds
         if epochs:
             request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))

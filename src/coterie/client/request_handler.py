@@ -22,6 +22,8 @@ class RequestHandler:
 
     def keep(self, changed: State) -> None:
         """Replace parts of the state, from now on and for good."""
+        if not any(verb.keeps_state() for verb in self.request.verbs):
+            raise TypeError("a verb that changes what a client keeps says so in keeps_state()")
         self.state = self.new_state = {**self.state, **changed}
 
     def model(self, name: str) -> Params:

@@ -27,10 +27,6 @@ class Traits:
     """Whether it forms groups before training and says how in `grouping`, so that ``coterie cluster`` can use it."""
     allows_new_groups: bool = False
     """Whether newcomers may form a group of their own."""
-    selects_clients: bool = False
-    """Whether it draws clients itself, regardless of the cohort."""
-    transfers: float | None = None
-    """Models sent per client and round, both ways, for the papers' cost formula; None: the formula has no number."""
     default_model: str | None = None
     """The network for images if the user names none."""
     battery: Mapping[str, Any] = field(default_factory=dict)
@@ -102,13 +98,13 @@ class Algorithm(Resumable, ABC):
 
     @property
     def transfers(self) -> float | None:
-        """Models sent per client and round, if that depends on options or on what has happened."""
-        return self.traits.transfers
+        """Models sent per client and round, both ways, for the papers' cost formula; None: it has no number."""
+        return None
 
     @property
     def selects_clients(self) -> bool:
-        """Whether it draws clients itself, if that depends on options."""
-        return self.traits.selects_clients
+        """Whether it draws clients itself, regardless of the cohort."""
+        return False
 
     @property
     def needs_server_data(self) -> Literal["reserved", "test"] | None:

@@ -11,8 +11,6 @@ class Engine(ABC):
 
     name: str
     """Its name in results."""
-    closes_early: bool = False
-    """Whether an exchange may end when enough clients have answered, even if others are still working."""
 
     @abstractmethod
     def present(self, round: int) -> Mapping[ClientId, int]:
@@ -21,6 +19,11 @@ class Engine(ABC):
     @abstractmethod
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Carry requests out, in any order; nothing arrives after `deadline` seconds."""
+
+    @property
+    def closes_early(self) -> bool:
+        """Whether an exchange may end when enough clients have answered, even if others are still working."""
+        return False
 
     def incidents(self) -> Sequence[Failure]:
         """Return what has happened outside of exchanges since this was last called."""
@@ -31,7 +34,7 @@ class EngineWrapper(Engine):
     """An engine that wraps another and passes everything on; subclasses change or record what they want."""
 
     def __init__(self, inner: Engine) -> None:
-        self.inner, self.name, self.closes_early = inner, inner.name, inner.closes_early
+        self.inner, self.name = inner, inner.name
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return who is there."""
@@ -40,6 +43,11 @@ class EngineWrapper(Engine):
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Pass requests and replies on."""
         return self.inner.exchange(requests, deadline)
+
+    @property
+    def closes_early(self) -> bool:
+        """Whether the inner engine does."""
+        return self.inner.closes_early
 
     def incidents(self) -> Sequence[Failure]:
         """Pass incidents on."""

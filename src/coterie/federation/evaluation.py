@@ -135,9 +135,9 @@ class Evaluator(Resumable):
             return None
         if len(names) != len(models):
             return None
-        if self.fed.test is None:
+        if (test := self.fed.settings.test) is None:
             return self._pooled()
-        score = self.fed.test.evaluate(self.fed.trainer, self.fed.spec, model)
+        score = test.evaluate(self.fed.trainer, self.fed.spec, model)
         return score.correct / score.samples if score.samples else None
 
     def _pooled(self) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from coterie.federation.engine import Engine
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Failure, Params, Reply, Request, Train, wire
+from coterie.messages import EVALUATION, ClientId, Failure, Params, Reply, Request, wire
 from coterie.models import initial
 from coterie.streams import stream
 
@@ -52,15 +52,6 @@ class Exchange:
     replies: dict[ClientId, Reply] = field(default_factory=dict)
     """The valid ones."""
     failures: list[Failure] = field(default_factory=list)
-
-    @property
-    def trains(self) -> bool:
-        """Whether this is a round of training."""
-        return any(
-            request.kind == "train"
-            and any(isinstance(verb, Train) and verb.keep and verb.plan.steps != 0 for verb in request.verbs)
-            for request in self.requests.values()
-        )
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
         """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
@@ -107,6 +98,11 @@ class Exchange:
         for client in self.requests:
             if client not in heard:
                 self.failures.append(Failure(client, self.round, "surplus", "enough others had answered"))
+
+
+def trains(requests: Mapping[ClientId, Request]) -> bool:
+    """Say whether this is a round of training."""
+    return any(r.kind == "train" and any(verb.trains() for verb in r.verbs) for r in requests.values())
 
 
 def error_in_reply(request: Request, reply: Reply, template: Params) -> str | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
-from coterie.federation.exchange import Exchange, Ledger
+from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
@@ -21,7 +21,6 @@ from coterie.messages import (
     EVALUATION,
     Array,
     ClientId,
-    Evaluate,
     Failure,
     ModelSpec,
     Params,
@@ -125,23 +124,40 @@ class Federation:
         on_reply: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         """All clients present now take part; `on_reply(done, total)` is called after each reply."""
-        self.engine, self.trainer, self.settings = engine, trainer, settings
-        self.spec: Final = settings.spec
-        self.seed: Final = settings.seed
-        self.plan: Final = settings.plan
-        self.rounds: Final = settings.rounds
-        self.fraction: Final = settings.fraction
-        self.server_data: Final = settings.server_data
-        self.test: Final = settings.test
-        self.grouping: Final = settings.grouping
+        self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), Training()
         self.members = Membership(settings.max_strikes)
         self.members.admitted.update(engine.present(0))
         self._round = 0
         self._asked_to_keep: set[ClientId] = set()
-        """Clients asked in this round to keep what they train."""
+        """Clients asked in this round to change what they keep."""
         self._stale: set[ClientId] = set()
+
+    @property
+    def settings(self) -> FederationSettings:
+        """What it was set up with."""
+        return self._settings
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The network of the run."""
+        return self._settings.spec
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self._settings.seed
+
+    @property
+    def plan(self) -> Plan:
+        """How clients train unless the method says otherwise."""
+        return self._settings.plan
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return self._settings.rounds
 
     @property
     def round(self) -> int:
@@ -168,6 +184,11 @@ class Federation:
     def newcomers(self) -> list[ClientId]:
         """Clients that are present but do not take part yet, in order."""
         return self.members.newcomers(self.samples)
+
+    @property
+    def admitted(self) -> frozenset[ClientId]:
+        """All clients that take part or did, present or not."""
+        return frozenset(self.members.admitted)
 
     @property
     def joined(self) -> Mapping[ClientId, int]:
@@ -208,7 +229,7 @@ class Federation:
     @property
     def _needed(self) -> int:
         """How many clients a round is meant to have."""
-        return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
+        return max(math.floor(self.settings.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common initial model θ⁰, or others for methods that start several models."""
@@ -229,25 +250,23 @@ class Federation:
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
         check_verbs(verbs, sent)
-        curricula = [verb.plan.curriculum for verb in verbs if isinstance(verb, Train)]
-        asks, expert = any(c is not None and c.score == "E" for c in curricula), self.settings.expert
-        if expert is not None and asks and spec in (None, self.spec):  # of another network it is no expert
+        expert = self.settings.expert if spec in (None, self.spec) else None  # of another network it is no expert
+        if expert is not None and any(verb.needs_expert() for verb in verbs):
             sent["expert"] = expert
         return Request(self.round, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
         check_requests(requests)
-        exchange = Exchange(requests, self.round, self.seed, self.ledger)
-        if self.settings.oversample and exchange.trains and len(requests) > self._needed:
-            exchange.enough = self._needed
+        surplus = self.settings.oversample and trains(requests) and len(requests) > self._needed
+        exchange = Exchange(requests, self.round, self.seed, self.ledger, self._needed if surplus else None)
         self._note_kept(requests)
         self.note_incidents()
         answers = exchange.send(self.engine, self.settings.deadline)
         exchange.collect(answers, self.engine.closes_early, self.on_reply)
         replies = exchange.settle()
         self._note_failures(exchange.failures)
-        if len(replies) < self.settings.min_replies > 1 and exchange.trains:
+        if len(replies) < self.settings.min_replies > 1 and trains(requests):
             self._note_too_few(requests, replies)
             return {}
         for client, reply in replies.items():
@@ -291,9 +310,9 @@ class Federation:
     def _note_kept(self, requests: Mapping[ClientId, Request]) -> None:
         """Note whose own models will change, and refuse to change one twice in a round."""
         for client, request in requests.items():
-            if any(isinstance(verb, Train) and verb.keep for verb in request.verbs):
+            if any(verb.keeps_state() for verb in request.verbs):
                 if client in self._asked_to_keep:
-                    raise ValueError(f"client {client} is asked twice in round {self.round} to keep what it trains")
+                    raise ValueError(f"client {client} is asked twice in round {self.round} to change what it keeps")
                 self._asked_to_keep.add(client)
                 self._stale.add(client)
 
@@ -313,9 +332,5 @@ class Federation:
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:
-    """Name a request by its weightiest verb."""
-    if any(isinstance(verb, Train) for verb in verbs):
-        return "train"
-    if all(isinstance(verb, Evaluate) for verb in verbs):
-        return EVALUATION
-    return next(type(verb).__name__.lower() for verb in verbs if not isinstance(verb, Evaluate))
+    """Name a request by its weightiest verb; of equals, the first."""
+    return type(max(verbs, key=lambda verb: verb.weight)).__name__.lower() if verbs else EVALUATION

@@ -40,6 +40,8 @@ class Verb(ABC):
     """The dataclasses that its fields hold: they travel too."""
     makes: ClassVar[Mapping[str, str]] = {}
     """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
+    weight: ClassVar[int] = 1
+    """The weightiest verb of a request gives the request its kind."""
 
     @abstractmethod
     def error_in(self, answer: Any, request: Request, template: Params) -> str | None:
@@ -49,6 +51,14 @@ class Verb(ABC):
     def largest_answer(self, request: Request, template: Params) -> int:
         """Return how many bytes the content of an honest answer has at most."""
 
+    def keeps_state(self) -> bool:
+        """Say whether it changes what the client keeps: then its scores are stale, and it is asked once a round."""
+        return False
+
+    def trains(self) -> bool:
+        """Say whether it is a round's training, which too few replies undo and of which a surplus may be asked."""
+        return False
+
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that it uses: sent with the request, the client's own, or made by a verb before it."""
         return ()
@@ -56,6 +66,10 @@ class Verb(ABC):
     def models_to_send(self) -> tuple[str, ...]:
         """Name the models that it takes from the request and nowhere else."""
         return ()
+
+    def needs_expert(self) -> bool:
+        """Say whether the model ``expert`` goes with it, where the server has one."""
+        return False
 
     def models_after(self, made: AbstractSet[str]) -> AbstractSet[str]:
         """Return the names of models that later verbs can use, given those that earlier verbs made."""

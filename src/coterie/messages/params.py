@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,14 @@ class ModelSpec:
     """Of one input: (channels, height, width) for images, (features,) for vectors."""
     classes: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Can't be changed: server and clients of one process share it."""
+
+    def __post_init__(self) -> None:
+        fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in self.options.items()}
+        object.__setattr__(self, "options", MappingProxyType(fixed))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options))
 
     def __hash__(self) -> int:
         return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))

@@ -129,7 +129,7 @@ def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smal
 
     normalisation, config = model.run.normalisation, model.run.config
     about = {
-        "model": asdict(model.run.spec),
+        "model": vars(model.run.spec) | {"options": dict(model.run.spec.options)},
         "architecture": architecture(network) if smaller else None,  # type: ignore[arg-type]
         "normalise": None if normalisation is None else asdict(normalisation),
         "whose": model.whose,

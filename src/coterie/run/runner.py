@@ -176,7 +176,7 @@ def _run(
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:
     """Return the data with an empty part for each client that brought its own."""
-    parts = [np.zeros(0, np.int64)] * (max(fed.members.admitted, default=-1) + 1)
+    parts = [np.zeros(0, np.int64)] * (max(fed.admitted, default=-1) + 1)
     return data if len(parts) <= data.clients else replace(data, train_parts=parts, test_parts=parts)
 
 

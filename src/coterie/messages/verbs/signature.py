@@ -11,6 +11,8 @@ from coterie.messages.params import Array, ModelSpec, Params
 
 LONGEST = 1.001
 """Of a vector: the length of a unit vector, with room for rounding."""
+ANGLES = ("theta1", "sum_angles", "min_abs", "min_entry", "trace")
+"""Measures in degrees, whose largest value is known."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class SignatureReply(Answer):
     labels: Array
     """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
     halves: float | None = None
-    """Mean distance of halves in degrees; None where it was not asked for or there are too few samples."""
+    """Mean distance of halves in the unit of the measure; None if not asked for, or where there are too few samples."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Signature(Verb):
             "labels", labels, *((0, request.spec.classes - 1) if self.per_label else (-1, -1))
         ):
             return error
-        if answer.halves is not None and not 0 <= answer.halves <= 180 * most:
+        if answer.halves is not None and not 0 <= answer.halves < math.inf:
+            return f"halves {answer.halves:g} apart, expected a finite number that is not negative"
+        if answer.halves is not None and self.measure in ANGLES and answer.halves > 180 * most:
             return f"halves {answer.halves:g} degrees apart, expected 0 to {180 * most}"
         return None
 

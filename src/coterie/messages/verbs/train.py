@@ -31,6 +31,7 @@ class Train(Verb):
 
     answer_type = TrainReply
     parts = (Plan, Schedule, Anchor, Curriculum)
+    weight = 2
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
@@ -69,6 +70,18 @@ class Train(Verb):
     def largest_answer(self, request: Request, template: Params) -> int:
         """Return the bytes of a model, and of a control."""
         return bytes_of(template) * (bool(self.send) + (self.plan.correction is not None))
+
+    def keeps_state(self) -> bool:
+        """Say whether the result is kept."""
+        return self.keep
+
+    def trains(self) -> bool:
+        """Say whether steps are made whose result is kept."""
+        return self.keep and self.plan.steps != 0
+
+    def needs_expert(self) -> bool:
+        """Say whether an expert's losses order the samples."""
+        return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the start and the anchors."""
