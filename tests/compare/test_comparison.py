@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from coterie.compare.batch import run_design
 from coterie.compare.jobs import BatchProgress, RunJob
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
+from coterie.results.comparisons import read_comparison
 from coterie.testing import outcome
 
 pytestmark = pytest.mark.xdist_group("comparison")  # its fixtures are made once
@@ -104,8 +106,6 @@ def test_in_parallel_the_numbers_are_the_same(serial: coterie.Comparison, tmp_pa
 
 @pytest.mark.integration
 def test_finished_runs_are_not_run_again_and_more_can_be_asked(serial: coterie.Comparison, tmp_path: Path) -> None:
-    import shutil
-
     assert serial.folder is not None
     folder = tmp_path / "c"
     shutil.copytree(serial.folder, folder)
@@ -232,8 +232,6 @@ def test_a_sweep_is_its_runs() -> None:
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_runs_go_on(serial: coterie.Comparison, tmp_path: Path, jobs: int) -> None:
     """A folder as kills leave it: one run finished, one without its result, one that had only begun, one empty."""
-    import shutil
-
     assert serial.folder is not None
     folder = tmp_path / "c"
     shutil.copytree(serial.folder, folder)
@@ -289,3 +287,22 @@ def test_a_design_of_ones_own(tmp_path: Path) -> None:
     assert found.report()
     assert os.path.exists(tmp_path / "c" / "FedAvg-big-steps" / "seed-0" / "result.json")
     assert time.time() - (tmp_path / "c" / "comparison.json").stat().st_mtime < 600
+
+
+@pytest.mark.integration
+def test_load_and_pages_read_a_folder_alike(serial: coterie.Comparison, tmp_path: Path) -> None:
+    """The same results, the same reasons of failures, and the same refusal of a run with another configuration."""
+    assert serial.folder is not None
+    folder = tmp_path / "c"
+    shutil.copytree(serial.folder, folder)
+    (folder / "solo" / "seed-1").rename(tmp_path / "elsewhere")
+    (folder / "solo" / "seed-1.error.txt").write_text("Traceback\nMemoryError: too large\n")
+    loaded, stored = coterie.Comparison.load(folder), read_comparison(folder)
+    assert loaded.failed == stored.failed == {("solo", 1): "MemoryError: too large"}
+    assert {label: [*runs] for label, runs in loaded.results.items()} == {"fedavg": [0, 1], "solo": [0]}
+    assert loaded.table() == stored.table
+    config = folder / "solo" / "seed-0" / "config.toml"
+    config.write_text(config.read_text().replace("lr = 0.05", "lr = 0.5"))
+    for read in (coterie.Comparison.load, read_comparison):
+        with pytest.raises(CoterieError, match=r"seed-0' holds a run with another configuration \(training.lr was 0.5"):
+            read(folder)

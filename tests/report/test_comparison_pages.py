@@ -17,6 +17,7 @@ from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.pages.comparison import comparison_page
 from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
+from coterie.results.comparison_folder import ComparisonPlan
 from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison, read_comparison
 from coterie.results.protocols import COMPARED
@@ -428,7 +429,8 @@ def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) ->
         title="t",
         what="setting",
     )
-    return StoredComparison(Path("x"), made, {label: {} for label in settings}, [], "", sweep=True, settings=settings)
+    plan = ComparisonPlan(base={}, cells=settings, seeds=(0,), kind="sweep")
+    return StoredComparison(Path("x"), plan, made, {label: {} for label in settings})
 
 
 def test_two_varied_settings_are_a_map_with_gaps() -> None:

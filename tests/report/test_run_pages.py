@@ -252,7 +252,7 @@ def test_a_line_that_can_not_be_right_ends_the_curve(copy: Path, line: str) -> N
     (copy / "metrics.jsonl").write_bytes(b"\n".join([rows[0], line.encode(errors="surrogateescape"), rows[2]]))
     run = read_run(copy)
     assert [row["round"] for row in run.history] == [1]
-    assert "Line 2 of metrics.jsonl is cut short or damaged: it and all after it are left out." in run.problems
+    assert "Line 2 of metrics.jsonl is cut short or damaged: it and all after it are left out." in run.warnings
 
 
 def test_accuracies_that_are_no_numbers(copy: Path) -> None:

@@ -10,7 +10,6 @@ from coterie.compare.comparison import (
     Comparison,
     candidates,
     choose_candidate,
-    chosen_so_far,
     compared_jobs,
     results_by_label,
 )
@@ -20,6 +19,7 @@ from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
+from coterie.results.comparisons import chosen_so_far
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.plugins import modules_to_import, registered_things
@@ -43,7 +43,8 @@ def run_design(
     runs = ExistingRuns()
     asked = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
     if path.exists():  # what does not fit is refused before anything is written
-        runs.results(compared_jobs(asked, folder, chosen_so_far(asked, folder, runs)))
+        runs.results(job for tried in candidates(asked, folder).values() for each in tried for job in each.jobs)
+        runs.results(compared_jobs(asked, folder, chosen_so_far(folder, asked)))
     new = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ from typing import Any
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, Tuned, candidate_name, mean_score
+from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tuned, candidate_name, mean_score
 from coterie.results.comparison_table import ComparisonTable, group_count, reached
-from coterie.results.comparisons import comparison_table, comparison_title
+from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat
 from coterie.run.result import Result
 
@@ -34,7 +34,7 @@ class Comparison:
         return comparison_table(self.design, self._fields(), self.failed, self.tuned, self.design.tables())
 
     def _fields(self) -> dict[str, dict[int, dict[str, Any]]]:
-        return {label: {seed: result.to_json() for seed, result in of.items()} for label, of in self.results.items()}
+        return {label: {seed: run.to_json() for seed, run in runs.items()} for label, runs in self.results.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of comparison.json."""
@@ -73,21 +73,25 @@ class Comparison:
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
         """Read a comparison, finished or not, with the results that are there."""
-        place = ComparisonFolder.open(Path(folder))
-        design = Design.read(place.plan_file)
-        runs = ExistingRuns()
-        tuned = chosen_so_far(design, place, runs)
-        results = runs.results(compared_jobs(design, place, tuned))
-        return cls(design, results_by_label(design, results), {}, tuned, place.path)
+        stored = read_comparison(Path(folder))
+        results = {
+            label: {seed: _with_targets(Result.load(run.path), stored.plan) for seed, run in runs.items()}
+            for label, runs in stored.runs.items()
+        }
+        return cls(Design(**vars(stored.plan)), results, stored.failed, stored.tuned, stored.path)
 
 
 def results_by_label(design: Design, results: Mapping[RunJob, Result]) -> dict[str, dict[int, Result]]:
     """Return finished runs by label and seed, with the targets of the design."""
     by_label: dict[str, dict[int, Result]] = {label: {} for label in design.cells}
     for job, result in results.items():
-        targets = [reached(target, result.history) for target in design.targets]
-        by_label[job.label][job.seed] = replace(result, targets=targets)
+        by_label[job.label][job.seed] = _with_targets(result, design)
     return by_label
+
+
+def _with_targets(result: Result, plan: ComparisonPlan) -> Result:
+    """Return a result with the targets of a comparison, which may have been asked for later."""
+    return replace(result, targets=[reached(target, result.history) for target in plan.targets])
 
 
 def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any]:
@@ -134,16 +138,6 @@ def choose_candidate(design: Design, tried: Sequence[Candidate], runs: ExistingR
         accuracies = [result.accuracy[design.protocol] for result in runs.results(candidate.jobs).values()]
         scores.append((candidate.values, mean_score(accuracies, len(candidate.jobs))))
     return Tuned.best(scores)
-
-
-def chosen_so_far(design: Design, folder: ComparisonFolder, runs: ExistingRuns) -> dict[str, Tuned]:
-    """Return what was chosen for the cells whose candidates are all finished."""
-    tuned = {}
-    for label, tried in candidates(design, folder).items():
-        jobs = [job for candidate in tried for job in candidate.jobs]
-        if len(runs.results(jobs)) == len(jobs) and (best := choose_candidate(design, tried, runs)) is not None:
-            tuned[label] = best
-    return tuned
 
 
 def compared_jobs(design: Design, folder: ComparisonFolder, tuned: Mapping[str, Tuned]) -> list[RunJob]:

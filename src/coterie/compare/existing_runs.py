@@ -37,7 +37,7 @@ def _read(job: RunJob) -> Result | None:
     if not path.is_dir():
         raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
     if not folder.exists:
-        if others := folder.strangers:
+        if others := folder.other_files:
             raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
         return None
     try:
@@ -56,8 +56,5 @@ def _read(job: RunJob) -> Result | None:
 
 def _changed(asked: Config, stored: Config) -> list[str]:
     """Say what differs, but for what the data decided and the targets, which change no numbers."""
-    asked = asked.model_copy(deep=True)
-    asked.data.clients, asked.evaluation.targets = stored.data.clients, stored.evaluation.targets
-    if asked.model.name is None:
-        asked.model = stored.model
-    return differences(stored, asked)
+    asked = asked if asked.model.name is not None else asked.model_copy(update={"model": stored.model})
+    return differences(stored, asked, [("data", "clients"), ("evaluation", "targets")])

@@ -12,7 +12,8 @@ from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, Tables, Tuning
 from coterie.results.formats import toml_value
 from coterie.results.protocols import COMPARED
-from coterie.run.config import CHOICES, FREE, SECTIONS, keys
+from coterie.results.run_folder import FREE
+from coterie.run.config import CHOICES, SECTIONS, keys
 from coterie.run.plugins import import_plugins
 from coterie.run.values import parse_choice, parse_value, split_list
 

@@ -301,7 +301,7 @@ def all_runs(compared: StoredComparison) -> Section:
         heading="Runs",
         text=(
             *([f"Failed: {failed}. Tracebacks are beside the folders."] if failed else []),
-            *(f"{run.name}: {text}" for _, run in compared.all_runs() for text in run.problems),
+            *(f"{run.name}: {text}" for _, run in compared.all_runs() for text in run.warnings),
             f"A page of one run: `coterie report {shlex.quote(str(compared.path))}/FOLDER`.",
         ),
         blocks=(

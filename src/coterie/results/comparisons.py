@@ -2,20 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
+from coterie.results.comparison_folder import (
+    Changes,
+    ComparisonFolder,
+    ComparisonPlan,
+    Tables,
+    Tuned,
+    mean_score,
+    seeds_text,
+)
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
 from coterie.results.formats import toml_value
-from coterie.results.run_folder import RunFolder
+from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 
-FINISHED = "finished"
+FINISHED, FAILED = "finished", "failed: "
+"""How the state of an attempt reads, or begins."""
 SAME = ("data", "partition", "newcomers")
 """Sections that two runs of a seed must share for their clients to be compared one by one, beside held-out samples."""
-APART = {
+SHARED = {
     "data": "data",
     "partition": "partitions",
     "newcomers": "newcomers",
@@ -46,34 +56,59 @@ class StoredComparison:
     """A comparison or a sweep."""
 
     path: Path
+    plan: ComparisonPlan
     table: ComparisonTable
     runs: Mapping[str, Mapping[int, StoredRun]]
     """Those that are finished, by label and seed."""
-    attempts: Sequence[Attempt]
+    attempts: Sequence[Attempt] = ()
     """All that were asked for."""
-    text: str
-    """Of comparison.toml."""
-    sweep: bool = False
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of a sweep: the values of the varied keys, by label."""
+    failed: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """Why runs failed, by label and seed."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """What was chosen on validation samples, by label."""
     alone: Mapping[str, str] = field(default_factory=dict)
     """From a label to that of SOLO on the same data and parts."""
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    """Which settings were chosen on validation samples, in words, by label."""
-    scores: Sequence[tuple[str, str, float | None]] = ()
-    """Label, values tried, and their score on validation samples."""
-    targets: Sequence[str] = ()
-    problems: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def sweep(self) -> bool:
+        """Whether it is a sweep."""
+        return self.plan.kind == "sweep"
 
     @property
     def labels(self) -> list[str]:
         """All of them, in order."""
         return [row.label for row in self.table.rows]
 
+    @cached_property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The keys of a sweep that have more than one value, with their values, by label."""
+        cells = self.plan.cells if self.sweep else {}
+        paths = dict.fromkeys(path for changes in cells.values() for path in changes)
+        base = {path: _setting(self.plan.base, path) for path in paths}
+        complete = {label: {**base, **changes} for label, changes in cells.items()}
+        first = next(iter(complete.values()), {})
+        varied = [path for path in paths if any(cell[path] != first[path] for cell in complete.values())]
+        return {label: {path: cell[path] for path in varied} for label, cell in complete.items()}
+
     @property
     def varied(self) -> list[str]:
-        """The keys of a sweep."""
-        return list(dict.fromkeys(key for of in self.settings.values() for key in of))
+        """The keys of a sweep that have more than one value."""
+        return list(next(iter(self.settings.values()), {}))
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Which settings were chosen on validation samples, in words, by label."""
+        return {label: choice.text(label, self.plan) for label, choice in self.tuned.items()}
+
+    @property
+    def scores(self) -> list[tuple[str, str, float | None]]:
+        """Label, values tried, and their score on validation samples."""
+        return [
+            (label, ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items()), score)
+            for label, choice in self.tuned.items()
+            for values, score in choice.scores
+        ]
 
     def all_runs(self) -> list[tuple[str, StoredRun]]:
         """Return the finished ones, each with its label."""
@@ -91,36 +126,37 @@ def comparison_table(
     notes = [f"{label}, seed {seed}, failed: {why}" for (label, seed), why in failed.items()]
     notes += [f"{choice.text(label, plan)}." for label, choice in tuned.items()]
     for label, changes in plan.cells.items():
-        own = [key for key in plan.tuning.grid if key in changes]
-        notes += [f"{label}: {', '.join(own)} as set, not chosen."] if own else []
-    apart = differing([*configs.values()])
-    if apart:
-        notes.append(f"Not the same for all: {', '.join(apart)}. Seeds are paired all the same.")
-    ordered = {label: {seed: of[seed] for seed in plan.seeds if seed in of} for label, of in results.items()}
+        as_set = [key for key in plan.tuning.grid if key in changes]
+        notes += [f"{label}: {', '.join(as_set)} as set, not chosen."] if as_set else []
+    if different := differing([*configs.values()]):
+        notes.append(f"Not the same for all: {', '.join(different)}. Seeds are paired all the same.")
+    ordered = {
+        label: {seed: by_seed[seed] for seed in plan.seeds if seed in by_seed} for label, by_seed in results.items()
+    }
     title = comparison_title(plan, results)
     return make_table(ordered, plan.seeds, title=title, what=plan.noun, baseline=plan.baseline, notes=notes)
 
 
 def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str:
     """Say what all runs have in common."""
-    every = [result for of in results.values() for result in of.values()]
-    parts = [
-        *([[run["algorithm"] for run in every]] if plan.kind == "sweep" else []),
-        [run["data"] for run in every],
-        [f"{len(run['per_client']['L'])} clients" for run in every],
-        [run["partition"] for run in every],
-        [run["model"] for run in every],
-        [f"{run['rounds']} rounds" for run in every],
+    runs = [run for by_seed in results.values() for run in by_seed.values()]
+    columns = [
+        *([[run["algorithm"] for run in runs]] if plan.kind == "sweep" else []),
+        [run["data"] for run in runs],
+        [f"{len(run['per_client']['L'])} clients" for run in runs],
+        [run["partition"] for run in runs],
+        [run["model"] for run in runs],
+        [f"{run['rounds']} rounds" for run in runs],
     ]
-    shared = [texts[0] for texts in parts if len(set(texts)) == 1 and texts[0]]
+    shared = [texts[0] for texts in columns if len(set(texts)) == 1 and texts[0]]
     return ", ".join([*map(str, shared), seeds_text(plan.seeds)])
 
 
 def differing(configs: Sequence[Tables]) -> list[str]:
     """Say which of data, partitions, newcomers, initial models and cohorts differ between configurations."""
     return [
-        what
-        for path, what in APART.items()
+        noun
+        for path, noun in SHARED.items()
         if any(_setting(config, path) != _setting(configs[0], path) for config in configs)
     ]
 
@@ -136,25 +172,32 @@ def read_comparison(path: Path) -> StoredComparison:
     folder = ComparisonFolder.open(path)
     plan = ComparisonPlan.read(folder.plan_file)
     try:
-        tuned = _tuned(folder, plan)
+        tuned = chosen_so_far(folder, plan)
         runs = {label: _finished_runs(folder, plan, label, tuned) for label in plan.cells}
         results = {
             label: {
                 seed: {**(run.result or {}), "targets": [reached(target, run.history) for target in plan.targets]}
-                for seed, run in of.items()
+                for seed, run in by_seed.items()
             }
-            for label, of in runs.items()
+            for label, by_seed in runs.items()
         }
-        accuracies = {(label, seed): run["accuracy"] for label, of in results.items() for seed, run in of.items()}
-        reasons, problem = folder.read_failures(accuracies)
-        states = {
-            (label, seed): FINISHED
-            if seed in runs[label]
-            else _state(folder.run(plan, label, seed), reasons.get((label, seed)))
+        accuracies = {(label, seed): run["accuracy"] for label in results for seed, run in results[label].items()}
+        reasons, warning = folder.read_failures(accuracies)
+        attempts = [
+            Attempt(
+                label,
+                seed,
+                FINISHED if seed in runs[label] else _state(folder.run(plan, label, seed), reasons.get((label, seed))),
+                plan.run_place(label, seed),
+            )
             for label in plan.cells
             for seed in plan.seeds
+        ]
+        failed = {
+            (attempt.label, attempt.seed): attempt.state.removeprefix(FAILED)
+            for attempt in attempts
+            if attempt.state.startswith(FAILED)
         }
-        failed = {key: state.removeprefix("failed: ") for key, state in states.items() if state.startswith("failed: ")}
         configs = _configs(folder, plan)
         table = comparison_table(plan, results, failed, tuned, configs)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -162,26 +205,11 @@ def read_comparison(path: Path) -> StoredComparison:
             f"a run in '{path}' is damaged ({type(error).__name__}: {error}): remove it, then 'coterie resume {path}'"
         ) from None
     return StoredComparison(
-        path=path,
-        table=table,
-        runs=runs,
-        attempts=[Attempt(*key, state, plan.run_place(*key)) for key, state in states.items()],
-        text=folder.plan_file.read_text(encoding="utf-8"),
-        sweep=plan.kind == "sweep",
-        settings=_varied(plan) if plan.kind == "sweep" else {},
-        alone=_alone(configs),
-        chosen={label: choice.text(label, plan) for label, choice in tuned.items()},
-        scores=[
-            (label, ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items()), score)
-            for label, choice in tuned.items()
-            for values, score in choice.scores
-        ],
-        targets=plan.targets,
-        problems=[problem] if problem else [],
+        path, plan, table, runs, attempts, failed, tuned, _alone(configs), [warning] * bool(warning)
     )
 
 
-def _tuned(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:
+def chosen_so_far(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:
     """Return what was chosen for the cells whose candidates are all finished."""
     tuned = {}
     for label, changes in plan.cells.items():
@@ -222,48 +250,37 @@ def _finished_runs(
     return runs
 
 
-def _other_settings(plan: ComparisonPlan, changes: Mapping[str, Any], config: Tables) -> list[str]:
-    """Say which names and numbers that were asked for a run has otherwise; other values are not written alike."""
-    asked = {f"{section}.{key}": value for section, table in plan.base.items() for key, value in table.items()}
-    changed = []
-    for path, value in {**asked, **changes}.items():
-        stored = _setting(config, path)
-        if stored is None or path.startswith("engine.") or path == "data.clients":  # which data may decide
-            continue
-        other = isinstance(value, int | float) and value != stored
-        if path.endswith(".name"):  # perhaps with options behind a colon
-            other = stored not in (value, str(value).partition(":")[0])
-        if other:
-            changed.append(f"{path} was {stored!r}, is {value!r}")
-    return changed
+def _other_settings(plan: ComparisonPlan, changes: Changes, config: Tables) -> list[str]:
+    """Say which names and numbers of a run are others than the plan asks for; other values are not written alike."""
+    paths = {f"{section}.{key}": value for section, table in plan.base.items() for key, value in table.items()}
+    stored: dict[str, dict[str, Any]] = {}
+    asked: dict[str, dict[str, Any]] = {}
+    for path, value in {**paths, **changes}.items():
+        section, _, key = path.partition(".")
+        setting = _setting(config, path)
+        if key == "name" and setting != value:  # perhaps with options behind a colon
+            value = str(value).partition(":")[0]
+        if setting is not None and (key == "name" or isinstance(value, int | float)):
+            stored.setdefault(section, {})[key], asked.setdefault(section, {})[key] = setting, value
+    return changed_settings(stored, asked)
 
 
 def _state(run: RunFolder, reason: str | None) -> str:
     """Say what became of a run that is not finished; `reason` is why it failed, if that is known."""
     if run.error_file.is_file():
         lines = run.error_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return f"failed: {reason or (lines[-1] if lines else 'no reason is known')}"
+        return FAILED + (reason or (lines[-1] if lines else "no reason is known"))
     if run.exists:
         stored = read_run(run.path)
         return f"stopped after round {stored.history[-1]['round']} of {stored.rounds}" if stored.history else "begun"
-    return f"failed: {reason}" if reason else "not begun"
+    return f"{FAILED}{reason}" if reason else "not begun"
 
 
 def _configs(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tables]:
     """Return a configuration of each cell that has begun."""
-    runs = {label: [folder.run(plan, label, seed) for seed in plan.seeds] for label in plan.cells}
-    begun = {label: [run for run in of if run.exists] for label, of in runs.items()}
-    return {label: of[0].read_config() for label, of in begun.items() if of}
-
-
-def _varied(plan: ComparisonPlan) -> dict[str, dict[str, Any]]:
-    """Return the keys that have more than one value in a sweep, with their values, by label."""
-    paths = dict.fromkeys(path for changes in plan.cells.values() for path in changes)
-    base = {path: _setting(plan.base, path) for path in paths}
-    given = {label: {**base, **changes} for label, changes in plan.cells.items()}
-    first = next(iter(given.values()))
-    varied = [path for path in paths if any(of[path] != first[path] for of in given.values())]
-    return {label: {path: of[path] for path in varied} for label, of in given.items()}
+    folders = {label: [folder.run(plan, label, seed) for seed in plan.seeds] for label in plan.cells}
+    begun = {label: [run for run in runs if run.exists] for label, runs in folders.items()}
+    return {label: runs[0].read_config() for label, runs in begun.items() if runs}
 
 
 def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
@@ -276,4 +293,4 @@ def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
 
     others = [label for label in configs if label not in solo]
     twins = {label: [twin for twin in solo if federation(twin) == federation(label)] for label in others}
-    return {label: alike[0] for label, alike in twins.items() if alike}
+    return {label: labels[0] for label, labels in twins.items() if labels}

@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ BEFORE_CONFIG = (LOCK, f"{CONFIG}.part")
 """What a run leaves that was killed before it had begun."""
 NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 """What a result must have, and of which type."""
+FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
+"""Keys of a configuration that do not change the numbers of a run."""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
@@ -124,7 +126,7 @@ class RunFolder:
         return self.sites_file.exists()
 
     @property
-    def strangers(self) -> list[str]:
+    def other_files(self) -> list[str]:
         """What is in the folder beside traces of a run that was killed before it had begun."""
         return sorted(item.name for item in self.path.iterdir() if item.name not in BEFORE_CONFIG)
 
@@ -245,6 +247,26 @@ class RunFolder:
             return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
+
+
+def changed_settings(
+    stored: Mapping[str, Mapping[str, Any]],
+    asked: Mapping[str, Mapping[str, Any]],
+    free: Iterable[tuple[str, str]] = (),
+) -> list[str]:
+    """Say which keys of two configurations differ, of those that change a run's numbers and are not `free`.
+
+    >>> changed_settings({"training": {"lr": 0.1}}, {"training": {"lr": 0.2}})
+    ['training.lr was 0.1, is 0.2']
+    """
+    ignored = {*FREE, *free}
+    before, after = (json.loads(json.dumps(tables)) for tables in (stored, asked))  # tuples and lists are alike
+    return [
+        f"{section}.{key} was {table.get(key)!r}, is {after[section].get(key)!r}"
+        for section, table in before.items()
+        for key in table | after[section]
+        if (section, key) not in ignored and table.get(key) != after[section].get(key)
+    ]
 
 
 def unused(stem: str) -> Path:

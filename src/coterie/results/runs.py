@@ -27,7 +27,7 @@ class StoredRun:
     """None: the run is not finished."""
     arrays: dict[str, npt.NDArray[Any]]
     """What pictures need beside the numbers."""
-    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """What is missing or damaged, and what that means, a sentence each."""
     sites: dict[int, SiteSummary] = field(default_factory=dict)
     """The clients that are real machines."""
@@ -132,8 +132,8 @@ def read_run(path: Path, name: str | None = None) -> StoredRun:
     config, result = folder.read_config(), folder.read_result()
     history, damaged = folder.read_metrics()
     arrays, missing = folder.read_arrays()
-    problems = [problem for problem in (damaged, missing) if problem]
-    problems += _unmeasured(history) + _unfinished(folder, config, history, result)
+    warnings = [text for text in (damaged, missing) if text]
+    warnings += _unmeasured(history) + _unfinished(folder, config, history, result)
     return StoredRun(
         path=path,
         name=name or path.name,
@@ -142,7 +142,7 @@ def read_run(path: Path, name: str | None = None) -> StoredRun:
         history=history,
         result=result,
         arrays=arrays,
-        problems=tuple(problems),
+        warnings=tuple(warnings),
         sites=folder.read_sites(),
     )
 

@@ -300,8 +300,6 @@ class Config(ConfigSection):
 
 SECTIONS: dict[str, type[ConfigSection]] = {name: type(section) for name, section in Config()}
 CHOICES = [name for name, section in SECTIONS.items() if issubclass(section, ChoiceSection)]
-FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
-"""Keys that do not change the numbers of a run."""
 
 
 class Key(NamedTuple):

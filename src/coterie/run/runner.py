@@ -94,7 +94,7 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = _folder_of(config)
     folder.make()
-    if not folder.deployed and folder.strangers:
+    if not folder.deployed and folder.other_files:
         raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
     with locked(folder.path, PATIENCE):
         state, changed = _checkpoint_of(folder, config, WAITING)

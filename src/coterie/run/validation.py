@@ -4,7 +4,6 @@ What passes is complete but for what only the data can tell (number of clients, 
 `coterie.run.building` fills in.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,8 @@ from pydantic import ValidationError
 
 from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
-from coterie.results.run_folder import RunFolder
-from coterie.run.config import CHOICES, FREE, SECTIONS, Config, keys
+from coterie.results.run_folder import RunFolder, changed_settings
+from coterie.run.config import CHOICES, SECTIONS, Config, keys
 from coterie.run.values import parse_choice
 
 
@@ -169,11 +168,4 @@ def _place_in_errors(origins: Origins, section: str) -> Iterator[None]:
 
 def differences(a: Config, b: Config, free: Iterable[tuple[str, str]] = ()) -> list[str]:
     """Say which keys differ between two configurations, of those that change a run's numbers and are not `free`."""
-    ignored = {*FREE, *free}
-    before, after = (json.loads(json.dumps(config.model_dump())) for config in (a, b))  # tuples and lists are alike
-    return [
-        f"{section}.{key} was {table.get(key)!r}, is {after[section].get(key)!r}"
-        for section, table in before.items()
-        for key in table | after[section]
-        if (section, key) not in ignored and table.get(key) != after[section].get(key)
-    ]
+    return changed_settings(a.model_dump(), b.model_dump(), free)

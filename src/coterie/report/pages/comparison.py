@@ -61,7 +61,7 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
     said = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
     said |= {f"{a.label}, seed {a.seed}, {a.state}" for a in compared.attempts}
     notes = [note for note in table.notes if note not in said]
-    return (*texts, *([" ".join(notes)] if notes else []), *compared.problems)
+    return (*texts, *([" ".join(notes)] if notes else []), *compared.warnings)
 
 
 def _missing(compared: StoredComparison) -> str:
@@ -163,7 +163,7 @@ def _too_many(compared: StoredComparison) -> bool:
 
 
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
-    goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.targets)]
+    goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.plan.targets)]
     return target_marks({at for protocol, at in goals if protocol == key})
 
 

@@ -36,7 +36,7 @@ def origin_of_comparison(compared: StoredComparison) -> Section:
     """Show with what, and how, a comparison or a sweep was made."""
     blocks, mixed = _versions(compared.all_runs(), "runs of")
     command = "sweep" if compared.sweep else "compare"
-    blocks += [_again(command, compared.path / PLAN), _file(PLAN, compared.text)]
+    blocks += [_again(command, compared.path / PLAN), _file(PLAN, compared.plan.to_toml())]
     return Section(
         heading=HEADING,
         text=(

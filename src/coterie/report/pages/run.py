@@ -44,7 +44,7 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
         sentences = (_accuracies(runs[0]), _tested(runs), _found(runs[0]), _spent(runs[0]))
-        return (*texts, " ".join(text for text in sentences if text), *runs[0].problems)
+        return (*texts, " ".join(text for text in sentences if text), *runs[0].warnings)
     if len({_setting(run) for run in runs}) == 1:
         texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
     apart = differences(runs)
@@ -53,7 +53,7 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     return (
         *texts,
         f"{_ranked(runs)} {_tested(runs)}".strip(),
-        *(f"{run.name}: {problem}" for run in runs for problem in run.problems),
+        *(f"{run.name}: {text}" for run in runs for text in run.warnings),
     )
 
 
