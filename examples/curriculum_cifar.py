@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import coterie
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.report.curricula import order_plot
 
 ORDERS = ("curriculum", "anti", "random", "vanilla")
@@ -25,7 +25,7 @@ def one(order: str, seed: int, rounds: int, epochs: int) -> coterie.Result:
     """Run an order with a seed, or read its result if it was run before."""
     folder = PLACE / f"{order}-{rounds}x{epochs}-seed{seed}"
     if (folder / "config.toml").exists():
-        return coterie.resume(folder, progress=make_progress())
+        return coterie.resume(folder, progress=ConsoleProgress())
     return coterie.run(
         algorithm="fedavg",
         dataset="cifar10",
@@ -45,7 +45,7 @@ def one(order: str, seed: int, rounds: int, epochs: int) -> coterie.Result:
         eval_every=5,
         seed=seed,
         out=str(folder),
-        progress=make_progress(),
+        progress=ConsoleProgress(),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import coterie
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.report import accuracy_plot, result_table
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ def main() -> None:
             eval_every=4,
             out=str(OUT / method),
             overwrite=True,
-            progress=make_progress(),
+            progress=ConsoleProgress(),
             **settings,
         )
         for method, settings in METHODS.items()

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import coterie
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.data import load
 from coterie.similarity import label_total_variation, pairwise, principal_angles, reduced, signature
 
@@ -63,7 +63,7 @@ def one(name: str, seed: int, rounds: int, epochs: int) -> coterie.Result:
     """Run FedAvg on a partition, or read its result if it was run before."""
     folder = PLACE / f"{name}-{rounds}x{epochs}-seed{seed}"
     if (folder / "config.toml").exists():
-        return coterie.resume(folder, progress=make_progress())
+        return coterie.resume(folder, progress=ConsoleProgress())
     return coterie.run(
         algorithm="fedavg",
         dataset="cifar10",
@@ -79,7 +79,7 @@ def one(name: str, seed: int, rounds: int, epochs: int) -> coterie.Result:
         eval_every=rounds,
         seed=seed,
         out=str(folder),
-        progress=make_progress(),
+        progress=ConsoleProgress(),
     )
 
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import coterie
-from coterie.cli.progress import make_batch_progress
+from coterie.cli.progress import ConsoleBatchProgress
 
 METHODS = (
     *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=k-means"),
@@ -33,7 +33,7 @@ def compared(methods: list[str], rounds: int, name: str, **settings: Any) -> cot
         epochs=5,
         eval_every=10,
         out=f"runs/fashion/{name}-{rounds}",
-        progress=make_batch_progress(),
+        progress=ConsoleBatchProgress(),
         **settings,
     )
 

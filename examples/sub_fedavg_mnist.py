@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import coterie
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.report.figures import pruning_plot
 from coterie.results.costs import sub_fedavg_bytes
 
@@ -29,7 +29,7 @@ def one(method: str, network: str, rounds: int) -> coterie.Result:
     """Run a method with a network, or read its result if it was run before."""
     folder = PLACE / f"{method}-{network}-{rounds}"
     if (folder / "config.toml").exists():
-        return coterie.resume(folder, progress=make_progress())
+        return coterie.resume(folder, progress=ConsoleProgress())
     return coterie.run(
         algorithm=method,
         dataset="mnist",
@@ -45,7 +45,7 @@ def one(method: str, network: str, rounds: int) -> coterie.Result:
         eval_every=5,
         seed=0,
         out=str(folder),
-        progress=make_progress(),
+        progress=ConsoleProgress(),
     )
 
 

@@ -91,6 +91,33 @@ def test_a_terminal_sees_live_progress_that_ends_cleanly(place: Path) -> None:
 
 
 @pytest.mark.integration
+def test_a_terminal_sees_the_clients_that_are_described_for_groups(place: Path) -> None:
+    """There are no rounds, and so no bar of them."""
+    few = ["--dataset", "digits", "--clients", "12"]
+    for command in (["cluster", "--json"], ["inspect", "--against", "iid", "--json"]):
+        terminal = Terminal(*command, *few)
+        out = terminal.wait()
+        assert terminal.process.returncode == 0, terminal.screen
+        assert out.startswith("{")
+        assert "describing 12 clients" in terminal.screen
+        assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
+        assert "rounds" not in terminal.screen
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_terminal_sees_the_runs_of_a_comparison(jobs: int, place: Path) -> None:
+    terminal = Terminal("compare", "--algorithms", "fedavg,solo", *SMALL, "--seeds", 0, "--jobs", jobs, "--out", "both")
+    terminal.wait()
+    assert terminal.process.returncode == 0, terminal.screen
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.screen)
+    assert re.search(r"runs .*[01]/2", plain)
+    assert re.search(r"(fedavg|solo), seed 0 .*\d/4", plain)
+    assert re.search(r"2/2  (fedavg|solo), seed 0: L \d+\.\d\d %", plain)
+    assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
+
+
+@pytest.mark.integration
 def test_a_busy_folder_is_left_alone_and_an_interruption_says_how_to_go_on(place: Path) -> None:
     terminal = Terminal("run", *SMALL, "--rounds", "100000", "--out", "run")
     try:
@@ -116,7 +143,7 @@ def test_a_busy_folder_is_left_alone_and_an_interruption_says_how_to_go_on(place
 def test_an_interruption_that_was_lost_is_heeded_after_the_round() -> None:
     """Python prints a KeyboardInterrupt that comes while it tidies up, and goes on."""
     from coterie.cli.interrupts import INTERRUPTION, explain_interrupt
-    from coterie.cli.progress import make_progress
+    from coterie.cli.progress import ConsoleProgress
     from coterie.errors import Stopped
 
     def run() -> None:
@@ -124,7 +151,7 @@ def test_an_interruption_that_was_lost_is_heeded_after_the_round() -> None:
             with suppress(KeyboardInterrupt):  # as if it had come in a destructor
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(5)
-            make_progress(quiet=True).round(1, None)
+            ConsoleProgress(quiet=True).round(1, None)
 
     with pytest.raises(Stopped, match="interrupted"):
         run()

@@ -31,6 +31,27 @@ def test_each_is_listed_with_its_options() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("plugin", [["--plugin", PLUGIN], [f"--plugin={PLUGIN}"]])
+def test_help_lists_them(plugin: list[object]) -> None:
+    text = " ".join(spawn("run", *plugin, "--help").out.split())
+    assert "pacfl" in text.partition("--algorithm NAME")[2].partition("--rule")[0]
+    assert "capped" in text.partition("--algorithm NAME")[2].partition("--rule")[0]
+    assert "gap, ratio, silhouette" in text
+    assert "chordal, cka" in " ".join(spawn("inspect", "-h", *plugin).out.split())
+
+
+@pytest.mark.integration
+def test_help_is_there_without_the_plugin(place: Path) -> None:
+    (place / "broken.py").write_text("1 / 0", encoding="utf-8")
+    for name, why in (("lost.py", "there is no plugin file 'lost.py'"), ("broken.py", "ZeroDivisionError")):
+        answer = spawn("run", "--plugin", name, "--help")
+        assert answer.code == 0
+        assert "--algorithm NAME" in answer.out
+        assert len(answer.lines) == 1
+        assert why in answer.err
+
+
+@pytest.mark.integration
 def test_the_method_runs(place: Path) -> None:
     answer = spawn("run", "--plugin", PLUGIN, "--algorithm", "capped:most=50", *SMALL, "--out", "run", "--quiet")
     assert (answer.code, answer.err) == (0, "")

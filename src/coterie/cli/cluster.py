@@ -9,7 +9,7 @@ import typer
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 
 
 @with_config_flags()
@@ -31,7 +31,7 @@ def cluster(
 
     checked = configuration(config, set, flags, {"algorithm": {"name": DEFAULT}})
     with explain_interrupt():
-        groups = form_groups(checked, make_progress(quiet))
+        groups = form_groups(checked, ConsoleProgress(quiet))
     if as_json:
         typer.echo(json.dumps(groups.to_json()))
     elif not quiet:

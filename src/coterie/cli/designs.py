@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.progress import make_batch_progress
+from coterie.cli.progress import ConsoleBatchProgress
 from coterie.compare.design import Design, Protocol
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
@@ -51,7 +51,7 @@ def execute(
     first = design.config(next(iter(design.cells)), design.seeds[0])
     folder = Path(out or unused(f"{design.kind}-{Path(first.data.name).stem}"))
     with explain_interrupt():
-        comparison = run_design(design, folder, jobs=jobs, progress=make_batch_progress(quiet))
+        comparison = run_design(design, folder, jobs=jobs, progress=ConsoleBatchProgress(quiet))
     if not quiet:
         typer.echo(comparison.report(format), nl=False)
         if format == "text":

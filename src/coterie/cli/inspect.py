@@ -7,7 +7,7 @@ import typer
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.cli.studies import AsJson, show
 from coterie.similarity import MEASURES
 
@@ -57,7 +57,7 @@ def inspect(
             against=against,
             per_class=per_class,
             super_clusters=super_clusters,
-            progress=make_progress(quiet),
+            progress=ConsoleProgress(quiet),
         )
     for client, why in inspection.view.groups.missing.items():
         typer.echo(f"coterie: client {client} {why}: it is not compared", err=True)

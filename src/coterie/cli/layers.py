@@ -24,9 +24,9 @@ def layers(
     RUN...: Run folders, for instance of one data set under several partitions.
     """
     from coterie.cli.interrupts import explain_interrupt
-    from coterie.cli.progress import make_progress
+    from coterie.cli.progress import ConsoleProgress
     from coterie.studies.layers import study
 
     with explain_interrupt():
-        comparison = study(runs, layers=layers, inputs=inputs, progress=make_progress(quiet))
+        comparison = study(runs, layers=layers, inputs=inputs, progress=ConsoleProgress(quiet))
     show(comparison, out, as_json, quiet)

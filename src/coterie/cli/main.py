@@ -8,6 +8,7 @@ import errno
 import io
 import sys
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import click
@@ -34,6 +35,18 @@ class LazyGroup(typer.core.TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # Typer reads the names only
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command; where its help is asked for, plugins are imported first, so that it lists their names."""
+        if not {"-h", "--help"}.isdisjoint(args):
+            from coterie.run.plugins import import_plugins
+
+            words = [part for text in args for part in text.split("=", text.startswith("--plugin="))]
+            try:
+                import_plugins(value for flag, value in pairwise(words) if flag == "--plugin")
+            except CoterieError as error:
+                typer.echo(f"coterie: {error}", err=True)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command."""

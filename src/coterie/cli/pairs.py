@@ -7,7 +7,7 @@ import typer
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.cli.studies import AsJson, show
 from coterie.run.config import keys
 
@@ -40,5 +40,5 @@ def pairs(
 
     checked = configuration(config, set, flags, DEFAULTS)
     with explain_interrupt():
-        comparison = study(checked, c1, c2, samples=samples, seeds=seeds, progress=make_progress(quiet))
+        comparison = study(checked, c1, c2, samples=samples, seeds=seeds, progress=ConsoleProgress(quiet))
     show(comparison, checked.run.out, as_json, quiet)

@@ -1,8 +1,8 @@
-"""Progress of a run, and of many: live on a terminal, plain lines elsewhere."""
+"""Progress of a run, and of many, on standard error: bars on a terminal, plain lines elsewhere."""
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from coterie.cli.interrupts import INTERRUPTION
@@ -10,48 +10,84 @@ from coterie.compare.jobs import BatchProgress, RunJob
 from coterie.results.protocols import accuracies_text
 from coterie.run.progress import Progress
 
-Accuracy = Mapping[str, float | None]
+
+class Screen:
+    """Standard error: lines, and on a terminal bars below them; nothing if `quiet`."""
+
+    def __init__(self, quiet: bool, elapsed: bool = False) -> None:
+        self.quiet = quiet
+        self.bars = _make_bars(elapsed) if sys.stderr.isatty() and not quiet else None
+        self._tasks: dict[Hashable, Any] = {}
+
+    def say(self, text: str) -> None:
+        """Print a line, above the bars if there are any."""
+        if self.bars is not None:
+            self.bars.console.print(text, highlight=False)
+        elif not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def show(self, bar: Hashable, **changes: Any) -> None:
+        """Change a bar, which is added if it is new: `total`, `completed`, `news`."""
+        if self.bars is None:
+            return
+        if bar not in self._tasks:
+            self._tasks[bar] = self.bars.add_task(str(bar), total=None, news="")
+            self.bars.start()
+        self.bars.update(self._tasks[bar], **changes)
+
+    def remove(self, bar: Hashable) -> None:
+        """Take a bar away, if it is there."""
+        if self.bars is not None and bar in self._tasks:
+            self.bars.remove_task(self._tasks.pop(bar))
+
+    def clear(self) -> None:
+        """Take all bars away."""
+        if self.bars is not None:
+            self.bars.stop()
+        for bar in [*self._tasks]:
+            self.remove(bar)
 
 
-def make_progress(quiet: bool = False) -> Progress:
-    """Choose by where the messages go."""
-    if quiet:
-        return QuietProgress()
-    return LiveProgress() if sys.stderr.isatty() else LineProgress()
+class ConsoleProgress(Progress):
+    """Shows a run: two bars, or a line for each evaluation. Stops it after Ctrl-C, also if `quiet`."""
 
-
-def make_batch_progress(quiet: bool = False) -> BatchProgress:
-    """Choose by where the messages go."""
-    if quiet:
-        return BatchProgress()
-    return LiveBatchProgress() if sys.stderr.isatty() else LineBatchProgress()
-
-
-def say(text: str) -> None:
-    """Print a line on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
-class QuietProgress(Progress):
-    """Shows nothing, but stops after Ctrl-C, and knows how fast clients are worked on."""
-
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
+        self.screen = Screen(quiet)
         self.began, self.answered = time.monotonic(), 0
         self.total = self.first = self.done = 0
+        self.latest = ""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Start the clock."""
         self.began, self.total, self.first, self.done = time.monotonic(), rounds, done, done
         self.phase(title + (f", going on after round {done}" if done else ""))
+        self.screen.show("rounds ", total=rounds, completed=done)
+
+    def phase(self, text: str) -> None:
+        """Print it."""
+        self.screen.say(text)
 
     def clients(self, done: int, total: int) -> None:
         """Count answers."""
         self.answered += 1
+        self.screen.show("clients", total=total, completed=done, news=self.pace)
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        """Stop if Ctrl-C came."""
+        """Show the accuracies where they were measured."""
         INTERRUPTION.heed()
         self.done = round
+        if row is not None:
+            self.latest = accuracies_text(row)
+            if self.screen.bars is None:
+                loss = "" if row["loss"] is None else f"  loss {row['loss']:.3f}"
+                self.screen.say(f"round {round}/{self.total}  {self.latest}{loss}  {self.pace}  {self.left}")
+        self.screen.show("rounds ", completed=round, news=f"{self.latest}  {self.left}")
+
+    def end(self) -> None:
+        """Leave the last accuracies on the screen."""
+        self.screen.clear()
+        if self.latest and self.screen.bars is not None:
+            self.screen.say(f"round {self.done}: {self.latest}")
 
     @property
     def pace(self) -> str:
@@ -69,142 +105,50 @@ class QuietProgress(Progress):
         return f"left {hours}:{minutes:02}:{seconds:02}" if hours else f"left {minutes}:{seconds:02}"
 
 
-class LineProgress(QuietProgress):
-    """A line for each evaluation and each phase, on standard error."""
+class ConsoleBatchProgress(BatchProgress):
+    """Shows many runs: a line for each that ends, and on a terminal a bar for all and one for each that goes on."""
 
-    def phase(self, text: str) -> None:
-        """Print it."""
-        say(text)
-
-    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        """Print the accuracies where they were measured."""
-        super().round(round, row)
-        if row is not None:
-            loss = "" if row["loss"] is None else f"  loss {row['loss']:.3f}"
-            say(f"round {round}/{self.total}  {accuracies_text(row)}{loss}  {self.pace}  {self.left}")
-
-
-class LiveProgress(QuietProgress):
-    """A bar of rounds with the latest accuracies, on a terminal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bars = make_bars()
-        self._rounds = self._cohort = None  # type: Any
-        self._latest = ""
-
-    def begin(self, title: str, rounds: int, done: int) -> None:
-        """Show the bars."""
-        super().begin(title, rounds, done)
-        self._rounds = self._bars.add_task("rounds ", total=rounds, completed=done, news="")
-        self._cohort = self._bars.add_task("clients", total=1, news="")
-        self._bars.start()
-
-    def phase(self, text: str) -> None:
-        """Print it above the bars."""
-        self._bars.console.print(text, highlight=False)
-
-    def clients(self, done: int, total: int) -> None:
-        """Move the lower bar."""
-        super().clients(done, total)
-        self._bars.update(self._cohort, total=total, completed=done, news=self.pace)
-
-    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        """Move the upper bar."""
-        super().round(round, row)
-        if row is not None:
-            self._latest = accuracies_text(row)
-        self._bars.update(self._rounds, completed=round, news=f"{self._latest}  {self.left}")
-
-    def end(self) -> None:
-        """Leave the last accuracies on the screen."""
-        self._bars.stop()
-        if self._latest:
-            self.phase(f"round {self.done}: {self._latest}")
-
-
-class LineBatchProgress(BatchProgress):
-    """A line for each run that ends, on standard error."""
-
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
+        self.screen = Screen(quiet, elapsed=True)
         self.total = self.done = 0
 
     def begin(self, title: str, runs: int, finished: int) -> None:
         """Print how many runs there are."""
         self.total, self.done = runs, finished
-        say(f"{title}: {runs} runs" + (f", {finished} of them finished" if finished else ""))
+        self.note(f"{title}: {runs} runs" + (f", {finished} of them finished" if finished else ""))
+        self.screen.show("runs", total=runs, completed=finished)
 
     def note(self, text: str) -> None:
         """Print it."""
-        say(text)
+        self.screen.say(text)
 
-    def finished(self, job: RunJob, accuracy: Accuracy) -> None:
+    def started(self, job: RunJob) -> None:
+        """Add a bar."""
+        self.screen.show(job)
+
+    def round(self, job: RunJob, done: int, rounds: int, row: Mapping[str, Any] | None) -> None:
+        """Move its bar."""
+        INTERRUPTION.heed()
+        self.screen.show(job, total=rounds, completed=done, **({} if row is None else {"news": accuracies_text(row)}))
+
+    def finished(self, job: RunJob, accuracy: Mapping[str, float | None]) -> None:
         """Count it, with its accuracies."""
         self.done += 1
-        say(f"{self.done}/{self.total}  {job}: {accuracies_text(accuracy)}")
+        self.screen.remove(job)
+        self.screen.show("runs", completed=self.done)
+        self.note(f"{self.done}/{self.total}  {job}: {accuracies_text(accuracy)}")
 
     def failed(self, job: RunJob, why: str) -> None:
         """Print why."""
-        say(f"{job}, failed: {why}")
-
-
-class LiveBatchProgress(BatchProgress):
-    """A bar for all runs, and one for each that is going on."""
-
-    def __init__(self) -> None:
-        self._bars = make_bars(elapsed=True)
-        self._all: Any = None
-        self._tasks: dict[RunJob, Any] = {}
-
-    def begin(self, title: str, runs: int, finished: int) -> None:
-        """Show the bar of all runs."""
-        self.note(title)
-        self._all = self._bars.add_task("runs", total=runs, completed=finished, news="")
-        self._bars.start()
-
-    def note(self, text: str) -> None:
-        """Print it above the bars."""
-        self._bars.console.print(text, highlight=False)
-
-    def of_run(self, job: RunJob) -> Progress:
-        """Add a bar."""
-        task = self._tasks[job] = self._bars.add_task(str(job), total=None, news="")
-        return _RunBar(self._bars, task)
-
-    def finished(self, job: RunJob, accuracy: Accuracy) -> None:
-        """Move the bar of all runs, and leave the accuracies on the screen."""
-        self._close(job)
-        self._bars.advance(self._all)
-        self.note(f"{job}: {accuracies_text(accuracy)}")
-
-    def failed(self, job: RunJob, why: str) -> None:
-        """Print why."""
-        self._close(job)
+        self.screen.remove(job)
         self.note(f"{job}, failed: {why}")
 
     def end(self) -> None:
         """Take the bars away."""
-        self._bars.stop()
-
-    def _close(self, job: RunJob) -> None:
-        if job in self._tasks:
-            self._bars.remove_task(self._tasks.pop(job))
+        self.screen.clear()
 
 
-class _RunBar(Progress):
-    """The bar of one run."""
-
-    def __init__(self, bars: Any, task: Any) -> None:
-        self.bars, self.task = bars, task
-
-    def begin(self, title: str, rounds: int, done: int) -> None:
-        self.bars.update(self.task, total=rounds, completed=done)
-
-    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
-        self.bars.update(self.task, completed=round, **({} if row is None else {"news": accuracies_text(row)}))
-
-
-def make_bars(elapsed: bool = False) -> Any:
+def _make_bars(elapsed: bool) -> Any:
     """Return Rich's bars on standard error: description, bar, count, perhaps the time, and the field `news`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

@@ -52,7 +52,7 @@ def reproduce(
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
     from coterie.cli.interrupts import explain_interrupt
-    from coterie.cli.progress import make_batch_progress
+    from coterie.cli.progress import ConsoleBatchProgress
     from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.reproduce.request import ReproductionRequest
@@ -68,7 +68,7 @@ def reproduce(
         typer.echo(plan(find_entry(name, catalogue), request))
         return
     with explain_interrupt():
-        made = make(name, **vars(request), out=out, jobs=jobs, progress=make_batch_progress(quiet), book=catalogue)
+        made = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
     if not quiet:
         typer.echo(made.report("markdown" if format == "md" else format), nl=False)
         if format == "text":

@@ -5,7 +5,7 @@ import typer
 from coterie.cli.designs import execute
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import Quiet, RunArgument
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.cli.run import show
 from coterie.compare.design import Design
 from coterie.results.comparison_folder import ComparisonFolder
@@ -25,7 +25,7 @@ def resume(folder: RunArgument, quiet: Quiet = False) -> None:
 
     finished = RunFolder.open(folder).finished
     with explain_interrupt():
-        result = go_on(folder, make_progress(quiet))
+        result = go_on(folder, ConsoleProgress(quiet))
     if finished and not quiet:
         typer.echo(f"{folder} is finished; nothing to do.")
     elif not quiet:

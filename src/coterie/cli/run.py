@@ -7,7 +7,7 @@ import typer
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Quiet, Set
-from coterie.cli.progress import make_progress
+from coterie.cli.progress import ConsoleProgress
 from coterie.run.config import to_toml
 from coterie.run.result import Result
 
@@ -42,7 +42,7 @@ def run(
     from coterie.run.runner import start
 
     with explain_interrupt():
-        result = start(checked, overwrite=overwrite, progress=make_progress(quiet))
+        result = start(checked, overwrite=overwrite, progress=ConsoleProgress(quiet))
     if not quiet:
         show(result)
 

@@ -17,13 +17,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from coterie.errors import CoterieError
 from coterie.results.run_folder import BEFORE_CONFIG, RunFolder
 from coterie.run.config import Config
-from coterie.run.progress import Progress
+from coterie.run.progress import Progress, RoundProgress
 from coterie.run.result import Result
 
 
@@ -60,9 +61,11 @@ class BatchProgress(AbstractContextManager["BatchProgress"]):
     def note(self, text: str) -> None:
         """Something is to be said about all runs."""
 
-    def of_run(self, job: RunJob) -> Progress:
-        """Return what listens to a run that starts now; its calls come from one thread at a time."""
-        return Progress()
+    def started(self, job: RunJob) -> None:
+        """A run starts now."""
+
+    def round(self, job: RunJob, done: int, rounds: int, row: Mapping[str, Any] | None) -> None:
+        """So many rounds of a run are done; `row` holds the accuracies where they were measured."""
 
     def finished(self, job: RunJob, accuracy: Mapping[str, float | None]) -> None:
         """A run is over."""
@@ -118,8 +121,9 @@ def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, st
     failed = {}
     for job in jobs:
         job.folder.error_file.unlink(missing_ok=True)
+        progress.started(job)
         try:
-            result = run_one(job.config, progress.of_run(job))
+            result = run_one(job.config, RoundProgress(partial(progress.round, job)))
         except Exception as error:
             failed[job] = _note_failure(job, describe(error), traceback.format_exc(), progress)
         else:
@@ -135,7 +139,6 @@ def _side_by_side(
         waiting.put(job)
     events: queue.SimpleQueue[tuple[RunJob, dict[str, Any]]] = queue.SimpleQueue()
     workers = [Worker(waiting, events, lock, imports) for _ in range(at_once)]
-    listening: dict[RunJob, Progress] = {}
     failed: dict[RunJob, str] = {}
     try:
         for worker in workers:
@@ -146,15 +149,15 @@ def _side_by_side(
             job, event = events.get()
             match event["event"]:
                 case "started":
-                    listening[job] = progress.of_run(job)
+                    progress.started(job)
+                case "round":
+                    progress.round(job, event["done"], event["rounds"], event["row"])
                 case "finished":
                     progress.finished(job, event["accuracy"])
                     left.remove(job)
                 case "failed":
                     failed[job] = _note_failure(job, event["why"], event["trace"], progress)
                     left.remove(job)
-                case call:  # of the run's progress
-                    getattr(listening[job], call)(*event["arguments"])
     finally:
         for worker in workers:
             worker.stop()

@@ -1,7 +1,7 @@
 """Forming groups without training."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ def check_forms_groups(config: Config) -> None:
 def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator[tuple[Session, ClusterResult]]:
     """Set up a federation in which the method has grouped all clients; it may be asked more until the block ends."""
     config = completed(config, data)
-    with one_thread(), session(config, data, MemoryStore(), progress=progress) as run:
+    with one_thread(), session(config, data, MemoryStore(), progress=progress) as run, ExitStack() as stack:
+        stack.callback(progress.end)
         for note in data.notes:
             progress.phase(note)
         progress.phase(f"describing {len(run.fed.trainable)} clients")
@@ -104,7 +105,6 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
         if waiting:  # methods that place clients when they first take part do it now
             run.algorithm.admit(run.fed, waiting)
-        progress.end()
         grouping, labels = run.algorithm.grouping, run.algorithm.groups() or {}
         if grouping is None:
             raise CoterieError("no client described itself: there is nothing to group")

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from coterie.algorithms import ALGORITHMS
 from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
@@ -102,7 +103,7 @@ class TrainingSection(ConfigSection):
 class AlgorithmSection(ChoiceSection):
     """Which method."""
 
-    name: str = setting("fedavg", "method; 'coterie algorithms' lists them", "--algorithm")
+    name: str = setting("fedavg", "method; see 'coterie algorithms'", "--algorithm", registry=ALGORITHMS)
 
 
 class GroupingSection(ConfigSection):
@@ -271,7 +272,7 @@ class RunSection(ConfigSection):
     out: str | None = setting(None, "run folder; by default a new one under runs/")
     plugins: list[str] = setting(
         [],
-        "Python file or module to import first, with methods, models or data sets of your own",
+        "Python file or module to import first, with methods, rules, models or data sets of your own",
         "--plugin",
     )
 

@@ -1,6 +1,6 @@
 """What a run reports while it goes on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -21,3 +21,19 @@ class Progress:
 
     def end(self) -> None:
         """The run is over, well or not."""
+
+
+class RoundProgress(Progress):
+    """Passes on how many rounds are done, of how many, and the accuracies where they were measured."""
+
+    def __init__(self, pass_on: Callable[[int, int, Mapping[str, Any] | None], None]) -> None:
+        self.pass_on, self.rounds = pass_on, 0
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Remember how many there are."""
+        self.rounds = rounds
+        self.pass_on(done, rounds, None)
+
+    def round(self, round: int, row: Mapping[str, Any] | None) -> None:
+        """Pass it on."""
+        self.pass_on(round, self.rounds, row)
