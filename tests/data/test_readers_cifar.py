@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def batch(**changes: Any) -> bytes:
 
 
 BROKEN = {
-    "empty": (b"", "Ran out of input"),
+    "empty": (b"", "it ends before the pickle does"),
     "cut short": (python2_pickle(pixels(4, 3072), {"labels": [0] * 4})[:-900], "pickle"),
     "no pickle": (b"this is text", ""),
     "no dictionary": (pickle.dumps([1, 2, 3]), "it holds no dictionary"),
@@ -205,6 +206,13 @@ def test_a_link_does_not_stand_in_for_a_batch(tmp_path: Path) -> None:
 
 
 GOOD = python2_pickle(pixels(2, 6), {"labels": [1, 2]})
+
+
+def test_a_memo_index_takes_no_memory() -> None:
+    tracemalloc.start()
+    loads(b"\x80\x02}r\xff\xff\xff\x7f.")  # LONG_BINPUT 2147483647
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
 
 
 @pytest.mark.integration

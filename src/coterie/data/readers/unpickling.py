@@ -24,6 +24,8 @@ def loads(content: bytes | bytearray) -> Any:
         return _arrays(value)
     except (Unsafe, pickle.UnpicklingError, MemoryError, RecursionError):
         raise
+    except EOFError:
+        raise pickle.UnpicklingError("it ends before the pickle does") from None
     except Exception as error:  # nearly anything may come of a garbled pickle
         raise pickle.UnpicklingError(f"not a proper pickle: {error}") from error
 
@@ -41,7 +43,7 @@ class _Stored:
         self.state = state
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):  # the one in C takes memory for whatever memo index a pickle names
     def find_class(self, module: str, name: str) -> Any:
         # Each is made anew, so that a pickle which sets an attribute of one has changed nothing.
         if module in _MODULES and name in ("_reconstruct", "dtype"):
