@@ -1,5 +1,10 @@
-"""What is not collected where an extra is missing: modules that can't be imported without it."""
+"""For all tests: none is timed, and modules that can't be imported without an extra are not collected."""
 
 from importlib.util import find_spec
+
+from hypothesis import settings
+
+settings.register_profile("coterie", deadline=None)
+settings.load_profile("coterie")
 
 collect_ignore = [] if find_spec("flwr_datasets") else ["src/coterie/engine/flower/partitioner.py"]
