@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from client_world import CLASSES, FEATURES, ID, SEED, SPEC, World, equal, local_data, model, normalise, same, who
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -80,7 +80,6 @@ def by_loop(weights: np.ndarray, alive: np.ndarray, rate: float) -> np.ndarray:
     st.floats(0.01, 0.99),
     st.floats(0.1, 1),
 )
-@settings(max_examples=150, deadline=None, derandomize=True)
 def test_the_smallest_weights_of_each_layer_are_proposed(
     seed: int, shape: tuple[int, ...], rate: float, left: float
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from client_world import same
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.client import CachedStore, DiskStore, MemoryStore, State, Store
@@ -60,7 +60,6 @@ operations = st.lists(
 @pytest.mark.integration
 @every_store
 @given(operations)
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_sequence_of_saves_and_loads(make: Callable[[Path], Store], steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, expected = make(Path(folder)), Model()

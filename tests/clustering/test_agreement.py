@@ -7,12 +7,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.clustering import adjusted_rand_index, clustering_error, normalised_mutual_information, row_groups
 
-GENERATED = settings(max_examples=100, deadline=None, derandomize=True)
 pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=20)
 Score = Callable[[Sequence[int], Sequence[int]], float]
 SCORES: list[Score] = [adjusted_rand_index, normalised_mutual_information]
@@ -20,7 +19,6 @@ SCORES: list[Score] = [adjusted_rand_index, normalised_mutual_information]
 
 @pytest.mark.integration
 @given(pairs)
-@GENERATED
 def test_adjusted_rand_index_by_counting_pairs(labels: list[tuple[int, int]]) -> None:
     together = [(x[0] == y[0], x[1] == y[1]) for x, y in combinations(labels, 2)]
     a, b, both = (sum(f(t) for t in together) for f in (lambda t: t[0], lambda t: t[1], all))
@@ -35,7 +33,6 @@ def entropy(labels: list[object]) -> float:
 
 @pytest.mark.integration
 @given(pairs)
-@GENERATED
 def test_normalised_mutual_information_by_entropies(labels: list[tuple[int, int]]) -> None:
     a, b = (list(names) for names in zip(*labels, strict=True))
     total = entropy(a) + entropy(b)
@@ -47,7 +44,6 @@ def test_normalised_mutual_information_by_entropies(labels: list[tuple[int, int]
 @pytest.mark.integration
 @pytest.mark.parametrize("score", SCORES)
 @given(labels=pairs, seed=st.integers(0, 1000))
-@GENERATED
 def test_neither_names_nor_order_matter(score: Score, labels: list[tuple[int, int]], seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(labels))
     a, b = np.array(labels).T
@@ -77,7 +73,6 @@ def error_by_hand(members: np.ndarray, sets: list[set[int]]) -> float:
     sets=st.lists(st.sets(st.integers(0, 6), min_size=1, max_size=5), min_size=1, max_size=9),
     seed=st.integers(0, 1000),
 )
-@GENERATED
 def test_clustering_error_by_hand(sets: list[set[int]], seed: int) -> None:
     rng, n = np.random.default_rng(seed), len(sets)
     members, labels = row_groups(rng.random((n, n)), 0.5), rng.integers(0, 3, n)

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import AgglomerativeClustering
 
 from coterie.clustering import bipartition, canonical, should_split, update_norms
-
-GENERATED = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def cosines(updates: np.ndarray) -> np.ndarray:
@@ -18,7 +16,6 @@ def cosines(updates: np.ndarray) -> np.ndarray:
 
 @pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 25), single=st.booleans())
-@GENERATED
 def test_as_scikit_learn_splits(seed: int, n: int, single: bool) -> None:
     """On −cosine, as the public code does, and in float32, whose cosines exceed 1."""
     updates = np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32 if single else np.float64)
@@ -31,7 +28,6 @@ def test_as_scikit_learn_splits(seed: int, n: int, single: bool) -> None:
 
 @pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
-@GENERATED
 def test_two_opposite_directions_come_apart(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     side = rng.permutation(np.arange(n) % 2)
@@ -79,7 +75,6 @@ def test_the_criterion() -> None:
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 10))
-@GENERATED
 def test_norms(seed: int, n: int) -> None:
     updates = np.random.default_rng(seed).normal(size=(n, 6)).astype(np.float32)
     mean_norm, max_norm = update_norms(updates)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.clustering import LINKAGES, Threshold, cut, distance_to_groups, extend, matched, tree
@@ -45,7 +45,6 @@ def test_founders_of_later_groups_are_joined_too() -> None:
 
 @pytest.mark.integration
 @given(st.sampled_from(["single", "complete", "average", "weighted"]), st.integers(2, 9), st.integers(0, 9999))
-@settings(deadline=None, max_examples=150)
 def test_the_distance_to_a_group_is_that_of_its_tree(linkage: str, n: int, seed: int) -> None:
     """With everyone in one group and the newcomer far away, SciPy's last merge is at that very distance."""
     rng = np.random.default_rng(seed)

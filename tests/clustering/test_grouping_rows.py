@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.clustering import row_groups
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 12), threshold=st.floats(-0.5, 1.5))
-@settings(max_examples=80, deadline=None, derandomize=True)
 def test_row_by_row(seed: int, n: int, threshold: float) -> None:
     a = np.random.default_rng(seed).random((n, n)).round(1)  # need not be symmetric
     members = row_groups(a, threshold)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import pdist, squareform
@@ -12,7 +12,6 @@ from scipy.spatial.distance import pdist, squareform
 from coterie.clustering import LINKAGES, adjusted_rand_index, canonical, condensed, cut, heights, number_of_groups, tree
 from coterie.clustering import hierarchical as module
 
-GENERATED = settings(max_examples=60, deadline=None, derandomize=True)
 MONOTONE = ("single", "complete", "average", "weighted", "ward")
 seeds = st.integers(0, 10**6)
 
@@ -85,7 +84,6 @@ def test_weighted_is_the_loop_of_pacfl() -> None:
 
 @pytest.mark.parametrize("linkage", sorted(BY_HAND))
 @given(seed=seeds, n=st.integers(1, 14), threshold=st.floats(0, 95), count=st.integers(1, 14))
-@GENERATED
 def test_groups_merged_by_hand(linkage: str, seed: int, n: int, threshold: float, count: int) -> None:
     p = proximities(seed, n)
     merges = tree(p, linkage)
@@ -97,7 +95,6 @@ def test_groups_merged_by_hand(linkage: str, seed: int, n: int, threshold: float
 @pytest.mark.integration
 @pytest.mark.parametrize("linkage", LINKAGES)
 @given(seed=seeds, n=st.integers(2, 30), decimals=st.sampled_from([None, 0, 1]), share=st.floats(0, 1.2))
-@GENERATED
 def test_tree_and_threshold_are_those_of_scipy(
     linkage: str, seed: int, n: int, decimals: int | None, share: float
 ) -> None:
@@ -113,7 +110,6 @@ def test_tree_and_threshold_are_those_of_scipy(
 
 @pytest.mark.parametrize("linkage", LINKAGES)
 @given(seed=seeds, n=st.integers(1, 25), decimals=st.sampled_from([None, 0, 1]))
-@GENERATED
 def test_exactly_as_many_groups_as_asked_for(linkage: str, seed: int, n: int, decimals: int | None) -> None:
     """Also where SciPy's maxclust gives fewer, since merges tie; each cut refines the one before."""
     merges = tree(distances(seed, n, decimals), linkage)
@@ -134,7 +130,6 @@ def test_ties_where_scipy_gives_fewer_groups() -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("linkage", MONOTONE)
 @given(seed=seeds, n=st.integers(1, 20), threshold=st.floats(0, 95))
-@GENERATED
 def test_the_order_of_clients_does_not_matter(linkage: str, seed: int, n: int, threshold: float) -> None:
     p, order = proximities(seed, n), np.random.default_rng(seed).permutation(n)
     merges, permuted = tree(p, linkage), tree(p[np.ix_(order, order)], linkage)
@@ -264,7 +259,6 @@ def test_wrong_arguments() -> None:
 
 
 @given(st.lists(st.integers(-3, 6), max_size=20))
-@GENERATED
 def test_canonical(labels: list[int]) -> None:
     names = list(dict.fromkeys(labels))
     found = canonical(labels)

@@ -4,14 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as SklearnKMeans
 
 from coterie.clustering import canonical, k_means
 from coterie.clustering.hierarchical import Ints
-
-GENERATED = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -25,7 +23,6 @@ def inertia(x: np.ndarray, labels: Ints | tuple[int, ...]) -> float:
 
 @pytest.mark.integration
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 7), k=st.integers(1, 4))
-@GENERATED
 def test_the_best_of_all_partitions(seed: int, n: int, k: int) -> None:
     x = generator(seed).normal(size=(n, 2))
     best = min(inertia(x, labels) for labels in itertools.product(range(k), repeat=n))
@@ -52,7 +49,6 @@ def test_as_tight_as_scikit_learn(seed: int) -> None:
     seed=st.integers(0, 1000),
     restarts=st.integers(1, 3),
 )
-@GENERATED
 def test_duplicates(points: list[tuple[int, int]], k: int, seed: int, restarts: int) -> None:
     """Equal points in one group; k groups where k points differ, else as many as differ; every centre a mean."""
     x = np.array(points) / 3

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 
@@ -143,7 +143,6 @@ def test_demo_is_the_loop_of_the_notebook() -> None:
 
 
 @given(st.integers(3, 12), st.integers(0, 10_000))
-@settings(deadline=None, max_examples=60)
 def test_silhouette_is_that_of_scikit_learn(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n, 2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.algorithms import ALGORITHMS
@@ -146,7 +146,6 @@ def test_a_plain_target_is_of_the_protocol() -> None:
 
 
 @pytest.mark.integration
-@settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=5), st.data())
 def test_lists_of_names_with_options_are_divided_rightly(names: list[str], data: st.DataObject) -> None:
     options = st.lists(st.sampled_from(["p=3", "lr=0.1", "x=true"]), max_size=3)

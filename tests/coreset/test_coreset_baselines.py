@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from coreset_worlds import dense_walk, gaussians, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.coreset import (
@@ -22,7 +22,6 @@ from coterie.errors import CoterieError
 
 
 @given(n=st.integers(1, 25), seed=st.integers(0, 10**6), density=st.sampled_from([0.05, 0.15, 0.5]))
-@settings(max_examples=50, deadline=None, derandomize=True)
 def test_betweenness_is_networkx(n: int, seed: int, density: float) -> None:
     a = random_graph(n, seed, density=density, loops=True)
     expected = nx.betweenness_centrality(nx.from_numpy_array((a > 0).astype(int)), normalized=False)

@@ -25,7 +25,6 @@ PATH = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
 
 
 @given(n=st.integers(1, 30), seed=st.integers(0, 10**6), loops=st.booleans())
-@settings(max_examples=50, deadline=None, derandomize=True)
 def test_the_walk(n: int, seed: int, loops: bool) -> None:
     """Symmetric, not negative, rows sum to 1; the formula of Definition 1."""
     a = random_graph(n, seed, loops=loops)
@@ -40,7 +39,7 @@ def test_the_walk(n: int, seed: int, loops: bool) -> None:
 
 @pytest.mark.integration
 @given(n=st.integers(1, 200), seed=st.integers(0, 10**6), steps=st.integers(1, 5))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_spreading_and_lengths(n: int, seed: int, steps: int) -> None:
     """Sparse and dense products, and lengths in blocks, are the matrix power's."""
     known = walk_on(random_graph(n, seed, density=3 / n), steps, norms="exact")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coterie.coreset import BASELINES, Ascent, Coreset, baseline, neighbour_graph, quadrature_error, walk_on
 from coterie.coreset.scgiga import cheapest, scores, step_length
 
-GENERATED = settings(max_examples=40, deadline=None, derandomize=True)
+GENERATED = settings(max_examples=40)
 KAPPAS = st.sampled_from([1.0, 0.9, 0.5, 0.2])
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from coterie.data import PARTITIONS, Dataset, Partition, Samples
@@ -13,7 +12,6 @@ from coterie.streams import stream
 Labels = npt.NDArray[np.int64]
 Table = npt.NDArray[np.int64]
 
-PROPERTY = settings(deadline=None, derandomize=True, max_examples=60)
 
 # How often each digit occurs in MNIST's training and test part.
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

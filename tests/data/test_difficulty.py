@@ -52,7 +52,6 @@ def banded(y: np.ndarray, losses: np.ndarray, parts: list[np.ndarray], percent: 
 
 @pytest.mark.integration
 @given(worlds, st.integers(0, 100))
-@settings(max_examples=150, deadline=None, derandomize=True)
 def test_class_counts_stay_and_the_bands_are_those_of_the_algorithm(w: World, percent: int) -> None:
     y, losses, parts = w
     new = by_difficulty(y, losses, parts, percent / 100, np.random.default_rng(0))
@@ -73,7 +72,6 @@ def test_of_three_samples_half_in_order_is_one() -> None:
 
 
 @given(worlds)
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_in_full_order_no_sample_is_easier_than_one_of_a_part_before(w: World) -> None:
     y, losses, parts = w
     new = by_difficulty(y, losses, parts, 1.0, np.random.default_rng(0))
@@ -105,7 +103,7 @@ def test_a_whole_share_is_not_rounded_down() -> None:
 
 
 @given(worlds, shares)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_equal_losses_and_hopeless_ones_do_no_harm(w: World, f_ord: float) -> None:
     y, losses, parts = w
     for flat in (np.zeros(len(losses)), np.where(losses > 1, 1e30, 0.0)):

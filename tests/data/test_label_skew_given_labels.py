@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, division, mixed, table
+from partition_world import division, mixed, table
 
 from coterie.data.partitions.label_skew import read_sets
 from coterie.errors import CoterieError
@@ -25,7 +25,6 @@ def test_sets_are_taken_in_turn_and_all_samples_of_used_labels_are_shared() -> N
         assert (held[client, labels] == 25).all()
 
 
-@PROPERTY
 @given(
     st.sets(st.integers(0, 5), min_size=1),
     st.sets(st.integers(0, 5), min_size=1),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, mixed
+from partition_world import mixed
 
 from coterie.data import check, load
 from coterie.data.federated import measured
@@ -113,7 +113,6 @@ def test_paths_are_data_sets_too(files: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 60))
-@PROPERTY
 def test_every_data_set_has_clients(shares: list[int], more: int) -> None:
     clients = len(shares) + more
     numbers = np.array(clients_of_each("mix", clients, shares))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, Labels, mixed
+from partition_world import Labels, mixed
 
 from coterie.data import FederatedData, check, default_clients, load, traits
 from coterie.data.federated import PUBLISHED
@@ -201,7 +201,6 @@ def test_the_seed_alone_decides(folder: Callable[..., Path]) -> None:
     assert not np.array_equal(first.server.x, other.server.x)
 
 
-@PROPERTY
 @given(st.integers(4, 3000))
 def test_clients_are_divided_in_the_papers_proportions(clients: int) -> None:
     numbers = np.array(clients_of_each("mix-4", clients, list(SHARES.values())))
@@ -216,7 +215,6 @@ def test_a_hundred_clients_are_divided_as_in_the_paper() -> None:
     assert traits("mix-4").divided
 
 
-@PROPERTY
 @given(st.integers(1, 9), st.integers(10, 70), st.integers(0, 2**32))
 def test_shards_are_distinct_and_of_the_size_asked_for(clients: int, each: int, seed: int) -> None:
     sizes = [100, 90, 80, 75, 70, 70, 69, 68, 67, 66]

@@ -163,7 +163,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
 @example(where=0.0, value=0)
 def test_a_garbled_byte_is_either_harmless_or_reported(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, pools
+from partition_world import pools
 
 from coterie.data import PARTITIONS, Dataset, Samples
 from coterie.errors import CoterieError
@@ -28,7 +28,6 @@ def owners_by_label(y: Labels, parts: list[Labels]) -> npt.NDArray[np.int64]:
     return np.stack([np.bincount(y[part], minlength=y.max() + 1) for part in parts])
 
 
-@PROPERTY
 @given(pools())
 def test_iid_is_an_exact_partition_into_nearly_equal_parts(pool: tuple[Labels, int, int]) -> None:
     y, clients, seed = pool
@@ -47,7 +46,6 @@ def test_iid_gives_everyone_the_same_mixture() -> None:
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(pools(), st.floats(0.01, 1))
 def test_label_skew_is_an_exact_partition_with_every_label_shared_evenly(
     pool: tuple[Labels, int, int], rho: float
@@ -66,7 +64,6 @@ def test_label_skew_is_an_exact_partition_with_every_label_shared_evenly(
         assert shares.max() - shares.min() <= 1
 
 
-@PROPERTY
 @given(clients=st.integers(10, 60), each=st.integers(1, 10), seed=st.integers(0, 2**32))
 def test_label_skew_gives_client_i_label_i_and_exactly_k_labels(clients: int, each: int, seed: int) -> None:
     y = np.arange(10 * 60) % 10  # 60 of each label: at least one for each possible owner

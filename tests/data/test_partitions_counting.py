@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, Table, mixed
+from partition_world import Table, mixed
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
@@ -18,7 +18,6 @@ def tables(draw: st.DrawFn) -> Table:
     return np.floor(rng.lognormal(0, 1.5, shape) * rng.integers(0, 2, shape)).astype(np.int64)
 
 
-@PROPERTY
 @given(tables(), st.integers(0, 10))
 def test_mending_gives_all_the_minimum_and_moves_only_what_lacks(counts: Table, minimum: int) -> None:
     before, clients = counts.copy(), len(counts)
@@ -66,7 +65,6 @@ def possible(counts: Table, allowed: np.ndarray, minimum: int) -> bool:
     return bool(maximum_flow(csr_array(graph), 0, 1).flow_value == clients * minimum)
 
 
-@PROPERTY
 @given(tables(), st.integers(1, 8), st.integers(0, 2**32))
 def test_where_clients_may_not_have_all_labels_mending_succeeds_if_anything_can(
     counts: Table, minimum: int, seed: int
@@ -94,7 +92,6 @@ def test_a_sample_is_passed_on_where_nobody_can_give_it_directly() -> None:
     assert moved == 6
 
 
-@PROPERTY
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(0, 1000))
 def test_cutting_gives_out_everything_in_proportion(weights: list[float], samples: int) -> None:
     shares = np.array(weights) + (sum(weights) == 0)
@@ -106,7 +103,6 @@ def test_cutting_gives_out_everything_in_proportion(weights: list[float], sample
     assert not counts[shares == 0].any()
 
 
-@PROPERTY
 @given(st.integers(1, 6), st.integers(0, 2**32))
 def test_dealing_follows_the_table(clients: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

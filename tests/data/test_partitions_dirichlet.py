@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, Labels, Table, division, is_exact, mixed, pools, table
+from partition_world import Labels, Table, division, is_exact, mixed, pools, table
 
 from coterie.errors import CoterieError
 from coterie.streams import stream
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(pools(), st.floats(0.01, 100), st.integers(0, 10))
 def test_dirichlet_is_an_exact_partition_with_the_minimum_for_all(
     pool: tuple[Labels, int, int], alpha: float, minimum: int
@@ -103,7 +102,6 @@ def test_dirichlet_refuses_the_impossible_and_its_advice_works() -> None:
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(pools(), st.floats(1e-6, 100), st.sampled_from([None, 1.0, 30.0]))
 def test_dirichlet_categories_is_an_exact_partition_into_equal_parts(
     pool: tuple[Labels, int, int], alpha: float, scale: float | None

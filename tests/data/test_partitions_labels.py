@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, Labels, division, is_exact, mixed, pools, table
+from partition_world import Labels, division, is_exact, mixed, pools, table
 
 from coterie.errors import CoterieError
 
@@ -15,7 +15,6 @@ from coterie.errors import CoterieError
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(clients=st.integers(2, 80), classes=st.integers(4, 30), rho=st.floats(0.01, 0.99), seed=st.integers(0, 2**32))
 def test_planted_gives_all_equally_many_labels_and_every_label_an_owner(
     clients: int, classes: int, rho: float, seed: int
@@ -102,7 +101,6 @@ def test_planted_refuses_too_few_clients_and_its_advice_works() -> None:
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(
     pools(most=200),
     st.floats(0.05, 1),
@@ -206,7 +204,6 @@ def test_what_label_skew_quantity_refuses() -> None:
 # ---- shards
 
 
-@PROPERTY
 @given(pools(), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 40)))
 def test_shards_are_slices_of_the_samples_sorted_by_label(
     pool: tuple[Labels, int, int], per_client: int, size: int | None

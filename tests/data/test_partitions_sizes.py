@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import MNIST_TEST, MNIST_TRAIN, PROPERTY, Labels, division, mixed, pooled, pools, table
+from partition_world import MNIST_TEST, MNIST_TRAIN, Labels, division, mixed, pooled, pools, table
 
 from coterie.data import Samples, divide, load
 from coterie.errors import CoterieError
@@ -16,7 +16,6 @@ from coterie.errors import CoterieError
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(pools(most=300), st.integers(1, 12), st.floats(0, 4), st.integers(1, 8))
 def test_power_law_gives_client_u_the_labels_from_u_on_and_a_minimum_of_each(
     pool: tuple[Labels, int, int], classes: int, sigma: float, minimum: int
@@ -137,7 +136,6 @@ def test_femnist_200_cuts_down_what_there_is_not_and_refuses_less_than_two() -> 
 
 
 @pytest.mark.integration
-@PROPERTY
 @given(pools(), st.integers(1, 30), st.integers(1, 12))
 def test_a_client_is_one_user_with_all_its_samples(pool: tuple[Labels, int, int], people: int, minimum: int) -> None:
     y, clients, seed = pool

@@ -217,7 +217,7 @@ def test_stl10_can_have_sizes_that_divide_96(tmp_path: Path) -> None:
         read(folder, size=40)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.integers(0, 400), value=st.integers(0, 255))
 def test_a_garbled_mat_file_ends_in_one_kind_of_error(tmp_path: Path, where: int, value: int) -> None:
     path = write_mat(tmp_path / "train_32x32.mat", pixels(4, 4, 3, 5), np.ones((5, 1)))

@@ -216,7 +216,7 @@ def test_a_memo_index_takes_no_memory() -> None:
 
 
 @pytest.mark.integration
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=4))
 def test_garbled_pickles_end_in_known_errors(changes: list[tuple[int, int]]) -> None:
     content = bytearray(GOOD)

@@ -144,7 +144,7 @@ def test_a_gzip_bomb_is_read_no_further_than_announced(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.integers(0, 40), value=st.integers(0, 255), gz=st.booleans())
 def test_a_garbled_byte_at_the_beginning_ends_in_one_kind_of_error(
     tmp_path: Path, where: int, value: int, gz: bool

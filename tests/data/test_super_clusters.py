@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from partition_world import PROPERTY, division, is_exact, mixed, table
+from partition_world import division, is_exact, mixed, table
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
@@ -130,7 +130,6 @@ def test_many_labels_are_given_by_a_fifth_of_them() -> None:
 
 @pytest.mark.integration
 @given(st.integers(0, 2**32), st.integers(5, 60), st.integers(1, 10))
-@PROPERTY
 def test_c_niid_is_label_skew(seed: int, clients: int, labels: int) -> None:
     y = mixed([70] * 10)
     if clients * labels < 10:
@@ -147,7 +146,6 @@ def test_c_niid_is_label_skew(seed: int, clients: int, labels: int) -> None:
 
 @pytest.mark.integration
 @given(st.integers(0, 2**32), st.integers(1, 30), st.sampled_from([0.05, 0.5, 5.0]))
-@PROPERTY
 def test_c_dirichlet_is_dirichlet(seed: int, clients: int, alpha: float) -> None:
     y = mixed([70] * 10)
     one = division("c-dirichlet", y, clients, seed, alpha=alpha)
@@ -188,7 +186,6 @@ def test_allocation_of_the_public_code() -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=9), st.integers(0, 40), st.sampled_from(["proportional", "R"]))
-@PROPERTY
 def test_all_clients_are_allocated_and_labels_have_owners(sizes: list[int], more: int, allocation: str) -> None:
     y, half = mixed(sizes), len(sizes) // 2
     sets = [np.arange(half), np.arange(half, len(sizes))]

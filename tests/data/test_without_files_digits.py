@@ -87,7 +87,7 @@ def test_the_server_set_of_rotated_digits_has_all_angles_in_every_class() -> Non
 
 
 @pytest.mark.integration
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(groups=st.integers(1, 6), clients=st.integers(1, 12), seed=st.integers(0, 2**32))
 def test_each_group_renames_the_labels_by_one_permutation_of_its_own(groups: int, clients: int, seed: int) -> None:
     data = load("digits-permuted", {"groups": groups}, clients=clients, seed=seed)

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from coterie.messages import distance, usable, weighted_mean
-
-GENERATED = settings(max_examples=80, deadline=None, derandomize=True)
 
 
 def models(count: int, kind: str = "f4") -> st.SearchStrategy[list[dict[str, np.ndarray]]]:
@@ -25,7 +23,6 @@ def models(count: int, kind: str = "f4") -> st.SearchStrategy[list[dict[str, np.
 
 @pytest.mark.integration
 @given(st.integers(1, 5).flatmap(models), st.data())
-@GENERATED
 def test_the_mean_is_that_of_numpy(given_models: list[dict[str, np.ndarray]], data: st.DataObject) -> None:
     weight = st.integers(1, 1000) | st.floats(1e-3, 1e3)
     weights = data.draw(st.lists(weight, min_size=len(given_models), max_size=len(given_models)))
@@ -105,7 +102,6 @@ def test_weights_that_are_all_zero_are_refused() -> None:
 
 @pytest.mark.integration
 @given(models(2))
-@GENERATED
 def test_distance_is_the_norm_of_the_difference(pair: list[dict[str, np.ndarray]]) -> None:
     a, b = pair
     flat = [np.concatenate([m[name].ravel() for name in a]).astype(np.float64) for m in (a, b)]

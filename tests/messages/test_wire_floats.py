@@ -3,13 +3,12 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.messages import EvaluateReply, Reply, wire
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False))
 def test_a_message_is_as_long_whatever_its_numbers(loss: float) -> None:
     message = Reply(1, 2, (EvaluateReply(3, 1, loss),))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import NAME, Forbidden, again, build, lanes_here, make_job, plans, specs
 from torch import nn
@@ -27,7 +27,6 @@ from coterie.training.native_trainer import NativeTrainer, runs_natively
 from coterie.training.torch_trainer import TorchTrainer
 
 pytestmark = pytest.mark.skipif(not available(), reason="Coterie was installed without a C++ compiler")
-CASES = settings(deadline=None, derandomize=True, max_examples=150)
 
 
 LANES = lanes_here()
@@ -49,7 +48,6 @@ def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
 
 
 @pytest.mark.integration
-@CASES
 @given(specs(), plans(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
     job = make_job(spec, plan, seed)
@@ -67,7 +65,6 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
 
 
 @pytest.mark.integration
-@CASES
 @given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES))
 def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int, batch: int, lanes: int) -> None:
     job = make_job(spec, Plan(Schedule(1.0), steps=1, batch_size=batch), seed, samples=batch)
@@ -83,7 +80,6 @@ def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int
 
 
 @pytest.mark.integration
-@CASES
 @given(specs(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_outputs_equal_pytorch_and_do_not_depend_on_company(spec: ModelSpec, seed: int, lanes: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -13,7 +13,6 @@ from coterie.results.statistics import leader, paired, spread
 fractions = st.floats(0, 1).map(lambda value: round(value, 4))
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.lists(fractions, min_size=1, max_size=12))
 def test_mean_and_sample_deviation(values: list[float]) -> None:
     found = spread(values)
@@ -29,7 +28,6 @@ def test_of_nothing_there_is_nothing() -> None:
 
 
 @pytest.mark.integration
-@settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(st.tuples(fractions, fractions), min_size=2, max_size=12), st.sampled_from([0.9, 0.95, 0.99]))
 def test_paired_differences_are_scipys(pairs: list[tuple[float, float]], level: float) -> None:
     a, b = (dict(enumerate(column)) for column in zip(*pairs, strict=True))

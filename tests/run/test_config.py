@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import CoterieError
@@ -38,7 +38,6 @@ values = st.recursive(
 
 
 @pytest.mark.integration
-@settings(deadline=None, derandomize=True)
 @given(values)
 def test_any_value_survives_toml(value: object) -> None:
     assert tomllib.loads(f"value = {toml_value(value)}")["value"] == value

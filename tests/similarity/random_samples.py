@@ -1,10 +1,8 @@
 """Samples of several clients for tests of measures."""
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
-GENERATED = settings(max_examples=40, deadline=None, derandomize=True)
 sizes = st.tuples(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 12), st.integers(1, 5))
 
 

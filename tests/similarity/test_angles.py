@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
@@ -14,7 +14,6 @@ from coterie.similarity import angles as module
 from coterie.similarity import principal_angles, signature
 from coterie.similarity.angles import ANGLE_MEASURES
 
-GENERATED = settings(max_examples=60, deadline=None, derandomize=True)
 SUMS = ("trace", "sum_angles")
 
 
@@ -48,7 +47,6 @@ widths = st.lists(st.integers(1, 7), min_size=1, max_size=6)
 @pytest.mark.integration
 @pytest.mark.parametrize("measure", ANGLE_MEASURES)
 @given(st.integers(0, 10**6), widths, widths, st.sampled_from([0.01, 0.1, 1.0]))
-@GENERATED
 def test_the_definitions_pair_by_pair(
     measure: str, seed: int, first: list[int], second: list[int], near: float
 ) -> None:
@@ -63,7 +61,6 @@ def test_the_definitions_pair_by_pair(
 @pytest.mark.integration
 @pytest.mark.parametrize("measure", ["theta1", "sum_angles"])
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
-@GENERATED
 def test_dependent_vectors_span_no_more(measure: str, seed: int, p: int, q: int, more: int) -> None:
     """Mixtures of vectors, vectors twice and zero vectors change nothing; the angles are those of SciPy."""
     rng = np.random.default_rng(seed)
@@ -77,7 +74,6 @@ def test_dependent_vectors_span_no_more(measure: str, seed: int, p: int, q: int,
 
 @pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(1, 4), st.floats(-6, -2.5))
-@GENERATED
 def test_nearly_equal_spaces(seed: int, p: int, exponent: float) -> None:
     """Turned by 1e-6° to 3e-3° in one direction: exact down to 1e-4°, and 0 below."""
     rng = np.random.default_rng(seed)
@@ -98,7 +94,6 @@ def test_nearly_equal_spaces(seed: int, p: int, exponent: float) -> None:
 
 @pytest.mark.integration
 @given(st.integers(0, 10**6), widths)
-@GENERATED
 def test_theta1_is_at_most_min_abs_is_at_most_min_entry(seed: int, each: list[int]) -> None:
     u = signatures(seed, each)
     theta1, min_abs, min_entry = (principal_angles(u, measure=m) for m in ("theta1", "min_abs", "min_entry"))

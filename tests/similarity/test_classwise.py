@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
 from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_proximity, signature
 
-GENERATED = settings(max_examples=40, deadline=None, derandomize=True)
 C, FEATURES = 4, 9
 
 
@@ -64,7 +63,6 @@ def equations(
 
 @pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(1, 7), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-@GENERATED
 def test_the_equations(seed: int, n: int, delta: float) -> None:
     u, counts = clients(seed, n)
     V = classwise_angles(u, counts, delta=delta)
@@ -75,7 +73,6 @@ def test_the_equations(seed: int, n: int, delta: float) -> None:
 
 @pytest.mark.integration
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 4))
-@GENERATED
 def test_newcomers_are_measured_by_the_scales_of_the_old(seed: int, old: int, new: int) -> None:
     u, counts = clients(seed, old + new)
     updates = np.random.default_rng(seed).normal(size=(old + new, 5))

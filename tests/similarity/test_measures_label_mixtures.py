@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_samples import GENERATED
 
 from coterie.similarity import label_total_variation
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 5))
-@GENERATED
 def test_label_total_variation(seed: int, clients: int, classes: int) -> None:
     counts = np.random.default_rng(seed).integers(0, 9, (clients, classes))
     counts[0] = 0

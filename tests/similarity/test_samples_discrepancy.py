@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_samples import GENERATED, sample, sizes
+from random_samples import sample, sizes
 from scipy.spatial.distance import cdist
 
 from coterie.similarity import mmd, pairwise
@@ -12,7 +12,6 @@ from coterie.similarity.measures import samples as module
 
 
 @given(sizes, st.booleans())
-@GENERATED
 def test_mmd_by_brute_force(size: tuple[int, int, int, int], unbiased: bool) -> None:
     seed, n, m, f = size
     x, y = sample(seed, n, f), sample(seed + 1, m, f, 1.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from random_samples import GENERATED, sample, sizes
+from random_samples import sample, sizes
 from scipy.stats import multivariate_normal
 
 from coterie.similarity import bhattacharyya, kl_divergence
@@ -44,7 +44,6 @@ def test_gaussian_distances_against_integrals() -> None:
 
 
 @given(sizes)
-@GENERATED
 def test_gaussian_distances_do_not_change_with_the_unit_or_a_turn(size: tuple[int, int, int, int]) -> None:
     seed, n, m, f = size
     x, y = sample(seed, n + f + 3, f), sample(seed + 1, m + f + 3, f)

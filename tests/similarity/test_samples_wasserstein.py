@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from random_samples import GENERATED, sample, sizes
+from random_samples import sample, sizes
 from scipy.stats import wasserstein_distance
 
 from coterie.similarity import emd_pixel, sliced_wasserstein
@@ -11,7 +11,6 @@ from coterie.streams import stream
 
 
 @given(sizes)
-@GENERATED
 def test_earth_movers_distance_against_scipy(size: tuple[int, int, int, int]) -> None:
     seed, n, m, f = size
     x, y = sample(seed, n, f), sample(seed + 1, m, f, 1.0)

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from coterie.similarity import signature, signatures
-
-GENERATED = settings(max_examples=80, deadline=None, derandomize=True)
 
 
 def samples(seed: int, n: int, features: int, decay: float = 0.6) -> np.ndarray:
@@ -41,7 +39,6 @@ sizes = st.tuples(st.integers(0, 10**6), st.integers(1, 25), st.integers(1, 25),
 
 
 @given(sizes)
-@GENERATED
 def test_the_vectors_of_the_singular_value_decomposition(size: tuple[int, int, int, int]) -> None:
     seed, n, features, p = size
     x = samples(seed, n, features)
@@ -60,7 +57,6 @@ def test_more_features_than_samples_and_fewer(n: int, features: int) -> None:
 
 
 @given(sizes)
-@GENERATED
 def test_columns_are_orthonormal(size: tuple[int, int, int, int]) -> None:
     seed, n, features, p = size
     u = signature(np.random.default_rng(seed).normal(size=(n, features)), p)
@@ -72,7 +68,6 @@ def test_columns_are_orthonormal(size: tuple[int, int, int, int]) -> None:
     npst.arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.integers(-3, 3)),
     st.integers(1, 6),
 )
-@GENERATED
 def test_any_samples_give_as_many_orthonormal_vectors_as_they_span(x: np.ndarray, p: int) -> None:
     """Small whole numbers make rank deficiencies, repeated samples and equal singular values common."""
     u = signature(x, p)
@@ -86,7 +81,6 @@ def test_any_samples_give_as_many_orthonormal_vectors_as_they_span(x: np.ndarray
 
 
 @given(sizes, st.floats(1e-3, 1e3))
-@GENERATED
 def test_scale_does_not_matter(size: tuple[int, int, int, int], scale: float) -> None:
     seed, n, features, p = size
     x = samples(seed, n, features)
@@ -99,7 +93,6 @@ def test_bytes_and_shades_from_0_to_1_are_alike() -> None:
 
 
 @given(sizes)
-@GENERATED
 def test_the_order_of_samples_does_not_matter(size: tuple[int, int, int, int]) -> None:
     seed, n, features, p = size
     x = samples(seed, n, features)
@@ -160,7 +153,6 @@ def test_images_are_taken_as_long_vectors() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(2, 20), st.integers(1, 4), st.integers(1, 5))
-@GENERATED
 def test_labels_stand_side_by_side_in_increasing_order(seed: int, n: int, features: int, p: int, labels: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(n, features)), rng.integers(labels, size=n) * 7
@@ -179,7 +171,6 @@ def test_a_label_with_few_or_black_samples_has_few_vectors() -> None:
 
 
 @given(sizes)
-@GENERATED
 def test_the_entry_of_largest_magnitude_is_positive(size: tuple[int, int, int, int]) -> None:
     seed, n, features, p = size
     u = signature(np.random.default_rng(seed).normal(size=(n, features)), p)

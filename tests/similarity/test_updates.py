@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.similarity import cosine_features, edc, madc, update_cosines
 from coterie.similarity import updates as module
 
-GENERATED = settings(max_examples=60, deadline=None, derandomize=True)
 sizes = st.tuples(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 12), st.integers(1, 6))
 
 
@@ -24,7 +23,6 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @given(sizes)
-@GENERATED
 def test_cosines_pair_by_pair(size: tuple[int, int, int, int]) -> None:
     seed, n, d, k = size
     x, y = rows(seed, n, d), rows(seed + 1, k, d)
@@ -51,7 +49,6 @@ def test_columns_some_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(sizes)
-@GENERATED
 def test_features_are_the_cosines_with_the_singular_vectors(size: tuple[int, int, int, int]) -> None:
     seed, n, d, m = size
     x = rows(seed, n, d)
@@ -82,7 +79,6 @@ def test_parallel_updates_have_one_direction() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 9), st.integers(1, 6), st.booleans())
-@GENERATED
 def test_madc_by_three_loops(seed: int, n: int, d: int, zero: bool) -> None:
     x = rows(seed, n, d, zeros=(0,) if zero else ())
     s = update_cosines(x)

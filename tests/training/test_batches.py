@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.messages import Curriculum, Plan, Schedule
@@ -19,7 +19,6 @@ def drawn(samples: int, plan: Plan, seed: int = 0, order: np.ndarray | None = No
 
 @pytest.mark.integration
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 4), st.integers(0, 99))
-@settings(max_examples=80, deadline=None, derandomize=True)
 def test_every_sample_once_per_epoch_in_full_batches_and_a_last_partial_one(
     samples: int, batch_size: int, epochs: int, seed: int
 ) -> None:
@@ -50,7 +49,6 @@ def test_epochs_are_shuffled_differently_and_seeds_too() -> None:
     st.none() | st.just(0.1),
     st.none() | st.just(Curriculum(a=0.7, b=0.1)),
 )
-@settings(max_examples=80, deadline=None, derandomize=True)
 def test_steps_are_as_many_as_asked_and_the_same_for_the_same_stream(
     samples: int, batch_size: int, count: int, meta_step: float | None, curriculum: Curriculum | None
 ) -> None:
@@ -64,7 +62,6 @@ def test_steps_are_as_many_as_asked_and_the_same_for_the_same_stream(
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3))
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_meta_steps_pair_consecutive_batches(samples: int, batch_size: int, epochs: int) -> None:
     """The batches are those of ordinary training: (b1, b2), (b3, b4), …; a last odd one is left out."""
     plan = Plan(LR, epochs=epochs, batch_size=batch_size, meta_step=0.1)
@@ -105,7 +102,6 @@ def test_without_samples_there_are_no_steps(meta_step: float | None, given_steps
     st.floats(0, 1),
     st.sampled_from(["exponential", "step", "root", "linear", "quadratic"]),
 )
-@settings(max_examples=120, deadline=None, derandomize=True)
 def test_a_curriculum_draws_from_the_pool_of_the_moment_in_passes(
     samples: int, batch_size: int, count: int, a: float, b: float, pacing: str
 ) -> None:

@@ -44,7 +44,7 @@ def clipped(size: Decimal, samples: int, batch_size: int) -> int:
     st.sampled_from(PACINGS), st.integers(1, 400), st.integers(1, 20), st.integers(1, 200), hundredths, hundredths,
     st.data(),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_the_five_pacings(
     pacing: Pacing, samples: int, batch_size: int, total: int, a: float, b: float, data: st.DataObject
 ) -> None:
@@ -68,7 +68,6 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("pacing", PACINGS)
 @given(st.integers(1, 500), st.integers(1, 200), hundredths, st.integers(1, 100).map(lambda k: k / 100))
-@settings(max_examples=100, deadline=None, derandomize=True)
 def test_the_first_pool_is_the_share_b(pacing: Pacing, samples: int, total: int, b: float, a: float) -> None:
     """g(0) = N·b, whatever the pacing; batches of one sample keep clipping out of it, but for the last sample."""
     expected = max(1, math.floor(samples * Decimal(str(b))))
@@ -83,7 +82,6 @@ def test_a_whole_share_is_not_rounded_down() -> None:
 
 @pytest.mark.parametrize("pacing", PACINGS)
 @given(st.integers(1, 500), st.integers(1, 200), hundredths, hundredths)
-@settings(max_examples=100, deadline=None, derandomize=True)
 def test_from_a_on_the_pool_is_everything(pacing: Pacing, samples: int, total: int, a: float, b: float) -> None:
     first = math.ceil(Decimal(str(a)) * total)  # g(⌈aT⌉) = N
     for t in range(first, total):
@@ -99,7 +97,6 @@ def test_the_pool_is_everything_at_a_times_t_itself() -> None:
 
 @pytest.mark.parametrize("pacing", PACINGS)
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 80), st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_pools_never_shrink_and_stay_within_their_bounds(
     pacing: Pacing, samples: int, batch_size: int, total: int, a: float, b: float
 ) -> None:
@@ -110,7 +107,7 @@ def test_pools_never_shrink_and_stay_within_their_bounds(
 
 @pytest.mark.parametrize("pacing", PACINGS)
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 80), st.floats(0, 1))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_a_0_and_b_1_hide_nothing(pacing: Pacing, samples: int, batch_size: int, total: int, other: float) -> None:
     for curriculum in (Curriculum(pacing=pacing, a=0.0, b=other), Curriculum(pacing=pacing, a=other, b=1.0)):
         assert {pool_size(curriculum, t, total, samples, batch_size) for t in range(total)} == {samples}

@@ -23,7 +23,6 @@ SAMPLES = 620  # blocks of 250, 250 and 120
 
 
 @given(npst.arrays(np.float32, st.tuples(st.integers(0, 9), st.integers(2, 6)), elements=st.floats(-80, 80, width=32)))
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_losses_are_the_cross_entropy_of_pytorch(logits: np.ndarray) -> None:
     y = np.arange(len(logits)) % logits.shape[1]
     expected = cross_entropy(torch.tensor(logits, dtype=torch.float64), torch.tensor(y), reduction="none").numpy()
@@ -113,7 +112,6 @@ WHOLE = CommonTest(np.zeros((0, 4)), np.zeros(0, np.int64), doubled)
 
 @pytest.mark.integration
 @given(st.lists(st.tuples(st.integers(0, 2), parts), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None, derandomize=True)
 def test_a_common_test_gives_what_direct_evaluation_gives_for_any_parts_in_any_order(
     questions: list[tuple[int, np.ndarray | None]],
 ) -> None:
@@ -207,7 +205,7 @@ def content(params: Params) -> list[tuple[str, str, tuple[int, ...], bytes]]:
 
 @pytest.mark.integration
 @given(models, models)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_digests_differ_exactly_where_contents_do(a: Params, b: Params) -> None:
     assert (digest(a) == digest(b)) == (content(a) == content(b))
     assert digest(a) == digest({name: value.copy(order="F") for name, value in reversed(list(a.items()))})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy_reference as reference
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.messages import Anchor, Curriculum, ModelSpec, Plan, Schedule
@@ -358,7 +358,6 @@ RANDOM_PLANS = TorchTrainer()
 
 @pytest.mark.integration
 @given(tasks())
-@settings(max_examples=100, deadline=None, derandomize=True)
 def test_any_plan_at_all(task: Task) -> None:
     plan = task.plan
     epochs = plan.epochs * reference.per_epoch(task.samples, plan)
