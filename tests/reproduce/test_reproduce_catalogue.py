@@ -14,7 +14,7 @@ from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import minutes
 from coterie.reproduce.findings import KEYS, is_target
 from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.reproduce.trained import run_path
+from coterie.results.reproductions import run_path
 from coterie.run.validation import make_config
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"

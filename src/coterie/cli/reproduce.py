@@ -56,7 +56,7 @@ def reproduce(
     from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.reproduce.request import ReproductionRequest
-    from coterie.results.reproductions import FILE
+    from coterie.results.reproductions import FILE, error_files
     from coterie.run.values import parse_seeds
 
     if name is None:
@@ -75,7 +75,7 @@ def reproduce(
             typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
     if made.failed:
         few = "; ".join(made.failed[:3]) + ("; ..." if len(made.failed) > 3 else "")
-        traces = (out or PLACE) / "runs" / "*" / "*.error.txt"
+        traces = error_files(out or PLACE)
         raise CoterieError(f"some runs failed ({few}): tracebacks are in {traces}; the same command tries them again")
 
 
@@ -130,7 +130,7 @@ def plan(item: Reproducible, request: ReproductionRequest) -> str:
     """Say what would run."""
     from coterie.reproduce.estimate import TRAINS, duration, minutes
     from coterie.reproduce.request import how_to_get, not_here, skipped
-    from coterie.reproduce.trained import run_path
+    from coterie.results.reproductions import run_path
 
     request.check(item)
     cells = request.cells(item)

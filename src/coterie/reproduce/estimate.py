@@ -10,7 +10,7 @@ from coterie.messages import ModelSpec
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.request import ReproductionRequest
 from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.reproduce.trained import run_path
+from coterie.results.reproductions import run_path
 from coterie.run.config import EvaluationSection
 from coterie.training import one_thread
 

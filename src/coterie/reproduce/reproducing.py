@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
-from coterie.files import write_whole
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import ROWS, WIDE
@@ -16,8 +15,7 @@ from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, 
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import train
 from coterie.results.comparison_folder import ComparisonFolder
-from coterie.results.formats import TABLE_FILES
-from coterie.results.reproductions import Reproduction, write_reproduction
+from coterie.results.reproductions import Reproduction
 from coterie.results.run_folder import RunFolder
 
 PLACE = Path("runs/reproduce")
@@ -81,7 +79,7 @@ def reproduce(
         runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
-    save(made, place / item.name)
+    made.save(place / item.name)
     return made
 
 
@@ -130,16 +128,6 @@ def checked_place(path: Path) -> Path:
     except OSError as error:
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
     return path
-
-
-def save(made: Reproduction, folder: Path) -> None:
-    """Write numbers, tables and pictures into a folder; pictures of an earlier time go."""
-    from coterie.report.reproduction import draw_reproduction
-
-    write_reproduction(made, folder)
-    for format, name in TABLE_FILES.items():
-        write_whole(folder / name, made.report(format).encode())
-    draw_reproduction(made, folder)
 
 
 def command(table: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:

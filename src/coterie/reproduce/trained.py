@@ -1,7 +1,5 @@
 """Tables and figures that need runs: which, and what is read from them."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +8,11 @@ from typing import Any
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob, run_jobs
 from coterie.reproduce import findings
-from coterie.reproduce.books import Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
-from coterie.results.comparison_folder import slug
 from coterie.results.protocols import COMPARED, CURVES, EACH_CLIENT, KEYS
-from coterie.results.reproductions import NumberPair
+from coterie.results.reproductions import NumberPair, run_path
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
 from coterie.run.config import Config
@@ -90,14 +86,6 @@ def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSe
             for owner in dict.fromkeys(owners[path]):
                 results[owner].append(done[job])
     return results, failed
-
-
-def run_path(place: Path, tables: Tables, seed: int) -> Path:
-    """Return the folder of a run: tables with the same settings share it."""
-    own = {section: table for section, table in tables.items() if section != "engine"}
-    mark = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:10]
-    what = f"{tables.get('algorithm', {}).get('name', 'fedavg')}-{Path(str(tables['data']['name'])).stem}"
-    return place / "runs" / f"{slug(what)}-{mark}" / f"seed-{seed}"
 
 
 def seeded_config(tables: Mapping[str, Any], seed: int, folder: Path | None = None) -> Config:

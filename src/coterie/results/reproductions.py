@@ -1,5 +1,6 @@
-"""The folder of a reproduction: ``reproduction.json``, the tables and the pictures."""
+"""The folder of a reproduction: ``reproduction.json``, the tables and the pictures; beside it the runs behind it."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -10,11 +11,13 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.results.charts import Chart, chart_of, plain
-from coterie.results.formats import REPRODUCTION_FORMAT, TableFormat, error_in_format
+from coterie.results.comparison_folder import slug
+from coterie.results.formats import REPRODUCTION_FORMAT, TABLE_FILES, TableFormat, error_in_format
 from coterie.results.protocols import brief
+from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import Spread
 
-FILE, WHAT = "reproduction.json", "reproduction"
+FILE, WHAT, RUNS = "reproduction.json", "reproduction", "runs"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Reproduction:
     part: tuple[str, ...] = ()
     """Which part of it was asked for; empty: all."""
     skipped: tuple[str, ...] = ()
-    """What was left out for want of data, and how to get them."""
+    """What was left out because its data are not here, and how to get them."""
     headline: str = ""
     note: str = ""
     remarks: tuple[str, ...] = ()
@@ -85,16 +88,28 @@ class Reproduction:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("lines", "charts")}
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("lines", "charts")}
         lines = [{**asdict(line), "difference": line.difference} for line in self.lines]
         charts = [plain(chart) for chart in self.charts]
-        return {"what": WHAT, "format": REPRODUCTION_FORMAT, **own, "lines": lines, "charts": charts}
+        return {"what": WHAT, "format": REPRODUCTION_FORMAT, **content, "lines": lines, "charts": charts}
 
     def report(self, format: TableFormat = "text") -> str:
         """Write it as text, Markdown, CSV or LaTeX."""
         from coterie.report.reproduction import reproduction_text
 
         return reproduction_text(self, format)
+
+    def save(self, folder: Path) -> None:
+        """Write numbers, tables and pictures into a folder, made if it is not there; pictures of an earlier time go."""
+        from coterie.report.reproduction import draw_reproduction
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
+            old.unlink()
+        write_whole(folder / FILE, (json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+        for format, name in TABLE_FILES.items():
+            write_whole(folder / name, self.report(format).encode())
+        draw_reproduction(self, folder)
 
     def legend(self) -> list[str]:
         """Say what its protocols mean, and on which samples they were measured."""
@@ -106,8 +121,8 @@ class Reproduction:
 
     def measured(self) -> set[str]:
         """Return what stands in its columns: protocols, and other quantities."""
-        own = {line.quantity.removeprefix("newcomers ") for line in self.lines}
-        return own | {key for line in self.lines for key in line.beside}
+        quantities = {line.quantity.removeprefix("newcomers ") for line in self.lines}
+        return quantities | {key for line in self.lines for key in line.beside}
 
     def notes(self) -> dict[str, int]:
         """Number the notes of all lines."""
@@ -120,12 +135,17 @@ def reproduction_files(path: Path) -> list[Path]:
     return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
 
 
-def write_reproduction(made: Reproduction, folder: Path) -> None:
-    """Write the numbers into a folder, made if it is not there; pictures of an earlier time go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
-        old.unlink()
-    write_whole(folder / FILE, (json.dumps(made.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+def run_path(place: Path, tables: Mapping[str, Any], seed: int) -> Path:
+    """Return the folder of a run behind reproductions in a folder: tables with the same settings share it."""
+    counted = {section: table for section, table in tables.items() if section != "engine"}
+    mark = hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:10]
+    name = f"{tables.get('algorithm', {}).get('name', 'fedavg')}-{Path(str(tables['data']['name'])).stem}"
+    return place / RUNS / f"{slug(name)}-{mark}" / f"seed-{seed}"
+
+
+def error_files(place: Path) -> Path:
+    """Return the pattern of the files that say why runs behind reproductions failed."""
+    return RunFolder(place / RUNS / "*" / "*").error_file
 
 
 def read_reproduction(file: Path) -> Reproduction:
@@ -141,23 +161,25 @@ def read_reproduction(file: Path) -> Reproduction:
             raise CoterieError(f"'{file}' {error}")
         names = {field.name for field in fields(Reproduction)} - {"charts"}
         charts = tuple(chart_of(chart) for chart in content["charts"])
-        made: Reproduction = TypeAdapter(Reproduction).validate_python({k: v for k, v in content.items() if k in names})
+        reproduction: Reproduction = TypeAdapter(Reproduction).validate_python(
+            {k: v for k, v in content.items() if k in names}
+        )
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CoterieError(f"'{file}' is damaged ({type(error).__name__}: {error}): {again}") from None
-    return _finite(replace(made, charts=charts))
+    return _finite(replace(reproduction, charts=charts))
 
 
-def _finite(made: Reproduction) -> Reproduction:
+def _finite(reproduction: Reproduction) -> Reproduction:
     """Leave out numbers that are none, and say so."""
 
     def good(spread: Spread | None) -> bool:
         return spread is None or (math.isfinite(spread.mean) and (spread.std is None or math.isfinite(spread.std)))
 
-    odd = [line for line in made.lines if not (good(line.ours) and all(map(good, line.beside.values())))]
+    odd = [line for line in reproduction.lines if not (good(line.ours) and all(map(good, line.beside.values())))]
     lines = [
         replace(
             line,
@@ -165,7 +187,7 @@ def _finite(made: Reproduction) -> Reproduction:
             why=line.why if good(line.ours) else "no number",
             beside={key: spread if good(spread) else None for key, spread in line.beside.items()},
         )
-        for line in made.lines
+        for line in reproduction.lines
     ]
     missing = [f"No number was measured for {line.column}, {line.row}: it is left out" for line in odd]
-    return replace(made, lines=tuple(lines), failed=(*made.failed, *missing))
+    return replace(reproduction, lines=tuple(lines), failed=(*reproduction.failed, *missing))
