@@ -156,16 +156,16 @@ def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path))
     np.savez(tmp_path / "usps.npz", **DIGITS)
     np.savez(tmp_path / "my_own.npz", **DIGITS)
-    lines = listing()
+    names, texts = zip(*listing(), strict=True)
     for name in DATASETS:
-        at = next(number for number, line in enumerate(lines) if line.split()[0] == name)
-        assert DATASETS.summary(name) in lines[at]
+        at = names.index(name)
+        assert texts[at] == DATASETS.summary(name)
         if name in CATALOGUE:
             entry = CATALOGUE[name]
-            assert all(fact in lines[at + 1] for fact in (entry.size, entry.licence, entry.page))
-            assert ("not here" in lines[at + 1]) == (name in IN_FILES and name != "usps")
-    assert any(f"here: {tmp_path / 'usps.npz'}" in line for line in lines)
-    assert any(line.split()[0] == "my_own" and str(tmp_path) in line for line in lines)
+            assert all(fact in texts[at + 1] for fact in (entry.size, entry.licence, entry.page))
+            assert ("not here" in texts[at + 1]) == (name in IN_FILES and name != "usps")
+    assert any(f"here: {tmp_path / 'usps.npz'}" in text for text in texts)
+    assert str(tmp_path) in texts[names.index("my_own")]
 
 
 @pytest.mark.integration

@@ -26,6 +26,7 @@ import typer
 from coterie.cli.options import command_group
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
+from coterie.report.text_table import TextTable
 from coterie.training import one_thread
 
 bench = command_group("Measure speed on this machine.")
@@ -115,21 +116,34 @@ def train(
     """Measure client-steps per second of a plain PyTorch loop, of torch.compile and of our two trainers."""
     names = _choices("model", models, SHAPES)
     cases = [Workload(model, batch) for model in names for batch in _numbers("batches", batches, SAMPLES)]
-    widths = _numbers("threads", threads, 64)
+    thread_counts = _numbers("threads", threads, 64)
     chosen = _contestants(trainers)
-    say = partial(typer.echo, err=as_json)
     sgemm = sgemm_gflops()
-    say(f"A core multiplies matrices (SGEMM) at {sgemm:.1f} GFLOP/s; 'of SGEMM' is the share of that.")
-    line = "{:<15} {:>5} {:>7}  {:<8} {:>9} {:>8} {:>8}"
-    say(line.format("model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"))
+    typer.echo(
+        f"A core multiplies matrices (SGEMM) at {sgemm:.1f} GFLOP/s; 'of SGEMM' is the share of that.", err=as_json
+    )
     rows = []
-    for row in measure(cases, chosen, widths):
+    for row in measure(cases, chosen, thread_counts):
         rows.append(row)
-        rate, share = f"{row.steps_per_second:.0f}", f"{100 * row.gflops / row.threads / sgemm:.0f} %"
-        ratio = "" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×"
-        say(line.format(row.model, row.batch, row.threads, row.trainer, rate, ratio, share))
+        where = f"{row.model}, batches of {row.batch}, threads: {row.threads}"
+        typer.echo(f"{where}, {row.trainer}: {row.steps_per_second:.0f} steps/s", err=True)
     if as_json:
         typer.echo(json.dumps({"sgemm_gflops": sgemm, "rows": [asdict(row) for row in rows]}, indent=2))
+    else:
+        typer.echo(_table(rows, sgemm).text())
+
+
+def _table(rows: Sequence[Measurement], sgemm: float) -> TextTable:
+    head = ["model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"]
+    cells = [
+        [
+            *(row.model, str(row.batch), str(row.threads), row.trainer, f"{row.steps_per_second:.0f}"),
+            "–" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×",
+            f"{100 * row.gflops / row.threads / sgemm:.0f} %",
+        ]
+        for row in rows
+    ]
+    return TextTable(head, cells, left=["trainer"])
 
 
 def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Measurement]:

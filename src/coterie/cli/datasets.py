@@ -6,13 +6,14 @@ from coterie.cli.listing import load_plugins, show_entry
 from coterie.cli.options import Name, Plugins
 from coterie.data import DATASETS
 from coterie.data.catalogue import CATALOGUE, facts, listing
+from coterie.report.text_table import columns
 
 
 def datasets(name: Name = None, plugin: Plugins = None) -> None:
     """List the data sets, or the options of one."""
     load_plugins(plugin)
     if name is None:
-        typer.echo("\n".join(listing()) + "\n\n'coterie datasets NAME' shows the options of one.")
+        typer.echo("\n".join(columns(listing())) + "\n\n'coterie datasets NAME' shows the options of one.")
         return
     show_entry(DATASETS, name)
     for fact in facts(name) if name in CATALOGUE else ():

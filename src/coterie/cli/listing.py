@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from coterie.registry import Registry
+from coterie.report.text_table import columns
 
 
 def show_registry(
@@ -22,9 +23,7 @@ def show_registry(
     if name is not None:
         show_entry(registry, name)
         return
-    width = max(len(entry) for entry in registry)
-    for entry in registry:
-        typer.echo(f"{entry:<{width}}  {(line or registry.summary)(entry)}")
+    typer.echo("\n".join(columns([(entry, (line or registry.summary)(entry)) for entry in registry])))
     typer.echo(f"\n'coterie {command} NAME' shows the options of one{more}")
 
 

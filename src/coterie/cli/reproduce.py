@@ -81,37 +81,35 @@ def reproduce(
 
 def listing(catalogue: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
+    from coterie.report.text_table import columns
     from coterie.reproduce.estimate import duration, minutes
     from coterie.reproduce.request import ReproductionRequest
 
-    width = max(map(len, catalogue))
-    lines: list[str] = []
+    rows: list[list[str]] = []
     source = ""
     for name, item in catalogue.items():
+        entry = item.entry
         if item.book.source != source:
             source = item.book.source
-            lines += ["", source] if lines else [source]
-        entry = item.entry
+            rows += [[""], [source]] if rows else [[source]]
         if entry.kind == "cannot":
-            lines += [f"  {name:<{width}}  cannot be reproduced: {entry.title}", f"  {'':<{width}}  {entry.reason}"]
-            continue
-        if entry.same_as:
-            lines.append(f"  {name:<{width}}  the same as {entry.same_as}: {entry.title}")
-            continue
-        also = f" [also {', '.join(entry.also)}]" if entry.also else ""
-        lines += [
-            f"  {name:<{width}}  {entry.kind:<16}  {duration(minutes(item, here=True)):>8}  "
-            f"{_data(item, ReproductionRequest())}",
-            f"  {'':<{width}}  {entry.title}{also}",
-        ]
-    lines += [
+            rows += [[f"  {name}", f"cannot be reproduced: {entry.title}"], ["", entry.reason]]
+        elif entry.same_as:
+            rows.append([f"  {name}", f"the same as {entry.same_as}: {entry.title}"])
+        else:
+            time, data = duration(minutes(item, here=True)), _data(item, ReproductionRequest())
+            also = f" [also {', '.join(entry.also)}]" if entry.also else ""
+            rows += [[f"  {name}", entry.kind, time, data], ["", f"{entry.title}{also}"]]
+    lines = [
+        *columns(rows),
         "",
         "Times are rough, at full length on this machine's cores, with the data that are here; (-) marks others, which "
         "'coterie data get NAME' or --dry-run helps to get.",
         "'coterie reproduce NAME' makes one; --dry-run says what would run; --rounds-scale, --seeds, --datasets "
         "and --algorithms shorten it.",
     ]
-    return "\n".join(_wrapped(line, width + 4) for line in lines)
+    indent = max(map(len, catalogue)) + 4
+    return "\n".join(_wrapped(line, indent) for line in lines)
 
 
 def _wrapped(line: str, indent: int) -> str:

@@ -200,19 +200,15 @@ def is_here(name: str) -> bool:
     return all(map(is_here, parts)) if parts or not (entry.files or entry.how) else located(name) is not None
 
 
-def listing() -> list[str]:
-    """Return the list of all data sets, two lines each: what it is; size, licence, source, and whether it is here."""
-    width = max(map(len, (*DATASETS, *stored_names()))) + 2
-    lines = []
+def listing() -> list[tuple[str, str]]:
+    """Return names and texts of all data sets: what it is; then size, licence, source, and whether it is here."""
+    rows = []
     for name in DATASETS:
-        lines.append(f"{name:<{width}}{DATASETS.summary(name)}")
+        rows.append((name, DATASETS.summary(name)))
         if name in CATALOGUE:
-            lines.append(" " * width + "; ".join(facts(name)))
+            rows.append(("", "; ".join(facts(name))))
     listed = {stem for name, entry in CATALOGUE.items() for stem in (name, *entry.also)}
-    lines += [
-        f"{name:<{width}}your own, here: {places()[0] / name}.npz" for name in stored_names() if name not in listed
-    ]
-    return lines
+    return rows + [(name, f"your own, here: {places()[0] / name}.npz") for name in stored_names() if name not in listed]
 
 
 def facts(name: str) -> Iterable[str]:

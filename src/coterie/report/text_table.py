@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 WIDTH = 110
@@ -85,6 +86,16 @@ def csv_text(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     writer.writerow(head)
     writer.writerows(rows)
     return file.getvalue()
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Write rows of texts as lines with columns, without a head; the last text of a row may be of any length.
+
+    >>> columns([["mlp", "two layers"], ["lenet5", "five layers"], ["", "for images"]])
+    ['mlp     two layers', 'lenet5  five layers', '        for images']
+    """
+    widths = [max(map(len, column)) for column in zip_longest(*(row[:-1] for row in rows), fillvalue="")]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]) for row in rows]
 
 
 def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = (), width: int = WIDTH) -> str:
