@@ -27,6 +27,7 @@ from coterie.data import FederatedData
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, Answer, ClientId, Failure, Reply, Request, wire
+from coterie.results.protocols import FOLLOWED
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
@@ -128,7 +129,7 @@ def bears_silence(method: str, folder: Path, **settings: Any) -> None:
     kinds = _kinds(result)
     assert kinds == {"dropped"}, f"if nobody answers, the only events are 'dropped', not {sorted(kinds)}"
     assert result.traffic["up_bytes"] == 0, f"nobody answered, but {result.traffic['up_bytes']} bytes came"
-    first, last = ({p: result.history[row][p] for p in "LCG"} for row in (0, -1))
+    first, last = ({p: result.history[row][p] for p in FOLLOWED} for row in (0, -1))
     _assert_same(first, last, "the first and the last accuracies, although nobody answered,")
 
 

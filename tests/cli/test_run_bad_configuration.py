@@ -46,7 +46,7 @@ WRONG_FLAGS = {
     "unknown place of states": (["--state", "ram"], ["engine.state", "'ram'", "'memory'", "'disk'"]),
     "option out of range": (["--partition", "label-skew:rho=2"], ["label-skew", "rho = 2", "less than or equal to 1"]),
     "target in percent": (["--target", "L=80"], ["evaluation.targets", "'L=80'", "L=0.8"]),
-    "target of no protocol": (["--target", "Q=0.8"], ["evaluation.targets", "'Q=0.8'", "L, C or G"]),
+    "target of no protocol": (["--target", "Q=0.8"], ["evaluation.targets", "'Q=0.8'", "(L, C, G)"]),
     "target without value": (["--target", "L"], ["evaluation.targets", "'L'", "L=0.8"]),
     "partition of divided data": (["--dataset", "digits-rotated", "--partition", "iid"], ["divided", "leave out"]),
     "short form without value": (["--partition", "label-skew:rho"], ["'label-skew:rho'", "name:option=value"]),

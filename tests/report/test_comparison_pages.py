@@ -298,7 +298,7 @@ def test_a_comparison_json_of_other_runs_is_told(made: Path, copy: Path) -> None
 def test_what_is_no_number_is_in_no_mean(copy: Path) -> None:
     change(copy / folder("fedavg", 1) / "result.json", lambda result: result["accuracy"].update(L=float("nan")))
     page = make_page([copy])
-    assert "fedavg: L of seed 1 is no number, and in no mean." in words(page)
+    assert "fedavg: L of seed 1 is not a number; means leave it out." in words(page)
     own = {row["method"]: row["L (%)"] for row in grid(page, MAIN)}
     assert own["fedavg"].endswith("(1 of 2)")
     assert "nan" not in render(page).lower().split("charts", 1)[0]

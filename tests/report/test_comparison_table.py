@@ -95,7 +95,7 @@ def test_nan_is_in_no_mean() -> None:
     made = table(cell("a", result(0.9), result(math.nan), result(0.8)), BAD)
     assert made["a"].accuracy["L"] is not None
     assert (made["a"].accuracy["L"].n, made["a"].accuracy["L"].mean) == (2, pytest.approx(0.85))
-    assert "a: L of seed 1 is no number, and in no mean." in made.report()
+    assert "a: L of seed 1 is not a number; means leave it out." in made.report()
     assert "(2 of 3)" in made.report()
     for format in TABLE_FORMATS:
         assert "nan" not in made.report(format).lower()

@@ -15,6 +15,7 @@ from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Traits, as_request, saved
 from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, PruneReply, Train, frozen
+from coterie.messages.verbs.prune import transfers_when_pruned
 from coterie.models import build
 from coterie.models.flops import Size, size
 
@@ -119,7 +120,7 @@ class SubFedAvgUn(Algorithm):
     @property
     def transfers(self) -> float:
         """A whole model down; up, what is left of it and a bit for each pruned weight."""
-        return 1 + (1 - self.pruned) + self.pruned / 32
+        return transfers_when_pruned(self.pruned)
 
     def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
         """How far clients have pruned, and how well their sub-networks do; each of those who trained since then."""

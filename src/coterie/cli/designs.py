@@ -10,10 +10,11 @@ import typer
 from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.progress import ConsoleBatchProgress
-from coterie.compare.design import Design, Protocol
+from coterie.compare.design import Design
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
 from coterie.results.formats import TableFormat
+from coterie.results.protocols import ComparedProtocol
 from coterie.results.run_folder import unused
 from coterie.run.values import parse_seeds
 
@@ -24,7 +25,7 @@ Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per 
 Baseline = Annotated[
     str | None, typer.Option("--baseline", help="Differences are taken to this one; by default the first.")
 ]
-By = Annotated[Protocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
+By = Annotated[ComparedProtocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
 As = Annotated[TableFormat, typer.Option("--format", help="Of the table that is printed.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]
@@ -64,7 +65,7 @@ def stored_design(
     file: Path,
     seeds: str | None,
     baseline: str | None,
-    protocol: Protocol | None,
+    protocol: ComparedProtocol | None,
     settings: list[str] | None,
     flags: Any,
     **settled: object,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coterie.compare.comparison import Comparison
-    from coterie.compare.design import Protocol
     from coterie.compare.jobs import BatchProgress
+    from coterie.results.protocols import ComparedProtocol
 
 __all__ = ["compare", "sweep"]
 
@@ -24,7 +24,7 @@ def compare(
     seeds: Iterable[int] = (0, 1, 2),
     methods: Mapping[str, Mapping[str, Any]] | None = None,
     baseline: str | None = None,
-    protocol: Protocol = "L",
+    protocol: ComparedProtocol = "L",
     tune: Mapping[str, Sequence[Any]] | None = None,
     tune_seeds: Iterable[int] = (),
     tune_share: float = 0.2,
@@ -61,7 +61,7 @@ def sweep(
     vary: Mapping[str, Sequence[Any]],
     seeds: Iterable[int] = (0, 1, 2),
     baseline: str | None = None,
-    protocol: Protocol = "L",
+    protocol: ComparedProtocol = "L",
     out: str | Path | None = None,
     jobs: int | None = None,
     progress: BatchProgress | None = None,

@@ -11,9 +11,10 @@ from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tuned, candidate_name, mean_score
-from coterie.results.comparison_table import ComparisonTable, group_count, reached
+from coterie.results.comparison_table import ComparisonTable, reached
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat
+from coterie.results.statistics import group_count
 from coterie.run.result import Result
 
 
@@ -100,7 +101,7 @@ def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any
         "seed": seed,
         "folder": design.run_place(label, seed),
         "accuracy": result.accuracy,
-        "groups": group_count(result.to_json()),
+        "groups": group_count(result.groups),
         "ari": result.ari,
         "up_bytes": result.traffic["up_bytes"],
         "down_bytes": result.traffic["down_bytes"],

@@ -6,14 +6,12 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, ComparisonPlan, Tables
 from coterie.run.config import Config
 from coterie.run.validation import Origins, differences, make_config, merge
-
-Protocol = Literal["L", "C", "G", "plus"]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from coterie.clustering.options import implied_rules
-from coterie.compare.design import Design, Protocol, base_tables, refuse_duplicates
+from coterie.compare.design import Design, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, Tables, Tuning
 from coterie.results.formats import toml_value
-from coterie.results.protocols import COMPARED
+from coterie.results.protocols import COMPARED, ComparedProtocol
 from coterie.results.run_folder import FREE
 from coterie.run.config import CHOICES, SECTIONS, keys
 from coterie.run.plugins import import_plugins
@@ -84,14 +84,14 @@ def _made(
     kind: Literal["compare", "sweep"],
     *,
     baseline: str | None = None,
-    protocol: Protocol = "L",
+    protocol: ComparedProtocol = "L",
     tune: Mapping[str, Sequence[Any]] | None = None,
     tune_seeds: Iterable[int] = (),
     tune_share: float = 0.2,
 ) -> Design:
     """Put a design together, and check it."""
     if protocol not in COMPARED:
-        raise CoterieError(f"there is no protocol '{protocol}': use L, C, G or plus")
+        raise CoterieError(f"there is no protocol '{protocol}': use {', '.join(COMPARED)}")
     tables = base_tables(base, protocol)
     if not 0 < tune_share < 1:
         raise CoterieError(f"tune_share = {tune_share} is not valid: it is a share between 0 and 1")

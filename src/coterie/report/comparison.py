@@ -9,7 +9,7 @@ from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, wrapped
 from coterie.results.charts import Bars, Chart, Section, Series, Table, Told, values
-from coterie.results.comparison_table import ComparisonRow, ComparisonTable, Reached
+from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, brief
@@ -18,8 +18,8 @@ from coterie.results.statistics import Difference, Spread
 LEGEND = (
     "Accuracy in %, mean ± standard deviation over seeds (n - 1). "
     + "; ".join(brief(COMPARED.values()))
-    + "; –: not defined. ARI: agreement of groups with the true ones. MB: megabytes to and from clients in training. "
-    "Seconds: of a run beside others."
+    + "; –: not defined. "
+    + " ".join(column.legend for column in COLUMNS if column.legend)
 )
 TARGET = (
     "Rounds and megabytes to a target: at the first evaluation that reached it, mean over the seeds that did (how many "
@@ -34,8 +34,8 @@ DIFFERENCE = (
     "itself (not corrected for several comparisons)."
 )
 
-OTHERS = ("groups", "ARI", "MB", "seconds")
-"""Columns beside accuracies."""
+HEADINGS = [column.heading for column in COLUMNS]
+"""Of the columns beside accuracies."""
 Labelled = list[tuple[str, list[Told]]]
 """Rows of a table, each with its label."""
 
@@ -59,7 +59,7 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
 
 def _tables(table: ComparisonTable) -> list[TextTable]:
     """Return the tables of a comparison, without columns that have no content."""
-    columns = [*COMPARED.values(), *OTHERS]
+    columns = [*COMPARED.values(), *HEADINGS]
     tables = [_text_table(table.what, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
     tables[0] = replace(tables[0], bold=_best(table))
     if table.rows[0].reached:
@@ -75,13 +75,10 @@ def _text_table(corner: str, columns: Sequence[str], rows: Labelled) -> TextTabl
 
 
 def _cells(row: ComparisonRow, seeds: int) -> list[Told]:
-    """Return the means of a row: accuracies, and `OTHERS`."""
+    """Return the means of a row: accuracies, and `COLUMNS`."""
     return [
         *(_cell(row.accuracy[protocol], accuracy_text(row.accuracy[protocol], seeds), 100) for protocol in COMPARED),
-        _cell(row.groups, plain_text(row.groups)),
-        _cell(row.ari, plain_text(row.ari, 2)),
-        _cell(row.megabytes, mean_text(row.megabytes, 2)),
-        _cell(row.seconds, mean_text(row.seconds, 1)),
+        *(_cell(spread, _number_text(spread, column)) for column, spread in _numbers(row)),
     ]
 
 
@@ -125,6 +122,14 @@ def accuracy_text(spread: Spread | None, seeds: int) -> str:
         return "–"
     text = f"{100 * spread.mean:.2f}" + ("" if spread.std is None else f" ± {100 * spread.std:.2f}")
     return text if spread.n == seeds else f"{text} ({spread.n} of {seeds})"
+
+
+def _numbers(row: ComparisonRow) -> list[tuple[Column, Spread | None]]:
+    return [(column, getattr(row, column.key)) for column in COLUMNS]
+
+
+def _number_text(spread: Spread | None, column: Column) -> str:
+    return plain_text(spread, column.digits) if column.with_spread else mean_text(spread, column.digits)
 
 
 def plain_text(spread: Spread | None, digits: int = 1) -> str:
@@ -176,9 +181,8 @@ def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
             f"{protocol}_low": gain and gain.low,
             f"{protocol}_high": gain and gain.high,
         }
-    for name, numbers in (("groups", row.groups), ("ari", row.ari), ("megabytes", row.megabytes)):
-        flat |= {f"{name}_mean": numbers and numbers.mean, f"{name}_std": numbers and numbers.std}
-    flat["seconds_mean"] = row.seconds and row.seconds.mean
+    for column, spread in _numbers(row):
+        flat |= {f"{column.key}_{name}": spread and getattr(spread, name) for name in column.in_csv}
     for reached in row.reached:
         flat |= {
             f"reached_{reached.target}_n": reached.n,
@@ -200,7 +204,7 @@ def main_table(compared: StoredComparison) -> Section:
     note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
-        columns=(table.what, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *OTHERS),
+        columns=(table.what, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
         rows=tuple(rows),
         bold=bold,
         note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.text_table import TextTable, printed
-from coterie.results.comparison_table import group_count
-from coterie.results.protocols import COMPARED, brief, held_out
+from coterie.results.protocols import COMPARED, EACH_CLIENT, brief, held_out
+from coterie.results.statistics import group_count
 
 LEGEND = (
     f"Accuracy in %, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
@@ -22,7 +22,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             [
                 result["algorithm"],
                 *(_percent(result["accuracy"][protocol]) for protocol in COMPARED),
-                "–" if (groups := group_count(result)) is None else str(groups),
+                "–" if (groups := group_count(result["groups"])) is None else str(groups),
                 "–" if result["ari"] is None else f"{result['ari']:.2f}",
                 *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
                 str(sum(event["count"] for event in result["events"])),
@@ -39,7 +39,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     notes = []
     for result in results:
-        served, tested = (sum(v is not None for v in result["per_client"][protocol]) for protocol in "CL")
+        tested, served = (sum(v is not None for v in result["per_client"][protocol]) for protocol in EACH_CLIENT)
         if 0 < served < tested:
             notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"

@@ -15,7 +15,7 @@ from coterie.results.charts import Chart
 from coterie.results.costs import paper_megabits
 from coterie.results.protocols import KEYS
 from coterie.results.reproductions import NumberPair
-from coterie.results.statistics import Spread, spread
+from coterie.results.statistics import Spread, group_count, spread
 from coterie.run.result import Result
 
 _TARGET = re.compile(r"(rounds|megabits) to (L|C|G|W|\+)=([0-9.]+)")
@@ -75,7 +75,7 @@ def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float 
         return _percent(result.per_client[protocol][int(client)])
     if target := _TARGET.fullmatch(quantity):
         unit, protocol, value = target.groups()
-        reached = first_round(result.history, "W" if protocol == "W" else KEYS[protocol], float(value))
+        reached = first_round(result.history, KEYS.get(protocol, protocol), float(value))
         return reached if unit == "rounds" or reached is None else _megabits(result, reached, options)
     if quantity.startswith("discrepancy "):
         apart = [row["discrepancy"] for row in result.history if row.get("discrepancy") is not None]
@@ -83,7 +83,7 @@ def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float 
     if quantity == "W median":
         return _statistic("median", [100 * row["W"] for row in result.history if row.get("W") is not None])
     if quantity == "groups":
-        return None if result.groups is None else float(len({*result.groups} - {None}))
+        return group_count(result.groups)
     if quantity == "pruned":
         return _percent((result.details or {}).get("pruned"))
     raise ValueError(f"unknown quantity '{quantity}'")

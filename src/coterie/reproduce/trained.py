@@ -11,7 +11,7 @@ from coterie.reproduce import findings
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
-from coterie.results.protocols import COMPARED, CURVES, EACH_CLIENT, KEYS
+from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS
 from coterie.results.reproductions import NumberPair, run_path
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
@@ -205,7 +205,7 @@ def _curves(
 def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, slot: int) -> Series:
     """Return a line over rounds: the mean over seeds, and the band of its deviation."""
     key = KEYS.get(cell.quantity, "L") if what == "accuracy" else what
-    key = {"W_max": "W", "plus": "L"}.get(key, key)
+    key = {**BEST, "plus": "L"}.get(key, key)
     factor = 100.0 if key in CURVES else 1.0
     by_round: dict[int, list[float]] = {}
     for result in results:

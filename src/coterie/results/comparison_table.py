@@ -3,16 +3,56 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, held_out
-from coterie.results.statistics import Difference, Leader, Spread, leader, paired, spread
+from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
 BySeed = Mapping[int, Mapping[str, Any]]
 """Results by seed, each with the fields of result.json."""
 RANKED = 6
 """Names that a sentence lists."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column beside accuracies: what it counts in each run, and how it is written."""
+
+    key: str
+    """The field of `ComparisonRow`, and so of ``comparison.json``; how headings of ``table.csv`` begin."""
+    heading: str
+    number: Callable[[Mapping[str, Any]], Any]
+    """Of a result, with the fields of result.json; None where it is not defined."""
+    digits: int
+    with_spread: bool = True
+    """Whether tables write the deviation over seeds beside the mean."""
+    in_csv: tuple[Literal["mean", "std"], ...] = ("mean", "std")
+    legend: str = ""
+
+
+COLUMNS = (
+    Column("groups", "groups", lambda run: group_count(run["groups"]), 1),
+    Column("ari", "ARI", lambda run: run["ari"], 2, legend="ARI: agreement of groups with the true ones."),
+    Column(
+        "megabytes",
+        "MB",
+        lambda run: (run["traffic"]["up_bytes"] + run["traffic"]["down_bytes"]) / 1e6,
+        2,
+        with_spread=False,
+        legend="MB: megabytes to and from clients in training.",
+    ),
+    Column(
+        "seconds",
+        "seconds",
+        lambda run: run["seconds"],
+        1,
+        with_spread=False,
+        in_csv=("mean",),
+        legend="Seconds: of a run beside others.",
+    ),
+)
+"""In order. One that is added here, and as a field of `ComparisonRow`, is in every table, file and page."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +68,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """What is said about a method, or a setting of a sweep."""
+    """What is said about a method, or a setting of a sweep; between `accuracy` and `reached` stand `COLUMNS`."""
 
     label: str
     runs: int
@@ -115,21 +155,19 @@ def make_table(
 ) -> ComparisonTable:
     """Count results, given by label and seed; the baseline is the first label unless another is named."""
     base = baseline or next(iter(runs))
-    accuracy = {label: {p: _accuracies(of, p) for p in COMPARED} for label, of in runs.items()}
-    targets = dict.fromkeys(target_text(t) for of in runs.values() for run in of.values() for t in run["targets"])
+    accuracy = {label: {p: _accuracies(by_seed, p) for p in COMPARED} for label, by_seed in runs.items()}
+    results = [run for by_seed in runs.values() for run in by_seed.values()]
+    targets = dict.fromkeys(target_text(target) for run in results for target in run["targets"])
     rows = [
         ComparisonRow(
             label=label,
-            runs=len(of),
+            runs=len(by_seed),
             accuracy={p: spread([*accuracy[label][p].values()]) for p in COMPARED},
-            groups=_spread(of, group_count),
-            ari=_spread(of, lambda run: run["ari"]),
-            megabytes=_spread(of, lambda run: (run["traffic"]["up_bytes"] + run["traffic"]["down_bytes"]) / 1e6),
-            seconds=_spread(of, lambda run: run["seconds"]),
-            reached=tuple(_reached(of, target) for target in targets),
+            **{column.key: _spread(by_seed, column.number) for column in COLUMNS},
+            reached=tuple(_reached(by_seed, target) for target in targets),
             differences=None if label == base else {p: paired(accuracy[label][p], accuracy[base][p]) for p in COMPARED},
         )
-        for label, of in runs.items()
+        for label, by_seed in runs.items()
     ]
     leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
     all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
@@ -153,14 +191,8 @@ def reached(target: str, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     }
 
 
-def group_count(result: Mapping[str, Any]) -> int | None:
-    """Return how many groups a result has; None where its method forms none."""
-    groups = result["groups"]
-    return None if groups is None else len({group for group in groups if group is not None})
-
-
 def _finite(value: Any) -> float | None:
-    """Return a number; None for what is none."""
+    """Return a finite number; None for anything else."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
@@ -173,42 +205,41 @@ def _spread(runs: BySeed, value: Callable[[Mapping[str, Any]], Any]) -> Spread |
     return spread([number for run in runs.values() if (number := _finite(value(run))) is not None])
 
 
-def _reached(runs: BySeed, wanted: str) -> Reached:
+def _reached(runs: BySeed, text: str) -> Reached:
     """Return when a target was reached, over the seeds for which its protocol is defined."""
     defined = [
         target
         for run in runs.values()
         for target in run["targets"]
-        if target_text(target) == wanted
+        if target_text(target) == text
         and (run["accuracy"][target["protocol"]] is not None or target["round"] is not None)
     ]
     done = [target for target in defined if target["round"] is not None]
     rounds, sent = (spread([float(target[key]) for target in done]) for key in ("round", "bytes"))
     means = (rounds.mean, sent.mean / 1e6) if rounds and sent else (None, None)
-    return Reached(wanted, len(done), len(defined), *means)
+    return Reached(text, len(done), len(defined), *means)
 
 
 def _notes(
     runs: Mapping[str, BySeed], seeds: Sequence[int], accuracy: Mapping[str, Mapping[str, Mapping[int, float]]]
 ) -> list[str]:
     """Say what a reader of the numbers must know."""
-    shares = {run.get("validation", 0.0) for of in runs.values() for run in of.values()}
+    shares = {run.get("validation", 0.0) for by_seed in runs.values() for run in by_seed.values()}
     notes = [text for share in sorted(shares) if (text := held_out(share))]
     if len(seeds) == 1:
         notes.append(
             f"One seed only ({seeds[0]}): there is neither spread nor interval, and nothing is marked as the best."
         )
-    for label, of in runs.items():
-        there, missing = ([seed for seed in seeds if (seed in of) == present] for present in (True, False))
-        if missing:
+    for label, by_seed in runs.items():
+        if missing := [seed for seed in seeds if seed not in by_seed]:
             notes.append(f"{label}: there is no result of seed {_listed(missing)}.")
         for protocol, symbol in COMPARED.items():
-            here = accuracy[label][protocol]
-            odd = [seed for seed in there if seed not in here and of[seed]["accuracy"][protocol] is not None]
-            if odd:
-                notes.append(f"{label}: {symbol} of seed {_listed(odd)} is no number, and in no mean.")
-            if here and len(here) + len(odd) < len(there):
-                notes.append(f"{label}: {symbol} is defined for seed {_listed(list(here))} only.")
+            measured = accuracy[label][protocol]
+            defined = [seed for seed in seeds if seed in by_seed and by_seed[seed]["accuracy"][protocol] is not None]
+            if not_finite := [seed for seed in defined if seed not in measured]:
+                notes.append(f"{label}: {symbol} of seed {_listed(not_finite)} is not a number; means leave it out.")
+            if measured and len(defined) < len(seeds) - len(missing):
+                notes.append(f"{label}: {symbol} is defined for seed {_listed(list(measured))} only.")
     if not any(all(accuracy[label][protocol] for label in runs) for protocol in COMPARED):
         notes.append("No protocol has numbers of all of them: they can't all be compared with each other.")
     return notes

@@ -204,9 +204,8 @@ def read_comparison(path: Path) -> StoredComparison:
         raise CoterieError(
             f"a run in '{path}' is damaged ({type(error).__name__}: {error}): remove it, then 'coterie resume {path}'"
         ) from None
-    return StoredComparison(
-        path, plan, table, runs, attempts, failed, tuned, _alone(configs), [warning] * bool(warning)
-    )
+    warnings = [warning] if warning else []
+    return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings)
 
 
 def chosen_so_far(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:

@@ -1,5 +1,7 @@
 """The papers' own communication formulas, which the exact ledger stands beside."""
 
+from coterie.messages.verbs.prune import transfers_when_pruned
+
 
 def paper_megabits(rounds: int, fraction: float, transfers: float, parameters: int) -> float:
     """Return PACFL's cost: expected megabits of one client, both ways (ALGORITHMS 0.5).
@@ -15,10 +17,9 @@ def paper_megabits(rounds: int, fraction: float, transfers: float, parameters: i
 def sub_fedavg_bytes(rounds: int, clients: int, parameters: int, pruned: float = 0.0) -> float:
     """Return Sub-FedAvg's cost: bytes of all clients, both ways (ALGORITHMS 0.5).
 
-    In each round so many `clients` receive a whole model, and send kept parameters in 32 bits and `pruned` ones, a
-    share of all, in one; without pruning this is the cost of FedAvg.
+    `clients` take part in each round; without pruning this is the cost of FedAvg.
 
     >>> round(sub_fedavg_bytes(500, 10, 62_000, 0.3) / 1e9, 2)
     2.12
     """
-    return rounds * clients * parameters * 4 * (1 + (1 - pruned) + pruned / 32)
+    return rounds * clients * parameters * 4 * transfers_when_pruned(pruned)

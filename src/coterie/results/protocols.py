@@ -2,6 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+ComparedProtocol = Literal["L", "C", "G", "plus"]
+"""Those that comparisons have columns for, and may be asked to go by."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +67,22 @@ _TABLE = (
         card="best round, samples pooled",
     ),
     AccuracyProtocol("W", "W", sentence="as C, but over all clients' test samples pooled"),
+    AccuracyProtocol("L_max", "L max", sentence="as L, in the best evaluated round"),
+    AccuracyProtocol("one_step", "one step", sentence="as +, but after one step of training (Per-FedAvg)"),
 )
 PROTOCOLS = {protocol.key: protocol for protocol in _TABLE}
 """All of them, by key."""
-AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if key != "W"}
-"""Those of ``result.json``."""
+AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.card}
+"""Those of ``result.json`` that pages show; `L_max` and `one_step` are in the file only."""
 CURVES = {key: PROTOCOLS[key] for key in ("L", "C", "G", "W")}
 """Those of ``metrics.jsonl``."""
 FOLLOWED = tuple(key for key in CURVES if key in AT_END)
 """Those measured in every evaluated round and at the end alike: what a target can name, and progress shows."""
+BEST = {"W_max": "W", "L_max": "L"}
+"""Those of the best evaluated round, each with the column of ``metrics.jsonl`` that it is the highest of."""
 EACH_CLIENT = ("L", "C")
 """Those of which a result has a number for each client."""
-COMPARED = {key: PROTOCOLS[key].symbol for key in ("L", "C", "G", "plus")}
+COMPARED = {key: PROTOCOLS[key].symbol for key in get_args(ComparedProtocol)}
 """The symbols of those that comparisons have columns for."""
 KEYS = {protocol.symbol: key for key, protocol in AT_END.items()}
 """The keys of ``result.json`` by symbol."""

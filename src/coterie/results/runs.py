@@ -11,6 +11,7 @@ from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
 from coterie.results.protocols import CURVES
 from coterie.results.run_folder import RunFolder, SiteSummary
+from coterie.results.statistics import group_count
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class StoredRun:
     @property
     def group_count(self) -> int | None:
         """How many groups it found; None where it forms none."""
-        return len({group for group in self.groups if group is not None}) if self.groups else None
+        return group_count(self.groups or None)
 
     @property
     def newcomers(self) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """What several seeds allow to say: spread, paired differences, and whether one method is clearly the best."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 BySeed = Mapping[int, float]
@@ -98,3 +98,12 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
         if label != first and (lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0):
             rivals.append(label)
     return Leader(first, tuple(rivals), " of those with every seed" if len(whole) < len(measured) else "")
+
+
+def group_count(groups: Iterable[int | None] | None) -> int | None:
+    """Return how many groups clients are in; None where a method forms none.
+
+    >>> group_count([0, 2, None, 2])
+    2
+    """
+    return None if groups is None else len({*groups} - {None})

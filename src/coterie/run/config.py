@@ -219,7 +219,7 @@ class EvaluationSection(ConfigSection):
             except ValueError:
                 right = False
             if not right:
-                raise ValueError(f"'{target}' should be a protocol (L, C or G) and a fraction, like L=0.8")
+                raise ValueError(f"'{target}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
         return targets
 
 

@@ -15,6 +15,7 @@ from coterie.federation.evaluation import Evaluation
 from coterie.federation.loop import evaluated_rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder
+from coterie.results.statistics import group_count
 from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
@@ -131,14 +132,10 @@ def _row(round: int, evaluation: Evaluation, run: Session, since: int, seconds: 
     fed, groups = run.fed, run.algorithm.groups()
     return {
         "round": round,
-        "L": evaluation.L,
-        "C": evaluation.C,
-        "G": evaluation.G,
-        "covered": evaluation.covered,
-        "W": evaluation.W,
+        **asdict(evaluation),
         "loss": fed.training.mean_loss,
         "discrepancy": fed.training.discrepancy(run.algorithm.model_for),
-        "groups": None if groups is None else len(set(groups.values())),
+        "groups": group_count(None if groups is None else groups.values()),
         "up_bytes": fed.ledger.total("up"),
         "down_bytes": fed.ledger.total("down"),
         "seconds": seconds,

@@ -12,7 +12,7 @@ from coterie.results.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies are fractions, by protocol: L, C, G, plus, W_max, L_max (the best L); None where it is not defined."""
+    """Accuracies are fractions, by protocol (`coterie.results.protocols`); None where it is not defined."""
 
     algorithm: str
     data: str

@@ -17,7 +17,7 @@ from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.formats import toml_value
-from coterie.results.protocols import FOLLOWED
+from coterie.results.protocols import BEST, EACH_CLIENT, FOLLOWED
 from coterie.run.building import Session
 from coterie.run.result import Result
 
@@ -48,8 +48,10 @@ def summarise(
         accuracy={
             **{protocol: last[protocol] for protocol in FOLLOWED},
             "plus": plus,
-            "W_max": max((row["W"] for row in history if row["W"] is not None), default=None),
-            "L_max": max((row["L"] for row in history if row["L"] is not None), default=None),
+            **{
+                best: max((row[key] for row in history if row[key] is not None), default=None)
+                for best, key in BEST.items()
+            },
             **(
                 {}
                 if step is None
@@ -90,10 +92,10 @@ def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
 
 
 def _per_client(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
-    """Return accuracies by client, under L and C; None for others than these."""
+    """Return accuracies by client, of its own model and the one it receives; None for others than these."""
     return {
         protocol: accuracies({c: score for c, score in scores.items() if c in set(whose)}, clients)
-        for protocol, scores in (("L", evaluator.own), ("C", evaluator.received))
+        for protocol, scores in zip(EACH_CLIENT, (evaluator.own, evaluator.received), strict=True)
     }
 
 

@@ -16,6 +16,7 @@ from coterie.data import FederatedData
 from coterie.data.partitions.label_skew import check_labels
 from coterie.errors import CoterieError
 from coterie.files import write_whole
+from coterie.results.protocols import EACH_CLIENT
 from coterie.run.building import load_data
 from coterie.run.config import Config
 from coterie.run.progress import Progress
@@ -139,7 +140,7 @@ def study(
             progress.phase(f"seed {seed}: {_name(first)} with {_name(other)}")
             paired = _setting(config, config.algorithm.name, [first, other], each, seed)
             angle, result = _angle(load_data(paired)), start(paired, write=False)
-            own, received = (_accuracy(result.per_client[protocol][0]) for protocol in ("L", "C"))
+            own, received = (_accuracy(result.per_client[protocol][0]) for protocol in EACH_CLIENT)
             beside[other].append((angle, own, received))
     rows = []
     for other, measured in beside.items():

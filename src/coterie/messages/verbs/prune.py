@@ -148,3 +148,11 @@ class Prune(Verb):
     def models_needed(self) -> tuple[str, ...]:
         """Name what is pruned."""
         return ("trained",)
+
+
+def transfers_when_pruned(pruned: float) -> float:
+    """Return how many messages of a model's size a client exchanges in a round (ALGORITHMS 0.5).
+
+    A whole model down; up, what is left of it in 32 bits, and a bit for each of the `pruned` share.
+    """
+    return 1 + (1 - pruned) + pruned / 32
