@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "run": CORE,
     "compare": CORE | {"run"},
     "inspect": CORE | {"run"},
-    "deploy": CORE | {"run"},
+    "deploy": CORE | {"run", "testing"},
     "studies": CORE | {"run", "inspect"},
     "reproduce": CORE | {"run", "compare", "inspect", "studies", "coreset"},
     "report": {"results", "clustering"},

@@ -18,7 +18,7 @@ from coterie.algorithms.fedavg import FedAvg
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, CandidateModels, Federation, SharedLayers, Traits, saved
 from coterie.federation.checkpoint import WriteOnce, check_state, load_checkpoint, save_checkpoint
-from coterie.federation.served_model import error_in_offer
+from coterie.federation.served_model import error_in_served_model
 from coterie.federation.state import Resumable
 from coterie.messages import (
     VERBS,
@@ -247,14 +247,14 @@ def test_an_answer_that_is_not_there() -> None:
 # --- what model_for returns
 
 
-def test_offers_that_are_models(fed: Federation) -> None:
+def test_served_models_that_are_models(fed: Federation) -> None:
     model = fed.initial()
     name = next(iter(model))
-    for offer in (model, CandidateModels((model, fed.initial(1))), SharedLayers({name: model[name]})):
-        assert error_in_offer(offer, model) is None
+    for served in (model, CandidateModels((model, fed.initial(1))), SharedLayers({name: model[name]})):
+        assert error_in_served_model(served, model) is None
 
 
-def test_offers_that_are_none(fed: Federation) -> None:
+def test_served_models_that_are_none(fed: Federation) -> None:
     model = fed.initial()
     name = next(iter(model))
     rest = {key: value for key, value in model.items() if key != name}
@@ -268,8 +268,8 @@ def test_offers_that_are_none(fed: Federation) -> None:
         "a dict with the keys 'a'": CandidateModels(({"a": model},)),  # type: ignore[dict-item]
         "has 'b'": SharedLayers({"b": model[name]}),
     }
-    for told, offer in wrong.items():
-        found = error_in_offer(offer, model)
+    for told, served in wrong.items():
+        found = error_in_served_model(served, model)
         assert found is not None
         assert told in found
 

@@ -548,9 +548,9 @@ def test_clients_without_a_group_have_no_model_and_w_waits_for_all_of_them() -> 
             run.play(t)
             found, evaluation = run.method.groups(), run.evaluator.evaluate()
             for client in range(12):
-                offer = run.method.model_for(client)
-                assert (offer is None) == (client not in found)
-                assert offer is None or offer is run.method.models[found[client]]
+                served = run.method.model_for(client)
+                assert (served is None) == (client not in found)
+                assert served is None or served is run.method.models[found[client]]
             assert run.evaluator.received.keys() == found.keys()
             scores = [run.evaluator.received[client] for client in sorted(found)]
             assert pytest.approx(np.mean([correct / samples for correct, samples in scores])) == evaluation.C

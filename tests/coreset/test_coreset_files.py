@@ -229,5 +229,5 @@ def test_bad_costs_of_named_nodes(tmp_path: Path, text: str) -> None:
 
 def test_costs_of_unknown_nodes(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", adjacency=PATH)
-    with pytest.raises(CoterieError, match="cost of node 7, which the graph has not"):
+    with pytest.raises(CoterieError, match="cost of node 7, which is not in the graph"):
         read_costs(written(tmp_path, "0,1\n1,1\n2,1\n7,1\n", "c.csv"), read_graph(tmp_path / "a.npz"))

@@ -176,8 +176,8 @@ def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConnectionError):
         life.go()
     result = life.go()
-    roll = json.loads((tmp_path / "killed" / "run" / "sites.json").read_text())["sites"]
-    number = {name: entry["client"] for name, entry in roll.items()}
+    sites = json.loads((tmp_path / "killed" / "run" / "sites.json").read_text())["sites"]
+    number = {name: entry["client"] for name, entry in sites.items()}
     assert number == {"a": 0, "b": 1, "c": 2, "d": 3}
     groups = result.groups
     assert groups[number["a"]] == groups[number["b"]] != groups[number["c"]]

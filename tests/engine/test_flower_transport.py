@@ -158,7 +158,7 @@ def test_replies_are_told_apart_by_what_they_reply_to() -> None:
 # --- at the door
 
 
-def card(name: str, proof: str = "s" * 32, samples: Any = 5, **more: Any) -> Any:
+def named_node(name: str, proof: str = "s" * 32, samples: Any = 5, **more: Any) -> Any:
     def node(message: Message) -> Message:
         told = ConfigRecord({"name": name, "proof": proof, "samples": samples, **more})
         return Message(RecordDict({BESIDE: told}), reply_to=message)
@@ -171,42 +171,46 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 0.0)
 
 
-def door(grid: PlayedGrid, roll: SiteRegistry | None = None) -> FlowerDeployment:
-    return FlowerDeployment(grid, roll or SiteRegistry())
+def door(grid: PlayedGrid, registry: SiteRegistry | None = None) -> FlowerDeployment:
+    return FlowerDeployment(grid, registry or SiteRegistry())
 
 
 def test_numbers_follow_names_not_nodes() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("site-10", samples=10), 2: card("site-9", samples=9), 3: card("alpha", samples=1)}
+    grid.nodes |= {
+        1: named_node("site-10", samples=10),
+        2: named_node("site-9", samples=9),
+        3: named_node("alpha", samples=1),
+    }
     assert door(grid).present(0) == {0: 1, 1: 9, 2: 10}
 
 
 def test_who_comes_later_gets_the_next_number_also_after_a_restart(tmp_path: Path) -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("m"), 2: card("z")}
+    grid.nodes |= {1: named_node("m"), 2: named_node("z")}
     door(grid, SiteRegistry.open(tmp_path / "sites.json")).present(0)
-    grid.nodes = {7: card("a", samples=3), 8: card("z", samples=4)}
+    grid.nodes = {7: named_node("a", samples=3), 8: named_node("z", samples=4)}
     again = door(grid, SiteRegistry.open(tmp_path / "sites.json"))
     assert again.present(5) == {2: 3, 1: 4}
 
 
 def test_an_entry_removed_by_hand_leaves_the_numbers_of_others_alone(tmp_path: Path) -> None:
     grid, file = PlayedGrid(), tmp_path / "sites.json"
-    grid.nodes |= {1: card("a"), 2: card("b", samples=6), 3: card("c", samples=7)}
+    grid.nodes |= {1: named_node("a"), 2: named_node("b", samples=6), 3: named_node("c", samples=7)}
     door(grid, SiteRegistry.open(file)).present(0)
-    roll = json.loads(file.read_text())
-    del roll["sites"]["a"]
-    file.write_text(json.dumps(roll))
-    grid.nodes[1] = card("a", proof="new secret of this site", samples=8)
+    registry = json.loads(file.read_text())
+    del registry["sites"]["a"]
+    file.write_text(json.dumps(registry))
+    grid.nodes[1] = named_node("a", proof="new secret of this site", samples=8)
     assert door(grid, SiteRegistry.open(file)).present(3) == {1: 6, 2: 7, 3: 8}
 
 
 def test_somebody_elses_name_is_refused() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a", proof="right" * 5)}
+    grid.nodes |= {1: named_node("a", proof="right" * 5)}
     engine = door(grid)
     engine.present(0)
-    grid.nodes[2] = card("a", proof="wrong" * 5)
+    grid.nodes[2] = named_node("a", proof="wrong" * 5)
     assert engine.present(1) == {0: 5}
     [incident] = engine.incidents()
     assert incident.kind == "turned away"
@@ -223,7 +227,7 @@ def test_a_site_that_returns_takes_its_place_at_the_new_node() -> None:
     def alive(number: int) -> Any:
         def node(message: Message) -> Message | None:
             if message.metadata.message_type == "query.hello":
-                return card("a")(message)
+                return named_node("a")(message)
             asked.append(number)
             return None
 
@@ -241,13 +245,13 @@ def test_a_site_that_returns_takes_its_place_at_the_new_node() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        card("../../etc"), card(""), card("x" * 65), card("a", proof="short"), card("a", samples=-1),
-        card("a", samples="many"), card("a", problem="my data do not fit"),
+        named_node("../../etc"), named_node(""), named_node("x" * 65), named_node("a", proof="short"),
+        named_node("a", samples=-1), named_node("a", samples="many"), named_node("a", problem="my data do not fit"),
     ],
 )  # fmt: skip
 def test_odd_cards_are_turned_away(bad: Any) -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("good"), 2: bad}
+    grid.nodes |= {1: named_node("good"), 2: bad}
     engine = door(grid)
     assert engine.present(0) == {0: 5}
     assert [incident.kind for incident in engine.incidents()] == ["turned away"]
@@ -273,7 +277,7 @@ def hellos(grid: PlayedGrid, node: int) -> int:
 
 def test_a_node_that_says_nothing_holds_up_nobody_and_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
-    grid.nodes |= {1: silent, 2: card("a")}
+    grid.nodes |= {1: silent, 2: named_node("a")}
     engine = door(grid)
     for round in range(5):
         assert engine.present(round) == {0: 5}
@@ -284,21 +288,21 @@ def test_a_node_that_says_nothing_holds_up_nobody_and_is_asked_again(monkeypatch
     assert hellos(grid, 1) == 4
     [incident] = engine.incidents()  # once, not each time
     assert (incident.kind, incident.detail) == ("turned away", "a node does not introduce itself")
-    grid.nodes[1] = card("b")
+    grid.nodes[1] = named_node("b")
     clock.now += 601.0
     assert engine.present(8) == {0: 5, 1: 5}
 
 
 def test_a_site_that_was_turned_away_and_is_mended_comes_in(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
-    grid.nodes |= {1: card("a", problem="its data can't be used"), 2: card("b")}
+    grid.nodes |= {1: named_node("a", problem="its data can't be used"), 2: named_node("b")}
     engine = door(grid)
     for round in range(3):
         clock.now += 61.0
         assert engine.present(round) == {0: 5}
     assert hellos(grid, 1) == 3
     assert len(engine.incidents()) == 1
-    grid.nodes[1] = card("a", samples=9)
+    grid.nodes[1] = named_node("a", samples=9)
     clock.now += 61.0
     assert engine.present(3) == {0: 5, 1: 9}
 
@@ -306,7 +310,7 @@ def test_a_site_that_was_turned_away_and_is_mended_comes_in(monkeypatch: pytest.
 def test_nodes_that_keep_coming_hold_up_a_round_for_ten_seconds_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
     monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 10.0)
-    grid.nodes |= {1: card("a")}
+    grid.nodes |= {1: named_node("a")}
     engine = FlowerDeployment(grid, SiteRegistry())
     monkeypatch.setattr(grid, "get_node_ids", lambda: {1, *range(100, 100 + int(clock.now - 1000.0) + 1)})
     for node in range(100, 150):
@@ -322,8 +326,8 @@ def test_the_card_of_a_node_that_has_left_is_not_taken() -> None:
     grid.nodes |= {1: silent}
     engine = door(grid)
     engine.present(0)
-    grid._replies["m1"] = card("a", samples=1)(grid.messages["m1"])
-    grid.nodes = {2: card("a", samples=2)}
+    grid._replies["m1"] = named_node("a", samples=1)(grid.messages["m1"])
+    grid.nodes = {2: named_node("a", samples=2)}
     assert [dict(engine.present(round)) for round in range(1, 4)] == [{0: 2}] * 3
 
 
@@ -331,13 +335,13 @@ def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.Mon
     """Also where somebody was turned away on the way, of which the log tells."""
     Clock(monkeypatch)
     grid, told = PlayedGrid(), list[str]()
-    grid.nodes |= {1: card("a"), 2: card("b"), 3: card("a", proof="wrong" * 5)}
+    grid.nodes |= {1: named_node("a"), 2: named_node("b"), 3: named_node("a", proof="wrong" * 5)}
     engine = FlowerDeployment(grid, SiteRegistry(), min_clients=3)
 
     def hear(text: str) -> None:
         told.append(text)
         if "turned away" in text:
-            grid.nodes[4] = card("c")
+            grid.nodes[4] = named_node("c")
 
     engine.wait(hear)
     assert told[0] == "3 sites are here, waiting for 3"
@@ -349,13 +353,13 @@ def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.Mon
 def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.PAUSE", 0.0)
     grid, told = PlayedGrid(), list[str]()
-    grid.nodes |= {1: card("c", samples=3), 2: silent, 3: card("b", samples=2), 4: silent}
+    grid.nodes |= {1: named_node("c", samples=3), 2: silent, 3: named_node("b", samples=2), 4: silent}
     engine = FlowerDeployment(grid, SiteRegistry(), min_clients=3)
 
     def hear(text: str) -> None:
         told.append(text)
         if len(told) == 1:
-            grid._replies["m2"] = card("a", samples=1)(grid.messages["m2"])
+            grid._replies["m2"] = named_node("a", samples=1)(grid.messages["m2"])
             monkeypatch.setattr("coterie.engine.flower.deployment.START_GRACE", 0.0)  # for the one that says nothing
 
     engine.wait(hear)
@@ -366,32 +370,32 @@ def test_a_federation_that_waits_numbers_sites_by_names_whoever_answers_first(mo
 def test_a_node_that_comes_is_waited_for_a_little_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, grid = Clock(monkeypatch), PlayedGrid()
     monkeypatch.setattr("coterie.engine.flower.deployment.NEWCOMER_WAIT", 5.0)
-    grid.nodes |= {1: silent, 2: card("b")}
+    grid.nodes |= {1: silent, 2: named_node("b")}
     engine = FlowerDeployment(grid, SiteRegistry())
     assert engine.present(0) == {0: 5}
     assert clock.now == 1005.0
     engine.present(1)
     assert clock.now == 1005.0
-    grid._replies["m1"] = card("a", samples=7)(grid.messages["m1"])
+    grid._replies["m1"] = named_node("a", samples=7)(grid.messages["m1"])
     assert engine.present(2) == {0: 5, 1: 7}
 
 
 def test_who_answers_late_is_let_in_late() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: silent, 2: card("b")}
+    grid.nodes |= {1: silent, 2: named_node("b")}
     engine = door(grid)
     assert engine.present(0) == {0: 5}
-    grid._replies["m1"] = card("a", samples=7)(grid.messages["m1"])
+    grid._replies["m1"] = named_node("a", samples=7)(grid.messages["m1"])
     assert engine.present(1) == {0: 5, 1: 7}
 
 
 def test_of_two_nodes_with_one_secret_the_later_counts_and_they_do_not_take_turns() -> None:
     """One that returned while Flower still lists the old node can't be told from a copy."""
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a", samples=5)}
+    grid.nodes |= {1: named_node("a", samples=5)}
     engine = door(grid)
     assert engine.present(0) == {0: 5}
-    grid.nodes |= {2: card("a", samples=2)}
+    grid.nodes |= {2: named_node("a", samples=2)}
     assert [dict(engine.present(round)) for round in range(1, 5)] == [{0: 2}] * 4
     del grid.nodes[2]
     assert engine.present(5) == {0: 5}  # who was left behind is asked again
@@ -420,20 +424,20 @@ def test_what_can_t_be_unpacked_is_invalid_and_the_others_are_heard() -> None:
 
     grid.nodes |= {11: honest, 12: honest, 13: hollow, 14: elsewhere, 15: no_message}
     grid.broken[11] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    carrier = GridTransport(grid, 0.01, untrusted=True)
+    grid_transport = GridTransport(grid, 0.01, untrusted=True)
     nodes = {0: 11, 4: 12, 5: 13, 6: 14, 7: 15}
-    answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), None))
+    answers = list(grid_transport.exchange(nodes, dict.fromkeys(nodes, REQUEST), None))
     kinds = {answer.client: answer.kind if isinstance(answer, Failure) else "reply" for answer in answers}
     assert kinds == {0: "invalid", 4: "reply", 5: "invalid", 6: "invalid", 7: "invalid"}
     assert len(answers) == 5
     grid.broken[11] = ConnectionError("the SuperLink is gone")
     with pytest.raises(ConnectionError):
-        list(carrier.exchange({0: 11}, {0: REQUEST}, 5.0))
+        list(grid_transport.exchange({0: 11}, {0: REQUEST}, 5.0))
 
 
 def test_an_introduction_that_can_t_be_unpacked_is_turned_away() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a"), 2: card("b")}
+    grid.nodes |= {1: named_node("a"), 2: named_node("b")}
     grid.broken[2] = ValueError("not a message")
     engine = door(grid)
     assert engine.present(0) == {0: 5}
@@ -442,7 +446,7 @@ def test_an_introduction_that_can_t_be_unpacked_is_turned_away() -> None:
 
 def test_a_node_that_is_gone_when_it_is_asked_is_dropped_also_without_a_deadline() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a")}
+    grid.nodes |= {1: named_node("a")}
     engine = door(grid)
     engine.present(0)
     grid.unregistered.add(1)
@@ -452,11 +456,11 @@ def test_a_node_that_is_gone_when_it_is_asked_is_dropped_also_without_a_deadline
 def test_nobody_disappears_within_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.LOOK_AGAIN", 0.0)
     grid = PlayedGrid()
-    grid.nodes |= {1: card("a"), 2: card("b")}
+    grid.nodes |= {1: named_node("a"), 2: named_node("b")}
     engine = door(grid)
     assert set(engine.present(1)) == {0, 1}
     del grid.nodes[2]
-    grid.nodes[3] = card("c")
+    grid.nodes[3] = named_node("c")
     assert set(engine.present(1)) == {0, 1, 2}
     assert set(engine.present(2)) == {0, 2}
 
@@ -709,9 +713,9 @@ def test_a_reply_that_takes_a_while_is_taken_once(
     grid = Long()
     grid.nodes |= dict.fromkeys(range(11, 17), honest_node)
     nodes = {client: client + 11 for client in range(6)}
-    carrier = GridTransport(grid, pause, untrusted=True)
+    grid_transport = GridTransport(grid, pause, untrusted=True)
     for _ in range(2):
-        answers = list(carrier.exchange(nodes, dict.fromkeys(nodes, REQUEST), 20.0))
+        answers = list(grid_transport.exchange(nodes, dict.fromkeys(nodes, REQUEST), 20.0))
         assert [type(answer) for answer in answers] == [Reply] * 6
 
 
@@ -719,14 +723,14 @@ def test_what_is_no_longer_wanted_is_taken_from_flower_when_it_comes() -> None:
     """It would keep the replies of those who were late or not needed until the end of the run."""
     grid = PlayedGrid()
     grid.nodes |= {11: honest_node, 12: silent, 13: honest_node}
-    carrier = GridTransport(grid, 0.01, untrusted=True)
-    exchange = carrier.exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 5.0)
+    grid_transport = GridTransport(grid, 0.01, untrusted=True)
+    exchange = grid_transport.exchange({0: 11, 1: 12, 2: 13}, dict.fromkeys(range(3), REQUEST), 5.0)
     next(exchange)
     exchange.close()  # enough have answered
     grid._replies["m2"] = honest_node(grid.messages["m2"])
     assert len(grid._replies) >= 1
     grid.nodes[14] = honest_node
-    assert [answer.client for answer in carrier.exchange({3: 14}, {3: REQUEST}, 5.0)] == [3]
+    assert [answer.client for answer in grid_transport.exchange({3: 14}, {3: REQUEST}, 5.0)] == [3]
     assert not grid._replies
 
 

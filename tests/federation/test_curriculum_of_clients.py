@@ -227,15 +227,15 @@ def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
         def measure() -> None:
             truth.clear()
             for client in range(12):
-                offer: Any = w.run.algorithm.model_for(client)
+                served: Any = w.run.algorithm.model_for(client)
                 own = w.store.load(client, before=99).get("model", w.run.fed.initial())
-                if hasattr(offer, "models"):
-                    each = [w.loss(client, model) for model in offer.models]
-                    truth[client] = min(each) if offer.last is None else each[offer.last]
-                elif offer is None:
+                if hasattr(served, "models"):
+                    each = [w.loss(client, model) for model in served.models]
+                    truth[client] = min(each) if served.last is None else each[served.last]
+                elif served is None:
                     truth[client] = w.loss(client, own)
                 else:
-                    truth[client] = w.loss(client, {**own, **getattr(offer, "params", offer)})
+                    truth[client] = w.loss(client, {**own, **getattr(served, "params", served)})
 
         for t, _ in rounds(w.run.fed, w.run.algorithm, w.run.evaluator, every=0):
             if t:

@@ -79,7 +79,7 @@ class CFL(GroupedMethod):
             self.norms[group] = update_norms(rows)
             if fed.round > self.min_round and should_split(rows, self.eps1, self.eps2):
                 self.split(fed, group, own)
-        self.average(trained, plain=True)
+        self.average(trained, equal=True)
 
     def split(self, fed: Federation, group: int, deltas: Mapping[ClientId, Array]) -> None:
         """Divide a group by the cosines of the Δ_i of this round; its other clients follow their last known ones.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
 from coterie.federation import Algorithm, Federation, saved
-from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, weighted_mean
+from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, average_models
 
 
 @algorithm("fedavg")
@@ -36,7 +36,7 @@ class FedAvg(Algorithm):
 
     def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
         """WAvg: the mean weighted by samples."""
-        return weighted_mean([t.params for t in trained], [t.samples for t in trained])
+        return average_models(trained)
 
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""

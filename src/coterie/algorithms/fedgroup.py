@@ -155,10 +155,10 @@ class FedGroup(GroupedMethod):
             self.member = {c: group for c, group in self.member.items() if c in founders or c not in cohort}
         super().round(fed, cohort)
 
-    def average(self, trained: Mapping[ClientId, TrainReply], plain: bool = False) -> None:
+    def average(self, trained: Mapping[ClientId, TrainReply], equal: bool = False) -> None:
         """Aggregate inside groups, then between them (Alg. 2, lines 7 and 10)."""
         before = [*self.models]
-        super().average(trained, plain)
+        super().average(trained, equal)
         if self.direction == "latest":
             changes = zip(self.directions, before, self.models, strict=True)
             self.directions = [delta if new is old else update(new, old) for delta, old, new in changes]

@@ -49,7 +49,7 @@ class FeSEM(GroupedMethod):
         self.place(fed, [client for client in cohort if client not in self.member])
         trained = self.train(fed, cohort)
         self.member |= {client: self.nearest(t.params) for client, t in trained.items()}
-        self.average(trained, plain=self.weights == "equal")
+        self.average(trained, equal=self.weights == "equal")
 
     def nearest(self, model: Params) -> int:
         """Return argmin_k ‖θ − M_k‖²; of equals, the first."""

@@ -27,8 +27,8 @@ from coterie.messages import (
     Train,
     TrainReply,
     Verb,
+    average_models,
     update,
-    weighted_mean,
 )
 from coterie.models import initial
 from coterie.similarity import Scales, classwise_angles, gradient_angles, mixed_proximity
@@ -173,8 +173,7 @@ class FederatedTrial:
             verb = Train(plan, keep=False, purpose=f"trial {t}")
             for group, answers in self._ask(verb, TrainReply, models).items():
                 if answers:
-                    own = list(answers.values())
-                    models[group] = weighted_mean([a.params for a in own], [a.samples for a in own])
+                    models[group] = average_models(list(answers.values()))
         self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:

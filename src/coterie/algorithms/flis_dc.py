@@ -5,20 +5,21 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from coterie.algorithms import algorithm
+from coterie.algorithms.grouped import GroupedMethod
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
 from coterie.clustering import Grouping, RuleSupport
 from coterie.federation import CandidateModels, Federation, saved
-from coterie.messages import ClientId, Losses, Params, Plan, TrainReply, weighted_mean
+from coterie.messages import ClientId, Losses, Params, Plan, TrainReply, average_models
 from coterie.similarity import inference_similarity
 
 
 @algorithm("flis-dc")
 @dataclass(kw_only=True)
-class FLISDC(Inference):
+class FLISDC(Inference, GroupedMethod):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
     traits = replace(
-        Inference.traits,
+        GroupedMethod.traits,
         rules=RuleSupport(("distances",), UNIT, refuses=("degrees", "count"), instead="its option beta"),
     )
     linkage: ClassVar[str] = "average"
@@ -43,16 +44,14 @@ class FLISDC(Inference):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
-        replies = self.train_offer(fed, self.offer(), cohort)
+        replies = self.train_served(fed, self.candidates(), cohort)
         trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
         if not trained:
             return
         A = inference_similarity(self.predictions(fed, [t.params for t in trained.values()]))
         self.grouping = self.rule(fed).group(1 - A)
         self.clusters = clusters(list(trained), A, self.threshold(self.grouping))
-        self.models = [
-            weighted_mean([trained[j].params for j in G], [trained[j].samples for j in G]) for G in self.clusters
-        ]
+        self.models = [average_models([trained[j] for j in G]) for G in self.clusters]
         self.member = {client: i for i, client in enumerate(trained)}
 
     def threshold(self, grouping: Grouping) -> float:
@@ -65,14 +64,14 @@ class FLISDC(Inference):
         """LocalSGD, without the samples that a client chooses by where it holds some out."""
         return replace(fed.plan, holdout=Losses.share) if self.select_on == "holdout" else fed.plan
 
-    def offer(self, last: int | None = None) -> Params | CandidateModels:
+    def candidates(self, last: int | None = None) -> Params | CandidateModels:
         """All models of the last round, and how clients choose; θ⁰ as long as there are none."""
         by: Literal["loss", "accuracy"] = "accuracy" if self.select_on == "test" else "loss"
         return CandidateModels(tuple(self.models), self.select_on, by, last) if self.models else self.start
 
     def model_for(self, client: ClientId) -> Params | CandidateModels:
         """Everyone receives all models."""
-        return self.offer(self.member.get(client))
+        return self.candidates(self.member.get(client))
 
     def groups(self) -> dict[ClientId, int]:
         """Return who of the last cohort has a cluster of the same members; and newcomers, by what they took."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from coterie.algorithms import algorithm
 from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
 from coterie.algorithms.one_shot import Floats, OneShotClustering
-from coterie.clustering import Grouping, GroupingOptions, Rule, Threshold
+from coterie.clustering import Grouping, GroupingOptions, Rule, RuleSupport, Threshold
 from coterie.federation import Federation, saved
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
@@ -21,7 +21,10 @@ ALIKE = 0.96
 class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
 
-    traits = replace(OneShotClustering.traits, rules=Inference.traits.rules)
+    traits = replace(
+        OneShotClustering.traits,
+        rules=RuleSupport(("distances",), UNIT, refuses=("degrees",), instead="its option beta"),
+    )
 
     hc_mode: Annotated[
         Literal["hierarchical", "row-threshold"],

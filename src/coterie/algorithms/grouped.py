@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coterie.clustering import RuleSupport
 from coterie.federation import Algorithm, CandidateModels, Federation, ServedModel, Traits, as_request, saved
-from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply, weighted_mean
+from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply, average_models
 
 
 @dataclass(kw_only=True)
@@ -23,11 +23,11 @@ class GroupedMethod(Algorithm):
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Find groups for clients that have none; where they receive several models, they choose."""
-        offer = self.model_for(clients[0]) if clients else None
-        if isinstance(offer, CandidateModels):
-            verbs, _, models = as_request(offer)
+        served = self.model_for(clients[0]) if clients else None
+        if isinstance(served, CandidateModels):
+            verbs, _, models = as_request(served)
             replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
-            self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+            self.member |= {client: served.taken(reply) for client, reply in replies.items()}
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""
@@ -41,17 +41,17 @@ class GroupedMethod(Algorithm):
         replies = fed.ask({client: requests[group] for client, group in groups.items()})
         return {client: reply.answer(TrainReply) for client, reply in replies.items()}
 
-    def train_offer(self, fed: Federation, offer: ServedModel, cohort: Sequence[ClientId]) -> dict[ClientId, Reply]:
+    def train_served(self, fed: Federation, served: ServedModel, cohort: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let each client of the cohort train what it receives; of several models, the one that suits it best."""
-        verbs, start, models = as_request(offer)
+        verbs, start, models = as_request(served)
         request = fed.request(*verbs, Train(self.plan(fed), start=start), models=models)
         return fed.ask(dict.fromkeys(cohort, request))
 
-    def average(self, trained: Mapping[ClientId, TrainReply], plain: bool = False) -> None:
-        """Replace the model of each group by the mean of its members that answered, weighted by samples or plain."""
+    def average(self, trained: Mapping[ClientId, TrainReply], equal: bool = False) -> None:
+        """Replace the model of each group by the mean of its members that answered, weighted by samples or equally."""
         for group in {self.member[client] for client in trained}:
-            own = [t for client, t in trained.items() if self.member[client] == group]
-            self.models[group] = weighted_mean([t.params for t in own], [1 if plain else t.samples for t in own])
+            members = [t for client, t in trained.items() if self.member[client] == group]
+            self.models[group] = average_models(members, equal)
 
     def plan(self, fed: Federation) -> Plan:
         """LocalSGD, as the run has it."""

@@ -37,12 +37,12 @@ class IFCA(GroupedMethod):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
-        offer = self.offer()
-        replies = self.train_offer(fed, offer, cohort)
-        self.member |= {client: offer.taken(reply) for client, reply in replies.items()}
+        candidates = self.candidates()
+        replies = self.train_served(fed, candidates, cohort)
+        self.member |= {client: candidates.taken(reply) for client, reply in replies.items()}
         self.average({client: reply.answer(TrainReply) for client, reply in replies.items()}, self.weights == "equal")
 
-    def offer(self, last: int | None = None) -> CandidateModels:
+    def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""
         if self.criterion == "train-loss":
             return CandidateModels(tuple(self.models), "train", "loss", last)
@@ -50,7 +50,7 @@ class IFCA(GroupedMethod):
 
     def model_for(self, client: ClientId) -> CandidateModels:
         """Everyone receives all models."""
-        return self.offer(self.member.get(client))
+        return self.candidates(self.member.get(client))
 
     @property
     def transfers(self) -> float:

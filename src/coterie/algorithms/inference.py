@@ -1,15 +1,14 @@
 """What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models predict for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import GroupingOptions, Rule, RuleSupport, row_groups
+from coterie.clustering import GroupingOptions, Rule, row_groups
 from coterie.errors import CoterieError
 from coterie.federation import Federation
 from coterie.messages import Array, ClientId, Params
@@ -23,12 +22,9 @@ Cluster: TypeAlias = tuple[ClientId, ...]
 
 
 @dataclass(kw_only=True)
-class Inference(GroupedMethod):
+class Inference:
     """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
 
-    traits = replace(
-        GroupedMethod.traits, rules=RuleSupport(("distances",), UNIT, refuses=("degrees",), instead="its option beta")
-    )
     linkage: ClassVar[str] = "weighted"
 
     beta: Annotated[

@@ -9,7 +9,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, as_request, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen, weighted_mean
+from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, average_models, frozen
 from coterie.models import initial
 
 
@@ -60,9 +60,8 @@ class LGFedAvg(Algorithm):
         self.begun |= {*trained}
 
     def mean(self, trained: Sequence[TrainReply]) -> Params:
-        """Return the mean of what clients sent back, by samples or plain; nothing if nobody did."""
-        weights = [1 if self.weights == "equal" else t.samples for t in trained]
-        return weighted_mean([t.params for t in trained], weights) if trained else {}
+        """Return the mean of what clients sent back, weighted by samples or equally; nothing if nobody did."""
+        return average_models(trained, self.weights == "equal") if trained else {}
 
     def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, TrainReply]:
         """Let clients train what they would receive now."""

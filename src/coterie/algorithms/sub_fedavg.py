@@ -88,7 +88,7 @@ class SubFedAvgUn(Algorithm):
         gated = self.validation == "holdout" and self.target > 0 and fed.plan.epochs > 1
         held_out = self.prune.share if gated else 0.0
         plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
-        _, start, models = as_request(self.offer())
+        _, start, models = as_request(self.served())
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
@@ -100,13 +100,13 @@ class SubFedAvgUn(Algorithm):
             for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
                 self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
-    def offer(self) -> Params | SharedLayers:
+    def served(self) -> Params | SharedLayers:
         """θ_g, to which each client applies its mask itself."""
         return self.model
 
     def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives the same."""
-        return self.offer()
+        return self.served()
 
     @property
     def pruned(self) -> float:
@@ -214,7 +214,7 @@ class SubFedAvgHy(SubFedAvgUn):
             statistics=self.statistics == "shared",
         )
 
-    def offer(self) -> Params | SharedLayers:
+    def served(self) -> Params | SharedLayers:
         """θ_g; where statistics are local, to be laid over one's own."""
         return self.model if self.statistics == "shared" else SharedLayers(self.model)
 

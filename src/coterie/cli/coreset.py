@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from coterie.coreset import Coreset, Selection, baseline
+from coterie.coreset import Coreset, WeightedNodes, baseline
 from coterie.coreset.files import Graph, read_costs, read_graph
 from coterie.coreset.graph import Floats, checked_costs
 from coterie.errors import CoterieError
@@ -68,7 +68,7 @@ def coreset(
         out.write_text(text, encoding="utf-8")
 
 
-def _written(format: str, graph: Graph, chosen: Selection, costs: Floats, smoothness: float, method: str) -> str:
+def _written(format: str, graph: Graph, chosen: WeightedNodes, costs: Floats, smoothness: float, method: str) -> str:
     names, own = [graph.name(int(node)) for node in chosen.indices], costs[chosen.indices].tolist()
     head, rows = ("node", "weight", "cost"), list(zip(names, chosen.weights.tolist(), own, strict=True))
     if format == "csv":

@@ -4,10 +4,23 @@ from coterie.coreset.baselines import BASELINES, betweenness_centrality, shares,
 from coterie.coreset.estimator import Coreset, baseline
 from coterie.coreset.graph import checked_graph, lazy_walk, neighbour_graph, symmetrised
 from coterie.coreset.scgiga import Ascent
-from coterie.coreset.walk import Selection, Walk, quadrature_error, spread, walk_on
+from coterie.coreset.walk import Walk, WeightedNodes, quadrature_error, spread, walk_on
 
 __all__ = [
-    "BASELINES", "Ascent", "Coreset", "Selection", "Walk", "baseline", "betweenness_centrality", "checked_graph",
-    "lazy_walk", "neighbour_graph", "quadrature_error", "shares", "spread", "symmetrised", "top_eigenvectors",
+    "BASELINES",
+    "Ascent",
+    "Coreset",
+    "Walk",
+    "WeightedNodes",
+    "baseline",
+    "betweenness_centrality",
+    "checked_graph",
+    "lazy_walk",
+    "neighbour_graph",
+    "quadrature_error",
+    "shares",
+    "spread",
+    "symmetrised",
+    "top_eigenvectors",
     "walk_on",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.coreset.graph import Floats, Ints, Sparse
-from coterie.coreset.walk import Selection, Walk, selection, spread
+from coterie.coreset.walk import Walk, WeightedNodes, selection, spread
 from coterie.errors import CoterieError
 from coterie.streams import derived_seed, stream
 
@@ -27,7 +27,7 @@ DENSE = 2000
 TIED = 1e-12
 
 
-def frank_wolfe(walk: Walk, k: int, costs: Floats, *, share: bool = False) -> Selection:
+def frank_wolfe(walk: Walk, k: int, costs: Floats, *, share: bool = False) -> WeightedNodes:
     """Frank-Wolfe on the polytope Σ‖P_i‖w_i = (1/n)Σ‖P_i‖ =: σ, whose vertices are e_f σ/‖P_f‖.
 
     Select f = argmax P̂ᵀ(1/n − Pw), then go to the best point between w and its vertex. With `share` the weights are
@@ -60,7 +60,7 @@ def line_search(direction: Floats, residual: Floats) -> float:
     return min(max(float(direction @ residual) / square, 0.0), 1.0) if square > 0 else 0.0
 
 
-def k_means(walk: Walk, k: int, costs: Floats, *, points: npt.ArrayLike | None = None, seed: int = 0) -> Selection:
+def k_means(walk: Walk, k: int, costs: Floats, *, points: npt.ArrayLike | None = None, seed: int = 0) -> WeightedNodes:
     """Cluster the points, or the rows of P^ℓ where there are none; take the node nearest to each centre.
 
     Weights are the clusters' shares of the nodes.
@@ -71,17 +71,17 @@ def k_means(walk: Walk, k: int, costs: Floats, *, points: npt.ArrayLike | None =
     return _of_clusters(walk, features, k, costs, seed)
 
 
-def spectral(walk: Walk, k: int, costs: Floats, *, seed: int = 0) -> Selection:
+def spectral(walk: Walk, k: int, costs: Floats, *, seed: int = 0) -> WeightedNodes:
     """Cluster the nodes in the top-K eigenvectors of P; nearest nodes and clusters' shares as in k-means."""
     return _of_clusters(walk, top_eigenvectors(walk.p, k, seed), k, costs, seed)
 
 
-def random(walk: Walk, k: int, costs: Floats, *, seed: int = 0) -> Selection:
+def random(walk: Walk, k: int, costs: Floats, *, seed: int = 0) -> WeightedNodes:
     """Draw nodes uniformly without replacement, with weights 1/K."""
     return selection(walk, stream(seed, "random coreset").permutation(walk.n)[:k], np.full(k, 1 / k), costs)
 
 
-def betweenness(walk: Walk, k: int, costs: Floats, *, share: bool = False, seed: int = 0) -> Selection:
+def betweenness(walk: Walk, k: int, costs: Floats, *, share: bool = False, seed: int = 0) -> WeightedNodes:
     """Take the K nodes on most shortest paths, with weights 1/K, or by `share` those of `shares`."""
     central = betweenness_centrality(walk.p, seed)
     nodes = np.lexsort((np.arange(walk.n), -np.round(central / max(central.max(), 1.0), 12)))[:k]
@@ -118,7 +118,7 @@ def top_eigenvectors(p: Sparse, k: int, seed: int) -> Floats:
         raise CoterieError(f"the {k} top eigenvectors of this walk were not found; take another method") from error
 
 
-def _of_clusters(walk: Walk, features: Any, k: int, costs: Floats, seed: int) -> Selection:
+def _of_clusters(walk: Walk, features: Any, k: int, costs: Floats, seed: int) -> WeightedNodes:
     """Cluster nodes by features; return the member nearest to each cluster's centre with the cluster's share."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -184,7 +184,7 @@ def _dependencies(a: Sparse, sources: Ints) -> Floats:
     return np.asarray(passing.sum(axis=1))
 
 
-BASELINES: dict[str, Callable[..., Selection]] = {
+BASELINES: dict[str, Callable[..., WeightedNodes]] = {
     "frank-wolfe": frank_wolfe,
     "k-means": k_means,
     "spectral": spectral,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from coterie.coreset.baselines import BASELINES
 from coterie.coreset.graph import NEIGHBOURS, Floats, checked_costs, checked_count, checked_share, neighbour_graph
 from coterie.coreset.scgiga import Ascent
-from coterie.coreset.walk import Norms, Selection, walk_on
+from coterie.coreset.walk import Norms, WeightedNodes, walk_on
 from coterie.errors import CoterieError, suggestion
 
 
@@ -103,7 +103,7 @@ class Coreset:
 
 def baseline(
     name: str, adjacency: Any, k: int, cost: npt.ArrayLike | None = None, *, steps: int = 1, **options: Any
-) -> Selection:
+) -> WeightedNodes:
     """Choose nodes by one of `BASELINES`; options are those of its function.
 
     >>> baseline("random", [[0, 1], [1, 0]], k=2).weights

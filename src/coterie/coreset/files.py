@@ -84,7 +84,7 @@ def _read_costs(path: Path, graph: Graph) -> tuple[Graph, Floats]:
     if missing is not None:
         raise CoterieError(f"'{path}' has no cost of node {missing}")
     if unknown := costs.keys() - set(names):
-        raise CoterieError(f"'{path}' has a cost of node {min(unknown)}, which the graph has not")
+        raise CoterieError(f"'{path}' has a cost of node {min(unknown)}, which is not in the graph")
     return graph, np.array([costs[name] for name in names])
 
 

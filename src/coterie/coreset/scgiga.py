@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from coterie.coreset.graph import Floats, checked_share
-from coterie.coreset.walk import Selection, Walk, spread
+from coterie.coreset.walk import Walk, WeightedNodes, spread
 
 PERFECT = 1e-12
 """p* − (p*·y)y shorter than this: nothing is left to improve."""
@@ -122,7 +122,7 @@ class Ascent:
             self.inner *= self.scale
             self.scale = 1.0
 
-    def selection(self, normalise: bool = False) -> Selection:
+    def selection(self, normalise: bool = False) -> WeightedNodes:
         """Return the weights of the original columns, scaled to lie nearest to 1/n, or to sum to 1."""
         chosen = np.array(list(self.weights), np.int64)
         weights = np.array(list(self.weights.values()))
@@ -132,7 +132,7 @@ class Ascent:
         if normalise:
             weights /= weights.sum()
             error /= self.cosine
-        return Selection(chosen, weights, float(self.costs[chosen].sum()), error, self.walk.steps)
+        return WeightedNodes(chosen, weights, float(self.costs[chosen].sum()), error, self.walk.steps)
 
 
 def scores(inner: Floats, scale: float, squared_norms: Floats, cosine: float, residual: float) -> Floats:

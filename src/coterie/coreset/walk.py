@@ -170,7 +170,7 @@ def estimated_squared_norms(p: Sparse, steps: int, seed: int, probes: int = PROB
 
 
 @dataclass(frozen=True)
-class Selection:
+class WeightedNodes:
     """Weighted nodes whose mean stands for the mean over the graph."""
 
     indices: Ints
@@ -204,9 +204,9 @@ def quadrature_error(walk: Walk, indices: Ints, weights: Floats) -> float:
     return float(np.linalg.norm(walked.dense(walk.n) - 1 / walk.n))
 
 
-def selection(walk: Walk, indices: npt.ArrayLike, weights: npt.ArrayLike, costs: Floats) -> Selection:
+def selection(walk: Walk, indices: npt.ArrayLike, weights: npt.ArrayLike, costs: Floats) -> WeightedNodes:
     """Make a selection of weighted nodes; those of weight 0 are left out."""
     nodes, w = np.asarray(indices, np.int64), np.asarray(weights, np.float64)
     nodes, w = nodes[w > 0], w[w > 0]
     error = quadrature_error(walk, nodes, w)
-    return Selection(nodes, w, float(costs[nodes].sum()), error, walk.steps)
+    return WeightedNodes(nodes, w, float(costs[nodes].sum()), error, walk.steps)

@@ -12,10 +12,10 @@ from coterie.data import FederatedData, Samples
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
 from coterie.errors import CoterieError
-from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
-from coterie.messages import ClientId, Failure, Reply, Request, wire
+from coterie.messages import Reply, Request, wire
 from coterie.run.building import session
+from coterie.testing import RecordingEngine
 from coterie.training import choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
 
@@ -96,39 +96,31 @@ def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:
         train[few],  # in place of the server's samples, which are not here
         terms.samples.normalisation,
     )
+    answers: dict[tuple[Any, ...], OutgoingAnswer] = {}
+
+    def note(reply: Reply, request: Request) -> Reply:
+        if reply.client in (0, founders):
+            answer = _outgoing(reply, request)
+            earlier = answers.get((answer.kind, answer.asked), answer)
+            answers[answer.kind, answer.asked] = replace(answer, bytes=max(answer.bytes, earlier.bytes))
+        return reply
+
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
-        recorder = run.fed.wrap_engine(lambda engine: _AnswerRecorder(engine, {0, founders}))
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
         run.evaluator.fine_tuned()
-    return list(recorder.answers.values())
+    return list(answers.values())
 
 
-class _AnswerRecorder(EngineWrapper):
-    """Records what kinds of answers of some clients pass."""
-
-    def __init__(self, inner: Engine, clients: set[ClientId]) -> None:
-        super().__init__(inner)
-        self.clients = clients
-        self.answers: dict[tuple[Any, ...], OutgoingAnswer] = {}
-
-    def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        """Pass answers on."""
-        for answer in self.inner.exchange(requests, deadline):
-            if isinstance(answer, Reply) and answer.client in self.clients:
-                self._record(requests[answer.client], answer)
-            yield answer
-
-    def _record(self, request: Request, reply: Reply) -> None:
-        arrays: dict[str, str] = {}
-        numbers: list[str] = []
-        for content in reply.answers:
-            for field in fields(content):
-                _note_value(field.name, getattr(content, field.name), arrays, numbers)
-        asked = tuple(type(verb).__name__.lower() for verb in request.verbs)
-        answer = OutgoingAnswer(request.kind, asked, arrays, tuple(dict.fromkeys(numbers)), wire.size(reply))
-        before = self.answers.get((request.kind, asked), answer)
-        self.answers[request.kind, asked] = replace(answer, bytes=max(answer.bytes, before.bytes))
+def _outgoing(reply: Reply, request: Request) -> OutgoingAnswer:
+    arrays: dict[str, str] = {}
+    numbers: list[str] = []
+    for content in reply.answers:
+        for field in fields(content):
+            _note_value(field.name, getattr(content, field.name), arrays, numbers)
+    asked = tuple(type(verb).__name__.lower() for verb in request.verbs)
+    return OutgoingAnswer(request.kind, asked, arrays, tuple(dict.fromkeys(numbers)), wire.size(reply))
 
 
 def _note_value(name: str, value: Any, arrays: dict[str, str], numbers: list[str]) -> None:

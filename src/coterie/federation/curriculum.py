@@ -91,11 +91,11 @@ def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]
 
     Those that would receive nothing yet (FedGroup's cold clients) are asked for the loss of their own model.
     """
-    offers = {client: algorithm.model_for(client) for client in clients}
+    models = {client: algorithm.model_for(client) for client in clients}
     alike: dict[tuple[int, ...], Request] = {}
     requests = {}
-    for client, offer in offers.items():
-        chosen = single(offer) or offer
+    for client, served in models.items():
+        chosen = single(served) or served
         key = () if chosen is None else tuple(id(model) for model in parts(chosen))
         if key not in alike:
             alike[key] = _question(fed, chosen)
@@ -103,8 +103,8 @@ def questions(fed: Federation, algorithm: Algorithm, clients: Sequence[ClientId]
     return requests
 
 
-def _question(fed: Federation, offer: ServedModel | None) -> Request:
-    if offer is None:
+def _question(fed: Federation, served: ServedModel | None) -> Request:
+    if served is None:
         return fed.request(Evaluate("own", on="train"), kind=LOSSES)
-    first, start, models = as_request(offer)
+    first, start, models = as_request(served)
     return fed.request(*first, Evaluate(start, on="train"), kind=LOSSES, models=models)

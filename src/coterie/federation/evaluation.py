@@ -13,7 +13,7 @@ from coterie.federation.served_model import (
     ServedModel,
     SharedLayers,
     as_request,
-    error_in_offer,
+    error_in_served_model,
     parts,
 )
 from coterie.federation.state import Resumable, saved
@@ -89,29 +89,29 @@ class Evaluator(Resumable):
                 requests[client] = alike[kind]
         return requests
 
-    def _check(self, offers: Mapping[ClientId, ServedModel | None]) -> None:
+    def _check(self, models: Mapping[ClientId, ServedModel | None]) -> None:
         """Refuse what is not a model, naming the method: nothing else would say where it came from."""
         template = self.fed.initial()
-        different = {id(offer): (client, offer) for client, offer in offers.items() if offer is not None}
-        for client, offer in different.values():
-            if error := error_in_offer(offer, template):
+        different = {id(served): (client, served) for client, served in models.items() if served is not None}
+        for client, served in different.values():
+            if error := error_in_served_model(served, template):
                 method = type(self.algorithm)
                 raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {error}")
 
-    def _request(self, own: bool, offer: ServedModel | None) -> Request:
+    def _request(self, own: bool, served: ServedModel | None) -> Request:
         verbs: list[Verb] = [Evaluate(("own",))] if own else []
-        if offer is None:
+        if served is None:
             return self.fed.request(*verbs, kind=EVALUATION)
-        first, start, models = as_request(offer)
+        first, start, models = as_request(served)
         return self.fed.request(*verbs, *first, Evaluate(start), kind=EVALUATION, models=models)
 
     def fine_tuned(self, plan: Plan | None = None, clients: Iterable[ClientId] | None = None) -> float | None:
         """Protocol +: every client trains the server's final model by a plan, and is scored with the result."""
         requests = {}
         for client in clients or self.fed.clients:
-            offer = self.algorithm.model_for(client)
-            if offer is not None:
-                first, start, models = as_request(offer)
+            served = self.algorithm.model_for(client)
+            if served is not None:
+                first, start, models = as_request(served)
                 train = Train(plan or self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
                 requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
         replies = self.fed.ask(requests)
@@ -158,15 +158,15 @@ def _mean(scores: Mapping[ClientId, Score]) -> float | None:
     return float(np.mean(tested)) if tested else None
 
 
-def _names(offers: Mapping[ClientId, ServedModel | None]) -> dict[ClientId, str]:
+def _names(models: Mapping[ClientId, ServedModel | None]) -> dict[ClientId, str]:
     """Name what each client would receive by its content; models shared by identity are read once."""
     by_identity: dict[int, str] = {}
     names: dict[ClientId, str] = {}
-    for client, offer in offers.items():
-        if offer is None:
+    for client, served in models.items():
+        if served is None:
             continue
-        for model in parts(offer):
+        for model in parts(served):
             if id(model) not in by_identity:
                 by_identity[id(model)] = digest(model)
-        names[client] = " ".join(by_identity[id(model)] for model in parts(offer))
+        names[client] = " ".join(by_identity[id(model)] for model in parts(served))
     return names

@@ -88,9 +88,9 @@ def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -
     plan = replace(fed.plan, epochs=fed.settings.newcomer_epochs)
     requests = {}
     for client in clients:
-        offer = algorithm.model_for(client)
-        offer = single(offer) or offer  # of several models, the one that the client took when it was placed
-        verbs, start, models = as_request(offer)
+        served = algorithm.model_for(client)
+        served = single(served) or served  # of several models, the one that the client took when it was placed
+        verbs, start, models = as_request(served)
         train = Train(plan, start=start, send=False, purpose="newcomer")
         requests[client] = fed.request(*verbs, train, kind=NEWCOMER, models=models)
     fed.ask(requests)

@@ -48,33 +48,33 @@ class RequestParts(NamedTuple):
     """The models that are sent."""
 
 
-def as_request(offer: ServedModel | None) -> RequestParts:
+def as_request(served: ServedModel | None) -> RequestParts:
     """Return the parts of a request by which a client receives this; with None, it uses its own model."""
-    if offer is None:
+    if served is None:
         return RequestParts((), ("own",), {})
-    if isinstance(offer, CandidateModels):
-        return RequestParts((offer.verb,), ("best",), {f"model{k}": model for k, model in enumerate(offer.models)})
-    if isinstance(offer, SharedLayers):
-        return RequestParts((), ("own", "model"), {"model": offer.params})
-    return RequestParts((), ("model",), {"model": offer})
+    if isinstance(served, CandidateModels):
+        return RequestParts((served.verb,), ("best",), {f"model{k}": model for k, model in enumerate(served.models)})
+    if isinstance(served, SharedLayers):
+        return RequestParts((), ("own", "model"), {"model": served.params})
+    return RequestParts((), ("model",), {"model": served})
 
 
-def single(offer: ServedModel | None) -> Params | None:
+def single(served: ServedModel | None) -> Params | None:
     """Return the whole model that a client receives, if the server knows it: of several, the one taken last."""
-    if isinstance(offer, CandidateModels):
-        return None if offer.last is None else offer.models[offer.last]
-    return None if isinstance(offer, SharedLayers) else offer
+    if isinstance(served, CandidateModels):
+        return None if served.last is None else served.models[served.last]
+    return None if isinstance(served, SharedLayers) else served
 
 
-def error_in_offer(offer: Any, template: Params) -> str | None:
+def error_in_served_model(served: Any, template: Params) -> str | None:
     """Say why no client can receive this, given what models look like, or None."""
     wanted = "a model (arrays by name, as fed.initial() has them), CandidateModels, SharedLayers or None"
-    if isinstance(offer, tuple | list):
-        return f"{described(offer)}: where a client takes the best of several models, return CandidateModels(models)"
-    for model in parts(offer):
+    if isinstance(served, tuple | list):
+        return f"{described(served)}: where a client takes the best of several models, return CandidateModels(models)"
+    for model in parts(served):
         if not is_model(model):
             return f"{described(model)}: it should be {wanted}"
-        missing = [] if isinstance(offer, SharedLayers) else [name for name in template if name not in model]
+        missing = [] if isinstance(served, SharedLayers) else [name for name in template if name not in model]
         odd = [name for name in model if name not in template]
         if missing or odd:
             what = f"lacks '{missing[0]}'" if missing else f"has '{odd[0]}', which the network lacks"
@@ -85,8 +85,8 @@ def error_in_offer(offer: Any, template: Params) -> str | None:
     return None
 
 
-def parts(offer: ServedModel) -> tuple[Params, ...]:
+def parts(served: ServedModel) -> tuple[Params, ...]:
     """Return the models that are sent."""
-    if isinstance(offer, CandidateModels):
-        return offer.models
-    return (offer.params,) if isinstance(offer, SharedLayers) else (offer,)
+    if isinstance(served, CandidateModels):
+        return served.models
+    return (served.params,) if isinstance(served, SharedLayers) else (served,)

@@ -20,12 +20,12 @@ from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
 from coterie.messages.verbs.losses import Losses, LossesReply
 from coterie.messages.verbs.prune import Channels, Prune, PruneReply, Verdict
 from coterie.messages.verbs.signature import Signature, SignatureReply
-from coterie.messages.verbs.train import Train, TrainReply
+from coterie.messages.verbs.train import Train, TrainReply, average_models
 
 __all__ = [
     "EVALUATION", "LARGEST", "VERBS", "Anchor", "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply",
     "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "Losses", "LossesReply", "ModelSpec",
     "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train",
-    "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable",
-    "weighted_mean",
+    "TrainReply", "Verb", "Verdict", "average_models", "distance", "frozen", "read_only", "unusable", "update",
+    "usable", "weighted_mean",
 ]  # fmt: skip

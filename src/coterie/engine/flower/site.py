@@ -54,11 +54,11 @@ class DeployedSite:
         Why data can't be used stands in the log of the site only: an error's text may quote them.
         """
         try:
-            samples, problem = len(self.data().train), ""
+            samples, error_text = len(self.data().train), ""
         except Exception as error:
             logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
-            samples, problem = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": problem}
+            samples, error_text = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
+        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": error_text}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""

@@ -1,12 +1,13 @@
 """Train: local training by a plan."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
-from coterie.messages.params import Array, Params
+from coterie.messages.params import Array, Params, weighted_mean
 from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule, total_steps
 
 
@@ -23,6 +24,11 @@ class TrainReply(Answer):
     params: Params = field(default_factory=dict)
     control: Params = field(default_factory=dict)
     """Change of the client's control, where the plan has a correction."""
+
+
+def average_models(trained: Sequence[TrainReply], equal: bool = False) -> dict[str, Array]:
+    """Return Σ n_i θ_i / Σ n_i, the mean of what clients trained, weighted by their samples; or all count alike."""
+    return weighted_mean([t.params for t in trained], [1 if equal else t.samples for t in trained])
 
 
 @dataclass(frozen=True)
