@@ -16,7 +16,7 @@ from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.pages.comparison import comparison_page
-from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, Page, Table, Told, charts_of
+from coterie.results.charts import Bars, Chart, Distribution, HeatMap, Lines, NumberCell, Page, Table, charts_of
 from coterie.results.comparison_folder import ComparisonPlan
 from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison, read_comparison
@@ -59,7 +59,7 @@ def grid(page: Page, title: str) -> list[dict[str, Any]]:
     table = titles(page)[title]
     assert isinstance(table, Table)
     return [
-        {c: cell.text if isinstance(cell, Told) else cell for c, cell in zip(table.columns, row, strict=True)}
+        {c: cell.text if isinstance(cell, NumberCell) else cell for c, cell in zip(table.columns, row, strict=True)}
         for row in table.rows
     ]
 

@@ -249,8 +249,8 @@ def test_events_say_who_sent_nonsense_and_who_is_out(browser: Any, files: dict[s
     assert all(events["invalid"]["clients"][client] == 2 for client in out)
     with Opened(browser, files["hostile"]) as page:
         told = page.tab.locator("section", has_text="What went wrong without stopping").inner_text()
-        befell = ", ".join(sorted(out, key=int))
-        assert f"after 2 such replies a client is asked no more: that befell {befell}." in told
+        left_out = ", ".join(sorted(out, key=int))
+        assert f"after 2 such replies a client is no longer asked; left out: {left_out}." in told
         chart = page.tab.locator(".chart", has_text="Events of each client")
         named = {text for text in chart.locator(".plot text").all_text_contents() if text.endswith("*")}
         assert named == {f"{client}*" for client in out}

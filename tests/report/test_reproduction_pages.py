@@ -15,7 +15,7 @@ from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.reproduction import digits_of, number_text, reproduction_page
-from coterie.results.charts import Bars, Chart, Series, Table, Told, chart_of, charts_of, plain
+from coterie.results.charts import Bars, Chart, NumberCell, Series, Table, chart_of, charts_of, plain
 from coterie.results.reproductions import NumberPair, Reproduction, read_reproduction
 from coterie.results.statistics import Spread
 
@@ -76,13 +76,21 @@ def test_paper_ours_and_difference(place: Callable[..., Path]) -> None:
     digits: list[dict[str, Any]] = [
         dict(zip(tables["Digits"].columns, row, strict=True)) for row in tables["Digits"].rows
     ]
-    assert [row["paper"] for row in digits] == [Told("50.0 ± 1.0", 50.0), Told("60.0", 60.0), Told("--", None)]
+    assert [row["paper"] for row in digits] == [
+        NumberCell("50.0 ± 1.0", 50.0),
+        NumberCell("60.0", 60.0),
+        NumberCell("--", None),
+    ]
     assert [row["ours"].text for row in digits] == ["48.00 ± 0.50", "61.50 ± 0.25", "71.00"]
-    assert [row["difference"] for row in digits] == [Told("-2.00", -2.0), Told("+1.50", 1.5), Told("–", None)]
+    assert [row["difference"] for row in digits] == [
+        NumberCell("-2.00", -2.0),
+        NumberCell("+1.50", 1.5),
+        NumberCell("–", None),
+    ]
     assert [row["grade"] for row in digits] == ["C", "A", "A"]
     assert [row["notes"] for row in digits] == ["", "", "1"]
     assert tables["Notes"].rows == ((1, "taken elsewhere"),)
-    assert tables["Letters"].rows[0][3] == Told("failed", None)
+    assert tables["Letters"].rows[0][3] == NumberCell("failed", None)
     assert "Of 4 published entries, 2 have a number of ours" in page.summary[1]
     assert "Of 1 that are targets (grade A), ours is higher in 1 and lower in 0" in page.summary[1]
     assert CHART in [chart for _, chart in charts_of(page)]

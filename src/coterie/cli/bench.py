@@ -43,7 +43,7 @@ TRAINERS = {
     "compile": "torch.compile",
     "native": "our compiled trainer",
 }
-CONTESTANTS = f"All, or some of {', '.join(f'{name} ({what})' for name, what in TRAINERS.items())}."
+CONTESTANTS = f"All, or some of {', '.join(f'{name} ({text})' for name, text in TRAINERS.items())}."
 SAMPLES, CLASSES = 640, 10  # whole batches of 10 and of 64
 RATE, MOMENTUM, EPOCHS = 0.01, 0.5, 2
 TURNS, SECONDS = 3, 0.8
@@ -195,7 +195,7 @@ def _together(trainer: str, workers: Sequence[Pool], task: Callable[..., float],
 
 # ---- in a worker
 
-_OWN = threading.local()
+_THREAD = threading.local()
 
 
 def get_ready(trainer: str, case: Workload, worker: int) -> float:
@@ -204,8 +204,8 @@ def get_ready(trainer: str, case: Workload, worker: int) -> float:
 
     torch.set_num_threads(1)
     try:
-        _OWN.client = CLIENTS[trainer](case, worker)
-        return float(_OWN.client())
+        _THREAD.client = CLIENTS[trainer](case, worker)
+        return float(_THREAD.client())
     except Exception as error:
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise CoterieError(f"'{trainer}' fails here ({why}): leave it out with --trainers") from None
@@ -215,7 +215,7 @@ def work(seconds: float) -> float:
     """Let this worker's client train for some seconds; return steps per second."""
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
-        steps += _OWN.client()
+        steps += _THREAD.client()
     return steps / (time.perf_counter() - began)
 
 
@@ -330,14 +330,14 @@ def _numbers(flag: str, text: str, most: int) -> list[int]:
     return list(dict.fromkeys(map(int, numbers)))
 
 
-def _contestants(asked: str | None) -> list[str]:
+def _contestants(names: str | None) -> list[str]:
     from coterie.native import available
 
-    chosen = _choices("trainer", asked or ",".join(TRAINERS), TRAINERS)
+    chosen = _choices("trainer", names or ",".join(TRAINERS), TRAINERS)
     if "native" not in chosen or available():
         return chosen
     missing = "the compiled trainer is not here: install Coterie again where there is a C++ compiler"
-    if asked:
+    if names:
         raise CoterieError(missing)
     typer.echo(f"coterie: {missing}; it is left out", err=True)
     return [name for name in chosen if name != "native"]

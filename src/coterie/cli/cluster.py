@@ -44,5 +44,5 @@ def cluster(
     if checked.run.out is not None:
         pictures = groups.save(Path(checked.run.out))
         if not quiet and not as_json:
-            drawn = ", ".join(str(path) for path in pictures if path.suffix == ".png")
-            typer.echo(f"Pictures: {drawn or 'none, since no tree of merges led to these groups'}")
+            png_files = ", ".join(str(path) for path in pictures if path.suffix == ".png")
+            typer.echo(f"Pictures: {png_files or 'none, since no tree of merges led to these groups'}")

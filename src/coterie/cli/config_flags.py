@@ -18,13 +18,13 @@ def with_config_flags(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..
     """Give a command, in place of its ``**flags``, a flag for every key of the configuration but those at `without`."""
 
     def extend(function: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(function).parameters.values())[:-1]
+        declared = list(inspect.signature(function).parameters.values())[:-1]
         hints = inspect.get_annotations(function, eval_str=True)
-        parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in declared]
         parameters += [_flag(key) for key in keys() if key.path not in without]
 
-        def command(**given: Any) -> None:
-            function(**given)
+        def command(**values: Any) -> None:
+            function(**values)
 
         command.__doc__ = function.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -42,37 +42,37 @@ def configuration(
 ) -> Config:
     """Lay flags over a file; `defaults`, tables of the command's own, are for what these leave out."""
     tables = {} if file is None else read_toml(file)
-    given = lay_over(tables, settings, flags)
+    origins = lay_over(tables, settings, flags)
     for section, values in (defaults or {}).items():
         if isinstance(tables.setdefault(section, {}), dict):
             tables[section] = {**values, **tables[section]}
-    return make_config(tables, Origins("" if file is None else str(file), given))
+    return make_config(tables, Origins("" if file is None else str(file), origins))
 
 
 def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str, Any]) -> dict[str, str]:
     """Lay flags and --set over tables, and return how each key was given."""
-    given: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for key in keys():
         value = flags.get(key.keyword)
         if value is not None and value != []:
             merge(tables, key.path, list(value) if key.is_list else value)
-            given[key.path] = key.flag
+            origins[key.path] = key.flag
     for text in settings or []:
         path, equals, value = text.partition("=")
         if not equals:
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
-        given[path.strip()] = f"--set {text}"
-    return given
+        origins[path.strip()] = f"--set {text}"
+    return origins
 
 
 def _flag(key: Key) -> inspect.Parameter:
     kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
     kind = kinds.get(key.info.annotation, str)
     default = key.info.default
-    shown = f"{key.help} [{default}]" if default not in (None, []) else key.help
+    help = f"{key.help} [{default}]" if default not in (None, []) else key.help
     metavar = {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
-    option = typer.Option(key.flag, help=shown, metavar=metavar, show_default=False)
+    option = typer.Option(key.flag, help=help, metavar=metavar, show_default=False)
     return inspect.Parameter(
         key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

@@ -19,7 +19,7 @@ SHARED = ("frank-wolfe", "betweenness")
 
 def coreset(
     graph: Annotated[Path, typer.Argument(hidden=True)],
-    k: Annotated[int, typer.Option("-k", help="Choose at most so many nodes.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", help="How many nodes to choose at most.", show_default=False)],
     cost: Annotated[
         Path | None, typer.Option(help="Costs: a number per line, or lines node,cost. By default 1 each.")
     ] = None,
@@ -69,8 +69,8 @@ def coreset(
 
 
 def _written(format: str, graph: Graph, chosen: WeightedNodes, costs: Floats, smoothness: float, method: str) -> str:
-    names, own = [graph.name(int(node)) for node in chosen.indices], costs[chosen.indices].tolist()
-    head, rows = ("node", "weight", "cost"), list(zip(names, chosen.weights.tolist(), own, strict=True))
+    names, node_costs = [graph.name(int(node)) for node in chosen.indices], costs[chosen.indices].tolist()
+    head, rows = ("node", "weight", "cost"), list(zip(names, chosen.weights.tolist(), node_costs, strict=True))
     if format == "csv":
         return csv_text(head, rows)
     loops = int((graph.adjacency.diagonal() != 0).sum())
@@ -86,10 +86,10 @@ def _written(format: str, graph: Graph, chosen: WeightedNodes, costs: Floats, sm
         "bound": chosen.bound(smoothness),
     }
     if format == "json":
-        listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": own}
+        listed = {"indices": chosen.indices.tolist(), "weights": chosen.weights.tolist(), "costs": node_costs}
         return json.dumps({**summary, **listed, **({"names": names} if graph.names else {})}, indent=2) + "\n"
     table = TextTable(head, [[name, f"{weight:.6f}", f"{cost:.6g}"] for name, weight, cost in rows])
-    nodes, edges = (f"{summary[what]:,} {what[:-1] if summary[what] == 1 else what}" for what in ("nodes", "edges"))
+    nodes, edges = (f"{summary[key]:,} {key[:-1] if summary[key] == 1 else key}" for key in ("nodes", "edges"))
     return (
         f"{table.text()}\n\n"
         f"{method}: {len(rows)} of {nodes} ({edges}), ℓ = {chosen.steps}, total cost {chosen.total_cost:.6g}, "

@@ -71,8 +71,8 @@ def stored_design(
     **settled: object,
 ) -> Design:
     """Take a design from a file; flags change its base, but not what it has settled."""
-    if given := [f"--{name.replace('_', '-')}" for name, value in settled.items() if value not in (None, [])]:
-        raise CoterieError(f"'{file}' says already what to compare: leave out {' and '.join(given)}")
+    if superfluous := [f"--{name.replace('_', '-')}" for name, value in settled.items() if value not in (None, [])]:
+        raise CoterieError(f"'{file}' says already what to compare: leave out {' and '.join(superfluous)}")
     design = Design.read(file)
     base = {section: dict(table) for section, table in design.base.items()}
     lay_over(base, settings, flags)
@@ -108,10 +108,10 @@ def _print_estimate(design: Design, jobs: int | None) -> None:
     for label, changes in design.cells.items():
         tries = len(design.tuning.tries(changes)) * len(design.tuning.seeds)
         config = design.config(label, design.seeds[0], more={"engine.workers": 1})
-        each = estimate(config).seconds
-        total += each * (len(design.seeds) + tries)
+        seconds = estimate(config).seconds
+        total += seconds * (len(design.seeds) + tries)
         tuning = f" and {tries} to choose settings" if tries else ""
-        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(each)}")
+        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(seconds)}")
     typer.echo(f"  in all about {_minutes(total / jobs)}, {jobs} at a time")
 
 

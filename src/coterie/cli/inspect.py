@@ -32,7 +32,7 @@ def inspect(
     ] = False,
     super_clusters: Annotated[
         int | None,
-        typer.Option(help="So many super clusters; by default classes merge up to 10 degrees. Implies --per-class."),
+        typer.Option(help="Number of super clusters; by default classes merge up to 10 degrees. Implies --per-class."),
     ] = None,
     set: Set = None,
     as_json: AsJson = False,

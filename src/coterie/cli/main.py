@@ -106,8 +106,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, CoterieError):
         return str(error), 2
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        what = f": '{error.filename}' can't be written" if error.filename else ""
-        return f"the disk is full{what}: free some space, then 'coterie resume'", 2
+        detail = f": '{error.filename}' can't be written" if error.filename else ""
+        return f"the disk is full{detail}: free some space, then 'coterie resume'", 2
     from coterie.registry import Registry
     from coterie.run.plugins import blamed_on_plugin
 
@@ -115,8 +115,8 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{blame} (--debug shows the traceback)", 2
     if isinstance(error, OSError) and error.filename:
         return f"'{error.filename}': {error.strerror}", 2
-    whose = ", in Coterie or in a plugin" if Registry.outsiders() else ""
-    return f"{type(error).__name__}: {error} (this is a bug{whose}; --debug shows where)", 1
+    suspects = ", in Coterie or in a plugin" if Registry.outsiders() else ""
+    return f"{type(error).__name__}: {error} (this is a bug{suspects}; --debug shows where)", 1
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -34,5 +34,5 @@ def report(
     out.write_text(render(page), encoding="utf-8", errors="replace")
     typer.echo(f"Page: {out}")
     if figures is not None:
-        drawn = save(page, figures, kinds)
-        typer.echo(f"Figures: {len(drawn)} files in {figures}")
+        files = save(page, figures, kinds)
+        typer.echo(f"Figures: {len(files)} files in {figures}")

@@ -23,7 +23,8 @@ Format = Literal["text", "markdown", "md", "csv", "latex"]
 def reproduce(
     name: Annotated[str | None, typer.Argument(hidden=True)] = None,
     rounds_scale: Annotated[
-        float, typer.Option("--rounds-scale", help="Run only so much of the published rounds.", metavar="X")
+        float,
+        typer.Option("--rounds-scale", help="Share of the published rounds to run, for instance 0.1.", metavar="X"),
     ] = 1.0,
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="By default as many as published.", metavar="0,1,2")
@@ -62,21 +63,21 @@ def reproduce(
     if name is None:
         typer.echo(listing(open_catalogue(catalogue)))
         return
-    drawn = None if seeds is None else tuple(parse_seeds(seeds))
-    request = ReproductionRequest(rounds_scale, drawn, _names(datasets), _names(algorithms))
+    seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
+    request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
     if dry_run:
         typer.echo(plan(find_entry(name, catalogue), request))
         return
     with explain_interrupt():
-        made = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
+        result = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
     if not quiet:
-        typer.echo(made.report("markdown" if format == "md" else format), nl=False)
+        typer.echo(result.report("markdown" if format == "md" else format), nl=False)
         if format == "text":
-            typer.echo(f"\nFiles: {(out or PLACE) / made.name} ({FILE}, tables, {len(made.charts)} figures)")
-    if made.failed:
-        few = "; ".join(made.failed[:3]) + ("; ..." if len(made.failed) > 3 else "")
+            typer.echo(f"\nFiles: {(out or PLACE) / result.name} ({FILE}, tables, {len(result.charts)} figures)")
+    if result.failed:
+        first = "; ".join(result.failed[:3]) + ("; ..." if len(result.failed) > 3 else "")
         traces = error_files(out or PLACE)
-        raise CoterieError(f"some runs failed ({few}): tracebacks are in {traces}; the same command tries them again")
+        raise CoterieError(f"some runs failed ({first}): tracebacks are in {traces}; the same command tries them again")
 
 
 def listing(catalogue: Catalogue) -> str:
@@ -135,22 +136,22 @@ def plan(item: Reproducible, request: ReproductionRequest) -> str:
     runs = (
         {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if item.entry.kind in TRAINS else set()
     )
-    many = len(runs) * len(request.seeds_of(item))
-    numbers = f"{len(cells)} numbers of {many} runs" if runs else f"{len(cells)} numbers, no federated runs"
-    lost, takes = not_here(item.entry.needs), minutes(item, request, here=True)
-    said = [
+    run_count = len(runs) * len(request.seeds_of(item))
+    numbers = f"{len(cells)} numbers of {run_count} runs" if runs else f"{len(cells)} numbers, no federated runs"
+    missing, time_needed = not_here(item.entry.needs), minutes(item, request, here=True)
+    lines = [
         f"{item.name}: {item.entry.title}",
         f"  SHORTENED: {'; '.join(request.shortened(item))}" if request.shortened(item) else "",
         f"  a part of it: {'; '.join(request.narrowed())}" if request.narrowed() else "",
         f"  {numbers}, of {len(list(item.cells()))} numbers in all",
-        "  time: nothing can be made without the data" if takes is None or lost
-        else f"  time: about {duration(takes)} on this machine's cores, if they are free",
+        "  time: nothing can be made without the data" if time_needed is None or missing
+        else f"  time: about {duration(time_needed)} on this machine's cores, if they are free",
         f"  data: {_data(item, request)}",
         *(f"  left out: {text}" for text in skipped(item, request)),
-        f"  needed: {how_to_get(lost)}" if lost else "",
+        f"  needed: {how_to_get(missing)}" if missing else "",
         *(f"  {text}" for text in request.without_effect(item)),
     ]  # fmt: skip
-    return "\n".join(line for line in said if line)
+    return "\n".join(line for line in lines if line)
 
 
 def _data(item: Reproducible, request: ReproductionRequest) -> str:

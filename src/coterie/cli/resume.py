@@ -21,11 +21,11 @@ def resume(folder: RunArgument, quiet: Quiet = False) -> None:
     if comparison.exists:
         execute(Design.read(comparison.plan_file), str(folder), quiet=quiet)
         return
-    from coterie.run.runner import resume as go_on
+    from coterie.run import runner
 
     finished = RunFolder.open(folder).finished
     with explain_interrupt():
-        result = go_on(folder, ConsoleProgress(quiet))
+        result = runner.resume(folder, ConsoleProgress(quiet))
     if finished and not quiet:
         typer.echo(f"{folder} is finished; nothing to do.")
     elif not quiet:

@@ -47,6 +47,6 @@ def sweep(
         if not vary:
             raise CoterieError("name what to vary, for instance --vary grouping.threshold=2,4,8")
         values = designs.read_variations(vary, "--vary")
-        drawn = parse_seeds("0,1,2" if seeds is None else seeds)
-        design = sweep_design(tables, values, drawn, baseline=baseline, protocol=protocol or "L")
+        seed_numbers = parse_seeds("0,1,2" if seeds is None else seeds)
+        design = sweep_design(tables, values, seed_numbers, baseline=baseline, protocol=protocol or "L")
     designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)

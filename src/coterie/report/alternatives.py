@@ -11,17 +11,17 @@ from coterie.results import charts
 from coterie.results.charts import Chart, Series, Table, Value, values, worst_of
 
 WIDE = 40
-"""Maps with more rows or columns than this are told by groups, or by rows."""
+"""Maps with more rows or columns than this are summarised by groups, or by rows."""
 
 Row = tuple[str | float | None, ...]
 
 
 def as_table(chart: Chart) -> Table | None:
     """Return the numbers behind a chart; None where it is text already."""
-    teller = TELLERS.get(type(chart))
-    if teller is None:
+    writer = WRITERS.get(type(chart))
+    if writer is None:
         return None
-    columns, rows = teller(chart)
+    columns, rows = writer(chart)
     return Table(title=chart.title, columns=columns, rows=tuple(rows), digits=getattr(chart, "digits", 2))
 
 
@@ -119,7 +119,7 @@ def _distribution(chart: charts.Distribution) -> tuple[tuple[str, ...], list[Row
     return tuple(columns), rows
 
 
-TELLERS: dict[type[Chart], Callable[[Any], tuple[tuple[str, ...], list[Row]]]] = {
+WRITERS: dict[type[Chart], Callable[[Any], tuple[tuple[str, ...], list[Row]]]] = {
     charts.Lines: _lines,
     charts.Bars: _bars,
     charts.HeatMap: _heat_map,

@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, wrapped
-from coterie.results.charts import Bars, Chart, Section, Series, Table, Told, values
+from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
 from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
 from coterie.results.formats import TableFormat
@@ -36,7 +37,7 @@ DIFFERENCE = (
 
 HEADINGS = [column.heading for column in COLUMNS]
 """Of the columns beside accuracies."""
-Labelled = list[tuple[str, list[Told]]]
+Labelled = list[tuple[str, list[NumberCell]]]
 """Rows of a table, each with its label."""
 
 
@@ -74,7 +75,7 @@ def _text_table(corner: str, columns: Sequence[str], rows: Labelled) -> TextTabl
     return TextTable([corner, *columns], [[label, *(cell.text for cell in cells)] for label, cells in rows])
 
 
-def _cells(row: ComparisonRow, seeds: int) -> list[Told]:
+def _cells(row: ComparisonRow, seeds: int) -> list[NumberCell]:
     """Return the means of a row: accuracies, and `COLUMNS`."""
     return [
         *(_cell(row.accuracy[protocol], accuracy_text(row.accuracy[protocol], seeds), 100) for protocol in COMPARED),
@@ -82,8 +83,8 @@ def _cells(row: ComparisonRow, seeds: int) -> list[Told]:
     ]
 
 
-def _cell(number: Spread | Difference | None, text: str, factor: float = 1) -> Told:
-    return Told(text, None if number is None else factor * number.mean)
+def _cell(number: Spread | Difference | None, text: str, factor: float = 1) -> NumberCell:
+    return NumberCell(text, None if number is None else factor * number.mean)
 
 
 def _best(table: ComparisonTable) -> list[tuple[int, int]]:
@@ -94,15 +95,18 @@ def _best(table: ComparisonTable) -> list[tuple[int, int]]:
 
 def _targets(table: ComparisonTable) -> tuple[list[str], Labelled]:
     """Return columns and rows of when targets were reached."""
-    columns = [f"{what} to {reached.target}" for reached in table.rows[0].reached for what in ("rounds", "MB")]
+    columns = [f"{quantity} to {reached.target}" for reached in table.rows[0].reached for quantity in ("rounds", "MB")]
     return columns, [(row.label, [cell for reached in row.reached for cell in _reached(reached)]) for row in table.rows]
 
 
 def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
     """Return the differences to the baseline, by label."""
-    others = [(row.label, row.differences) for row in table.rows if row.differences is not None]
     seeds = len(table.seeds)
-    return [(label, [_cell(of[p], difference_text(of[p], seeds)) for p in protocols]) for label, of in others]
+    return [
+        (row.label, [_cell(row.differences[p], difference_text(row.differences[p], seeds)) for p in protocols])
+        for row in table.rows
+        if row.differences is not None
+    ]
 
 
 def _legend(table: ComparisonTable, mark: str) -> list[str]:
@@ -146,7 +150,7 @@ def mean_text(spread: Spread | None, digits: int) -> str:
     return "–" if spread is None else f"{spread.mean:.{digits}f}"
 
 
-def _reached(reached: Reached) -> list[Told]:
+def _reached(reached: Reached) -> list[NumberCell]:
     """Return rounds and megabytes until a target was reached, and by how many seeds where not by all."""
 
     def text(value: float | None, digits: int) -> str:
@@ -154,7 +158,7 @@ def _reached(reached: Reached) -> list[Told]:
             return "never" if reached.seeds else "–"
         return f"{value:.{digits}f}" + ("" if reached.n == reached.seeds else f" ({reached.n} of {reached.seeds})")
 
-    return [Told(text(number, k), number) for number, k in ((reached.rounds, 1), (reached.megabytes, 2))]
+    return [NumberCell(text(number, k), number) for number, k in ((reached.rounds, 1), (reached.megabytes, 2))]
 
 
 def difference_text(difference: Difference | None, seeds: int) -> str:
@@ -195,7 +199,7 @@ def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
 def main_table(compared: StoredComparison) -> Section:
     """Show means over seeds, and when targets were reached."""
     table, seeds, place = compared.table, len(compared.table.seeds), len(COMPARED)
-    rows: list[tuple[str | Told, ...]] = []
+    rows: list[tuple[str | NumberCell, ...]] = []
     for row in table.rows:
         low, cells = worst_over_seeds([*compared.runs[row.label].values()]), _cells(row, seeds)
         worst = _cell(low, accuracy_text(low and Spread(low.n, low.mean / 100, low.std and low.std / 100), seeds))
@@ -216,7 +220,7 @@ def main_table(compared: StoredComparison) -> Section:
 
 
 def _page_table(title: str, corner: str, columns: Sequence[str], rows: Labelled, note: str) -> Table:
-    lines: list[tuple[str | Told, ...]] = [(label, *cells) for label, cells in rows]
+    lines: list[tuple[str | NumberCell, ...]] = [(label, *cells) for label, cells in rows]
     return Table(title=title, columns=(corner, *columns), rows=tuple(lines), note=note)
 
 
@@ -225,12 +229,10 @@ def differences_section(compared: StoredComparison) -> Section | None:
     table = compared.table
     if len(table.rows) < 2:
         return None
-    others = {row.label: row.differences for row in table.rows if row.differences is not None}
-    by_protocol = {
-        protocol: shown
-        for protocol in COMPARED
-        if (shown := {label: difference for label, of in others.items() if (difference := of[protocol]) is not None})
-    }
+    by_protocol: dict[str, dict[str, Difference]] = {}
+    for row, protocol in product(table.rows, COMPARED):
+        if row.differences is not None and (difference := row.differences[protocol]) is not None:
+            by_protocol.setdefault(protocol, {})[row.label] = difference
     heading, texts = f"Differences to {table.baseline}", list[str]()
     measured = [p for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)]
     lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
@@ -243,32 +245,32 @@ def differences_section(compared: StoredComparison) -> Section | None:
         texts.append("One seed only: there are no intervals, and a difference may be chance.")
     if not by_protocol:
         return Section(heading=heading, text=tuple(texts)) if texts else None
-    variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], shown)) for p, shown in by_protocol.items()]
+    variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], by_label)) for p, by_label in by_protocol.items()]
     title, names = f"Minus {table.baseline}, in percentage points", [COMPARED[protocol] for protocol in by_protocol]
     note = DIFFERENCE.format(baseline=table.baseline) if len(table.seeds) > 1 else ""
     grid = _page_table(title, table.what, names, _differences(table, [*by_protocol]), note)
     return Section(heading=heading, text=tuple(texts), blocks=(*switch("Protocol", variants), grid))
 
 
-def _difference_bars(table: ComparisonTable, name: str, shown: Mapping[str, Difference]) -> Chart:
-    low, high = (values((getattr(difference, end) for difference in shown.values()), 100) for end in ("low", "high"))
+def _difference_bars(table: ComparisonTable, name: str, by_label: Mapping[str, Difference]) -> Chart:
+    low, high = (values((getattr(difference, end) for difference in by_label.values()), 100) for end in ("low", "high"))
     whiskers = any(number is not None for number in low)
     return Bars(
         title=f"{name} minus {name} of {table.baseline}",
         x_label=table.what,
         y_label="percentage points",
-        categories=tuple(shown),
+        categories=tuple(by_label),
         series=(
             Series(
                 name=f"minus {table.baseline}",
-                y=values((difference.mean for difference in shown.values()), 100),
+                y=values((difference.mean for difference in by_label.values()), 100),
                 low=low if whiskers else (),
                 high=high if whiskers else (),
             ),
         ),
         note="Whiskers: the 95 % interval of the mean. Where it holds 0, seeds can't tell the two apart."
         if whiskers
-        else "There is no interval: it needs two seeds or more that do not all differ alike.",
+        else "There is no interval: it needs at least two seeds with different differences.",
     )
 
 

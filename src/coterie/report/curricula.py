@@ -40,12 +40,12 @@ def order_plot(
 
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot(xlabel="pacing", ylabel=f"accuracy {protocol} (%)", title=title)
-    pacings = list(dict.fromkeys(pacing for of_order in accuracies.values() for pacing in of_order))
-    for number, (order, of_order) in enumerate(accuracies.items()):
+    pacings = list(dict.fromkeys(pacing for by_pacing in accuracies.values() for pacing in by_pacing))
+    for number, (order, by_pacing) in enumerate(accuracies.items()):
         shift = 0.8 * ((number + 0.5) / len(accuracies) - 0.5)
-        for pacing, fractions in of_order.items():
+        for pacing, fractions in by_pacing.items():
             x, (mean, deviation) = pacings.index(pacing) + shift, _percent(fractions)
-            label = order if pacing == next(iter(of_order)) else None
+            label = order if pacing == next(iter(by_pacing)) else None
             axes.errorbar(x, mean, deviation, color=colour(number), marker=marker(number), capsize=4, label=label)
             axes.plot([x] * len(fractions), 100 * np.asarray(fractions), ".", color=colour(number), alpha=0.5)
     if len(vanilla):
@@ -63,17 +63,17 @@ def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: P
 
     Each division of the data is a colour; its clients stand in order of this number, and a level line is their mean.
     """
-    means = {division: float(np.mean(of)) if len(of) else 0.0 for division, of in spreads.items()}
+    means = {division: float(np.mean(stds)) if len(stds) else 0.0 for division, stds in spreads.items()}
     chart = Lines(
         title=title,
         x_label="clients, in order of their deviation",
         y_label="deviation of a client's losses",
         series=tuple(
-            Series(name=f"{division} (mean {means[division]:.2f})", x=values(range(len(of))), y=values(sorted(of)))
-            for division, of in spreads.items()
+            Series(name=f"{division} (mean {means[division]:.2f})", x=values(range(len(stds))), y=values(sorted(stds)))
+            for division, stds in spreads.items()
         ),
         marks=tuple(Mark(at=mean, text=f"mean of {division}", axis="y") for division, mean in means.items()),
-        limits=(0, 1.05 * max((float(number) for of in spreads.values() for number in of), default=1.0)),
+        limits=(0, 1.05 * max((float(number) for stds in spreads.values() for number in stds), default=1.0)),
     )
     paint(chart).savefig(path, dpi=130)
 

@@ -50,5 +50,5 @@ def _kind(path: Path) -> str:
     for kind, (recognises, _) in KINDS.items():
         if recognises(path):
             return kind
-    what = "a file" if path.is_file() else f"no folder that has a page: it has no {CONFIG}"
-    raise CoterieError(f"'{path}' is {what}: name {', or '.join(KINDS)}, as --out made it")
+    description = "a file" if path.is_file() else f"no folder that has a page: it has no {CONFIG}"
+    raise CoterieError(f"'{path}' is {description}: name {', or '.join(KINDS)}, as --out made it")

@@ -31,9 +31,9 @@ def groups_table(
     for group in range(grouping.n_groups):
         members = grouping.members(group)
         truth = [] if true_groups is None else [shares([true_groups[i] for i in members])]
-        who = shortened(sorted(clients[i] for i in members))
+        members_text = shortened(sorted(clients[i] for i in members))
         numbers = [str(group), str(len(members)), f"{counts[members].sum():,}"]
-        rows.append([*numbers, who, profile(counts[members].sum(axis=0)), *truth])
+        rows.append([*numbers, members_text, profile(counts[members].sum(axis=0)), *truth])
     texts = ["who", "labels of their samples", *(["true groups"] if true_groups is not None else [])]
     table = TextTable(["group", "clients", "samples", *texts], rows, left=texts)
     many = "1 group" if grouping.n_groups == 1 else f"{grouping.n_groups} groups"
@@ -52,8 +52,8 @@ def profile(counts: Ints, most: int = 5) -> str:
     if len(present) > most and counts[present].max() < 1.5 * counts[present].mean():
         return f"{len(present)} labels, evenly"
     order = present[np.argsort(-counts[present], kind="stable")]
-    shown = ", ".join(f"{label}: {100 * counts[label] / total:.0f} %" for label in order[:most])
-    return shown + (f" and {len(order) - most} more" if len(order) > most else "")
+    listed = ", ".join(f"{label}: {100 * counts[label] / total:.0f} %" for label in order[:most])
+    return listed + (f" and {len(order) - most} more" if len(order) > most else "")
 
 
 def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
@@ -86,11 +86,11 @@ def proximity_map(
 
     linkage, distances = np.asarray(tree, np.float64).reshape(-1, 4), np.asarray(proximity, np.float64)
     order = leaves_list(linkage).tolist() if len(linkage) else sorted(range(len(distances)), key=lambda i: labels[i])
-    who = tuple(str(names[i]) for i in order)
+    ordered_names = tuple(str(names[i]) for i in order)
     return charts.HeatMap(
         title=title,
-        rows=who,
-        columns=who,
+        rows=ordered_names,
+        columns=ordered_names,
         values=tuple(values(distances[i][order]) for i in order),
         unit=unit,
         row_label="client",
@@ -127,8 +127,8 @@ def describe_unit(unit: str) -> str:
 
 def shortened(clients: Sequence[int]) -> str:
     """Write the first clients, and the last."""
-    shown = [str(client) for client in clients[:8]]
-    return " ".join(shown) + (f" … {clients[-1]}" if len(clients) > 8 else "")
+    first = [str(client) for client in clients[:8]]
+    return " ".join(first) + (f" … {clients[-1]}" if len(clients) > 8 else "")
 
 
 def shares(groups: Sequence[int]) -> str:
@@ -168,24 +168,26 @@ def _groups(run: StoredRun) -> list[int]:
 
 
 def _members(run: StoredRun, group: int | None) -> list[int]:
-    return [client for client, its in enumerate(run.groups or []) if its == group]
+    return [client for client, assigned in enumerate(run.groups or []) if assigned == group]
 
 
 def _table(run: StoredRun) -> Table:
     counts, truth = run.arrays.get("label_counts"), run.true_groups
     rows: list[tuple[str | float | None, ...]] = []
     for group in [*_groups(run), None]:
-        who = _members(run, group)
-        if not who:
+        members = _members(run, group)
+        if not members:
             continue
         means: list[float | None] = []
         for protocol in EACH_CLIENT:
-            each = run.per_client(protocol)
-            measured = [n for client in who if client < len(each) and (n := each[client]) is not None]
+            accuracies = run.per_client(protocol)
+            measured = [n for client in members if client < len(accuracies) and (n := accuracies[client]) is not None]
             means.append(sum(measured) / len(measured) if measured else None)
-        held: list[str | float] = [] if counts is None else [int(counts[who].sum()), profile(counts[who].sum(axis=0))]
-        true = [] if truth is None else [shares([truth[client] for client in who])]
-        rows.append(("none" if group is None else str(group), len(who), shortened(who), *held, *true, *means))
+        cells: list[str | float] = ["none" if group is None else str(group), len(members), shortened(members)]
+        if counts is not None:
+            cells += [int(counts[members].sum()), profile(counts[members].sum(axis=0))]
+        cells += [] if truth is None else [shares([truth[client] for client in members])]
+        rows.append((*cells, *means))
     return Table(
         title="Groups",
         columns=(
@@ -203,45 +205,45 @@ def _proximities(run: StoredRun) -> list[Block]:
     """Show what clients were grouped by, where it was kept."""
     if "proximity" not in run.arrays:
         return []
-    who, labels = run.arrays["grouped"].tolist(), run.arrays["labels"].tolist()
+    clients, labels = run.arrays["grouped"].tolist(), run.arrays["labels"].tolist()
     proximity = run.arrays["proximity"].astype(np.float64)
-    names = tuple(str(client) for client in who)
+    names = tuple(str(client) for client in clients)
     grouping = (run.result or {}).get("grouping") or {}
     unit = describe_unit(grouping.get("unit") or "distance")
     tree = run.arrays["tree"]
-    if len(tree) != len(who) - 1:  # it does not join them all
+    if len(tree) != len(clients) - 1:  # it does not join them all
         tree = tree[:0]
     note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
-    near = proximity_map(proximity, tree, labels, names, title="Proximity of clients", unit=unit, note=note)
-    blocks: list[Block] = [near]
+    heat_map = proximity_map(proximity, tree, labels, names, title="Proximity of clients", unit=unit, note=note)
+    blocks: list[Block] = [heat_map]
     if len(tree):
         title, cut = "Tree of merges", grouping.get("threshold")
         note = f"Merges below the cut were made. {grouping.get('reason') or ''}".strip()
         blocks.append(tree_of(tree, names, labels, title=title, unit=unit, cut=cut, note=note))
-    return [*blocks, _map(run, who, labels, proximity)]
+    return [*blocks, _map(run, clients, labels, proximity)]
 
 
-def _map(run: StoredRun, who: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
+def _map(run: StoredRun, clients: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
     """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
     places = classical_mds(proximity - np.diag(np.diag(proximity)))
 
-    def drawn(groups: Sequence[int], what: str) -> charts.Scatter:
+    def scatter(groups: Sequence[int], colouring: str) -> charts.Scatter:
         numbers = sorted(set(groups))
         return charts.Scatter(
-            title=f"Map of clients, {what}",
+            title=f"Map of clients, {colouring}",
             map=True,
             points=tuple(
                 charts.Point(name=str(client), x=float(place[0]), y=float(place[1]), group=numbers.index(group))
-                for client, place, group in zip(who, places, groups, strict=True)
+                for client, place, group in zip(clients, places, groups, strict=True)
             ),
-            groups=tuple(f"{'true ' * (what != 'groups found')}group {group}" for group in numbers),
+            groups=tuple(f"{'true ' * (colouring != 'groups found')}group {group}" for group in numbers),
             note="Numbers are clients. Distances are near the proximities (classical scaling); the axes mean nothing.",
         )
 
-    by_method = drawn(labels, "groups found")
+    by_method = scatter(labels, "groups found")
     if run.true_groups is None:
         return by_method
-    true = drawn([run.true_groups[client] for client in who], "true groups")
+    true = scatter([run.true_groups[client] for client in clients], "true groups")
     return charts.Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
 
 
@@ -267,13 +269,13 @@ def _memberships(run: StoredRun) -> list[Block]:
     soft = [m for m in memberships or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
     if not memberships or not soft:
         return []
-    who = [client for client, m in enumerate(memberships) if m]
+    members = [client for client, m in enumerate(memberships) if m]
     return [
         charts.HeatMap(
             title="Shares of clients in groups",
             rows=tuple(f"group {group}" for group in range(len(soft[0]))),
-            columns=tuple(str(client) for client in who),
-            values=tuple(values(memberships[client][group] for client in who) for group in range(len(soft[0]))),
+            columns=tuple(str(client) for client in members),
+            values=tuple(values(memberships[client][group] for client in members) for group in range(len(soft[0]))),
             unit="share",
             column_label="client",
             limits=(0, 1),
@@ -283,19 +285,19 @@ def _memberships(run: StoredRun) -> list[Block]:
 
 def labels_section(runs: Sequence[StoredRun]) -> Section | None:
     """Show which client holds which labels, once for runs that have the same."""
-    shown: list[tuple[StoredRun, Ints]] = []
+    distinct: list[tuple[StoredRun, Ints]] = []
     for run in runs:
         counts = run.arrays.get("label_counts")
-        if counts is not None and not any(np.array_equal(counts, other) for _, other in shown):
-            shown.append((run, counts))
+        if counts is not None and not any(np.array_equal(counts, other) for _, other in distinct):
+            distinct.append((run, counts))
     blocks = []
-    for run, counts in shown:
+    for run, counts in distinct:
         sorted_by = ", in order of groups" if run.groups else ", in order of the true groups" if run.true_groups else ""
         groups = run.groups or run.true_groups or [0] * len(counts)
         order = sorted(range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c))
         blocks.append(
             charts.HeatMap(
-                title="Labels of each client" + (f" ({run.name})" if len(shown) > 1 else ""),
+                title="Labels of each client" + (f" ({run.name})" if len(distinct) > 1 else ""),
                 rows=tuple(str(label) for label in range(counts.shape[1])),
                 columns=tuple(str(client) for client in order),
                 values=tuple(values(counts[order, label]) for label in range(counts.shape[1])),

@@ -71,18 +71,18 @@ def write_inspection(inspected: Mapping[str, Any], grouping: Grouping, folder: P
 def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
     """Return the page."""
     advice, classes = inspected["advice"], inspected["classes"]
-    apart = (
+    measures_text = (
         "Mean and spread over all pairs of clients. Angles and labels come from what clients may send, and "
         "serve a real federation too; measures made from samples are for simulations."
     )
-    order = "Clients stand in the order of the tree of groups, those of a group beside each other."
-    near = f"Made by {inspected['map_by']}: near is alike. Axes have no meaning of their own."
+    order_text = "Clients stand in the order of the tree of groups, those of a group beside each other."
+    maps_text = f"Made by {inspected['map_by']}: near is alike. Axes have no meaning of their own."
     maps = (clients_map(inspected), *([classes_map(classes)] if classes else []))
     sections = [
-        Section(heading="How far clients are apart", text=(apart,), blocks=(measures_table(inspected),)),
-        Section(heading="Which labels clients have", text=(order,), blocks=(labels_chart(inspected),)),
+        Section(heading="How far clients are apart", text=(measures_text,), blocks=(measures_table(inspected),)),
+        Section(heading="Which labels clients have", text=(order_text,), blocks=(labels_chart(inspected),)),
         *(_proximities(inspected, name) for name in inspected["measures"]),
-        Section(heading="Maps", text=(near,), blocks=maps),
+        Section(heading="Maps", text=(maps_text,), blocks=maps),
         _suggested(inspected, grouping),
         *([_classes(classes)] if classes and "angles" in classes else []),
         Section(heading="The evidence for the advice", text=(advice["sentence"],), blocks=(evidence_table(advice),)),
@@ -182,7 +182,7 @@ def labels_chart(inspected: Mapping[str, Any]) -> HeatMap:
 def heat_maps(inspected: Mapping[str, Any], name: str) -> list[HeatMap]:
     """Return the proximities of a measure with each partition, all with one scale of colours."""
     views = {inspected["partition"]: inspected, **inspected["against"]}
-    apart = [
+    pairs = [
         value
         for view in views.values()
         for i, row in enumerate(view["measures"][name]["matrix"])
@@ -200,7 +200,7 @@ def heat_maps(inspected: Mapping[str, Any], name: str) -> list[HeatMap]:
             row_label="client",
             column_label="client",
             groups=tuple(_group(view, i) for i in view["order"]),
-            limits=(min(0.0, *apart), max(apart)) if not measured["similarity"] else (min(apart), 1.0),
+            limits=(min(0.0, *pairs), max(pairs)) if not measured["similarity"] else (min(pairs), 1.0),
         )
         for title, view in views.items()
     ]
@@ -208,9 +208,9 @@ def heat_maps(inspected: Mapping[str, Any], name: str) -> list[HeatMap]:
 
 def clients_map(inspected: Mapping[str, Any]) -> Scatter:
     """Return the clients on a map, by group."""
-    what = "the distances they were grouped by" if inspected["grouping"]["heights"] else "their labels"
+    basis = "the distances they were grouped by" if inspected["grouping"]["heights"] else "their labels"
     return Scatter(
-        title=f"Clients, by {what}",
+        title=f"Clients, by {basis}",
         note=inspected["map_by"],
         points=tuple(
             Point(name=str(client), x=place[0], y=place[1], group=_group(inspected, i))
@@ -260,9 +260,9 @@ def groups_table(inspected: Mapping[str, Any]) -> Table:
     counts = np.array(inspected["labels"], np.int64)
     rows = []
     for group in range(inspected["grouping"]["n_groups"]):
-        mine = [i for i in range(len(inspected["clients"])) if _group(inspected, i) == group]
-        who = " ".join(str(inspected["clients"][i]) for i in mine)
-        rows.append((str(group), len(mine), int(counts[mine].sum()), who, profile(counts[mine].sum(axis=0))))
+        members = [i for i in range(len(inspected["clients"])) if _group(inspected, i) == group]
+        names = " ".join(str(inspected["clients"][i]) for i in members)
+        rows.append((str(group), len(members), int(counts[members].sum()), names, profile(counts[members].sum(axis=0))))
     return Table(title="Groups", columns=("group", "clients", "samples", "who", "labels"), rows=tuple(rows))
 
 

@@ -12,7 +12,7 @@ from itertools import count
 
 from coterie.report.alternatives import as_table
 from coterie.report.static import COLOURS
-from coterie.results.charts import Block, Chart, Code, Fact, Page, Section, Switch, Table, Told, plain
+from coterie.results.charts import Block, Chart, Code, Fact, NumberCell, Page, Section, Switch, Table, plain
 
 NOT_MEASURED = "not measured"
 LONG = 24
@@ -29,9 +29,9 @@ def render(page: Page) -> str:
     colours = (f"--c{slot}:light-dark({colour},{on_dark.get(colour, colour)});" for slot, colour in enumerate(COLOURS))
     style = _asset("page.css") + ":root{" + "".join(colours) + "}\n"
     script = '"use strict";\n(() => {\n' + "".join(_asset(name) for name in SCRIPTS) + "})();\n"
-    drawn: list[Chart] = []
+    charts: list[Chart] = []
     names = count(1)
-    body = "".join(_section(number, section, drawn, names) for number, section in enumerate(page.sections, 1))
+    body = "".join(_section(number, section, charts, names) for number, section in enumerate(page.sections, 1))
     links = "".join(f'<li><a href="#s{i}">{escape(s.heading)}</a></li>' for i, s in enumerate(page.sections, 1))
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
@@ -50,7 +50,7 @@ def render(page: Page) -> str:
         "</noscript>\n"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}</main>\n'
         "<footer><p>Made by Coterie. This file needs no network.</p></footer>\n"
-        f'<script type="application/json" id="charts">{_data(drawn)}</script>\n<script>{script}</script>\n'
+        f'<script type="application/json" id="charts">{_data(charts)}</script>\n<script>{script}</script>\n'
         "</body>\n</html>\n"
     )
 
@@ -63,9 +63,9 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(drawn: list[Chart]) -> str:
+def _data(charts: list[Chart]) -> str:
     """Return charts as JSON inside HTML: nothing in it can end the element that it stands in."""
-    text = json.dumps(plain(drawn), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(charts), allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -87,17 +87,17 @@ def _facts(facts: tuple[Fact, ...]) -> str:
     return f'<dl class="facts">{cards}</dl>\n' if facts else ""
 
 
-def _section(number: int, section: Section, drawn: list[Chart], names: count[int]) -> str:
-    blocks = "".join(_block(block, drawn, names) for block in section.blocks)
+def _section(number: int, section: Section, charts: list[Chart], names: count[int]) -> str:
+    blocks = "".join(_block(block, charts, names) for block in section.blocks)
     return (
         f'<section id="s{number}" aria-labelledby="h{number}">\n<h2 id="h{number}">{escape(section.heading)}</h2>\n'
         f'{_paragraphs(section.text)}\n<div class="blocks">{blocks}</div></section>\n'
     )
 
 
-def _block(block: Block, drawn: list[Chart], names: count[int]) -> str:
+def _block(block: Block, charts: list[Chart], names: count[int]) -> str:
     if not isinstance(block, Switch):
-        return _chart(block, drawn)
+        return _chart(block, charts)
     group = f"v{next(names)}"
     radios = "".join(
         f'<label><input type="radio" name="{group}" value="{place}"{" checked" if place == 0 else ""}>'
@@ -105,7 +105,7 @@ def _block(block: Block, drawn: list[Chart], names: count[int]) -> str:
         for place, (name, _) in enumerate(block.variants)
     )
     variants = "".join(
-        f'<div class="variant"><p class="which">{escape(name)}</p>{_chart(chart, drawn)}</div>'
+        f'<div class="variant"><p class="which">{escape(name)}</p>{_chart(chart, charts)}</div>'
         for name, chart in block.variants
     )
     return (
@@ -114,7 +114,7 @@ def _block(block: Block, drawn: list[Chart], names: count[int]) -> str:
     )
 
 
-def _chart(chart: Chart, drawn: list[Chart]) -> str:
+def _chart(chart: Chart, charts: list[Chart]) -> str:
     head = f"<figcaption><h3>{escape(chart.title)}</h3></figcaption>" if chart.title else ""
     note = f'<p class="note">{_inline(chart.note)}</p>' if chart.note else ""
     if isinstance(chart, Table):
@@ -125,16 +125,16 @@ def _chart(chart: Chart, drawn: list[Chart]) -> str:
         if lines > FOLDED:
             text = f"<details><summary>Show the {lines} lines</summary>{text}</details>"
         return f'<figure class="block wide">{head}{text}{note}</figure>\n'
-    drawn.append(chart)
+    charts.append(chart)
     numbers = as_table(chart)
     table = "" if numbers is None else f"<details><summary>The numbers, as a table</summary>{_table(numbers)}</details>"
-    plot = f'<div class="plot" data-chart="{len(drawn) - 1}"></div>'
+    plot = f'<div class="plot" data-chart="{len(charts) - 1}"></div>'
     return f'<figure class="block chart">{head}{plot}{note}{table}</figure>\n'
 
 
 def _table(table: Table) -> str:
     numeric = [
-        any(isinstance(row[c], (int, float, Told)) for row in table.rows)
+        any(isinstance(row[c], (int, float, NumberCell)) for row in table.rows)
         and not any(isinstance(row[c], str) for row in table.rows)
         for c in range(len(table.columns))
     ]
@@ -158,9 +158,9 @@ def _number(is_number: bool) -> str:
 
 
 def _cell(table: Table, row: int, column: int, is_number: bool) -> str:
-    given = table.rows[row][column]
-    content = plain(given.number if isinstance(given, Told) else given)
-    text = given.text if isinstance(given, Told) else cell_text(content, table.digits)
+    cell = table.rows[row][column]
+    content = plain(cell.number if isinstance(cell, NumberCell) else cell)
+    text = cell.text if isinstance(cell, NumberCell) else cell_text(content, table.digits)
     sort = f' data-value="{content!r}"' if isinstance(content, (int, float)) else ""
     bold = (row, column) in table.bold
     inner = f"<strong>{escape(text)}</strong>" if bold else escape(text)

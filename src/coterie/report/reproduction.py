@@ -6,7 +6,7 @@ from typing import Any
 
 from coterie.report import static
 from coterie.report.text_table import TextTable, csv_text, sentence, wrapped
-from coterie.results.charts import Block, Code, Fact, Page, Section, Switch, Table, Told
+from coterie.results.charts import Block, Code, Fact, NumberCell, Page, Section, Switch, Table
 from coterie.results.formats import TableFormat
 from coterie.results.reproductions import NumberPair, Reproduction
 from coterie.results.statistics import Spread
@@ -21,17 +21,17 @@ FEW = 4
 """Charts that stand side by side; of more a control shows one."""
 
 
-def draw_reproduction(made: Reproduction, folder: Path) -> list[Path]:
+def draw_reproduction(result: Reproduction, folder: Path) -> list[Path]:
     """Draw the charts into a folder, as PNG and SVG."""
-    section = Section(heading=made.title, blocks=made.charts)
-    return static.save(Page(title=made.title, summary=(), sections=(section,)), folder, ("png", "svg"))
+    section = Section(heading=result.title, blocks=result.charts)
+    return static.save(Page(title=result.title, summary=(), sections=(section,)), folder, ("png", "svg"))
 
 
-def reproduction_text(made: Reproduction, format: TableFormat) -> str:
+def reproduction_text(result: Reproduction, format: TableFormat) -> str:
     """Write a reproduction in a format."""
     if format == "csv":
-        return _csv(made)
-    above, tables, below = _above(made), _tables(made), _below(made)
+        return _csv(result)
+    above, tables, below = _above(result), _tables(result), _below(result)
     if format == "text":
         parts = [f"{head}\n\n{table.text()}" if head else table.text() for head, table in tables]
         return "\n\n".join(part for part in (wrapped(above), *parts, wrapped(below)) if part) + "\n"
@@ -45,69 +45,69 @@ def reproduction_text(made: Reproduction, format: TableFormat) -> str:
     return "\n\n".join([remarks, *parts]) + "\n"
 
 
-def _csv(made: Reproduction) -> str:
+def _csv(result: Reproduction) -> str:
     """Write a line per number, nothing where there is none; notes stand in the last column."""
-    beside = list(dict.fromkeys(key for line in made.lines for key in line.beside))
+    beside = list(dict.fromkeys(key for line in result.lines for key in line.beside))
     head = ["name", "column", "row", "quantity", "published", "paper", "paper_std", "ours", "ours_std", "seeds"]
     head += ["seeds_asked", "difference", *beside, "grade", "shortened", "notes"]
     rows = []
-    for line in made.lines:
+    for line in result.lines:
         ours = line.ours
         rows.append(
-            [made.name, line.column, line.row, line.quantity, line.published, line.paper, line.paper_spread]
+            [result.name, line.column, line.row, line.quantity, line.published, line.paper, line.paper_spread]
             + [ours and ours.mean, ours and ours.std, ours.n if ours else 0, line.asked, line.difference]
             + [spread.mean if (spread := line.beside.get(key)) else None for key in beside]
-            + [line.grade, "; ".join(made.shortened), "; ".join((*line.notes, *filter(None, [line.why])))]
+            + [line.grade, "; ".join(result.shortened), "; ".join((*line.notes, *filter(None, [line.why])))]
         )
     return csv_text(head, rows)
 
 
-def _above(made: Reproduction) -> list[str]:
+def _above(result: Reproduction) -> list[str]:
     """Return what stands above the table."""
-    measured = made.seeds and any(line.ours for line in made.lines)
-    seeds = [f"Seed{'s' if len(made.seeds) > 1 else ''} {', '.join(map(str, made.seeds))}."] if measured else []
-    return [f"{made.name}: {made.title}", *_made(made, "SHORTENED"), *seeds]
+    measured = result.seeds and any(line.ours for line in result.lines)
+    seeds = [f"Seed{'s' if len(result.seeds) > 1 else ''} {', '.join(map(str, result.seeds))}."] if measured else []
+    return [f"{result.name}: {result.title}", *_source_lines(result, "SHORTENED"), *seeds]
 
 
-def _made(made: Reproduction, shortened: str = "Shortened") -> list[str]:
+def _source_lines(result: Reproduction, shortened: str = "Shortened") -> list[str]:
     """Say where it is published, and whether this is all of it."""
     return [
-        f"{made.source} (catalogue {made.version}).",
-        *[f"{shortened}: {'; '.join(made.shortened)}. Not comparable with the published numbers."]
-        * bool(made.shortened),
-        *[f"A part of it: {'; '.join(made.part)}."] * bool(made.part),
-        *[f"Published: {made.headline}."] * bool(made.headline),
+        f"{result.source} (catalogue {result.version}).",
+        *[f"{shortened}: {'; '.join(result.shortened)}. Not comparable with the published numbers."]
+        * bool(result.shortened),
+        *[f"A part of it: {'; '.join(result.part)}."] * bool(result.part),
+        *[f"Published: {result.headline}."] * bool(result.headline),
     ]
 
 
-def _below(made: Reproduction) -> list[str]:
+def _below(result: Reproduction) -> list[str]:
     """Return what stands below the table."""
-    notes = [f"[{number}] {note}." for note, number in made.notes().items()]
-    lost = [*(f"Skipped: {text}." for text in made.skipped), *(f"Failed: {text}" for text in made.failed)]
-    return [*notes, *made.remarks, *[sentence(made.note)] * bool(made.note), *_meanings(made), *lost]
+    notes = [f"[{number}] {note}." for note, number in result.notes().items()]
+    missing = [*(f"Skipped: {text}." for text in result.skipped), *(f"Failed: {text}" for text in result.failed)]
+    return [*notes, *result.remarks, *[sentence(result.note)] * bool(result.note), *_meanings(result), *missing]
 
 
-def _meanings(made: Reproduction) -> list[str]:
+def _meanings(result: Reproduction) -> list[str]:
     """Say what protocols and grades mean."""
-    given = {line.grade for line in made.lines if line.published}
-    grades = [text for grade, text in GRADES.items() if grade in given]
-    return [f"{'; '.join(texts)}." for texts in (made.legend(), grades) if texts]
+    used = {line.grade for line in result.lines if line.published}
+    grades = [text for grade, text in GRADES.items() if grade in used]
+    return [f"{'; '.join(texts)}." for texts in (result.legend(), grades) if texts]
 
 
-def _tables(made: Reproduction) -> list[tuple[str, TextTable]]:
+def _tables(result: Reproduction) -> list[tuple[str, TextTable]]:
     """Return the tables, each under a heading: one as printed, or one for each column of the paper."""
-    if not made.lines:
+    if not result.lines:
         return []
-    if made.wide:
-        columns, rows = as_printed(made)
-        return [("", TextTable([f"{made.rows_are}: ours (paper)", *columns], rows))]
-    headings = dict.fromkeys(line.column for line in made.lines)
-    return [(column, _table(made, [line for line in made.lines if line.column == column])) for column in headings]
+    if result.wide:
+        columns, rows = as_printed(result)
+        return [("", TextTable([f"{result.rows_are}: ours (paper)", *columns], rows))]
+    headings = dict.fromkeys(line.column for line in result.lines)
+    return [(column, _table(result, [line for line in result.lines if line.column == column])) for column in headings]
 
 
-def _table(made: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
+def _table(result: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
     """Return a table of one column of the paper: a row per number."""
-    notes = made.notes()
+    notes = result.notes()
     keys = dict.fromkeys(key for line in lines for key in line.beside)
     beside = [key for key in keys if any(line.beside.get(key) is not None for line in lines)]
     noted = ["notes"] * any(line.notes for line in lines)
@@ -117,14 +117,14 @@ def _table(made: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
         + [line.grade if line.published else "–", *([note_numbers(line, notes)] if noted else [])]
         for line in lines
     ]
-    return TextTable([made.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", *noted], rows)
+    return TextTable([result.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", *noted], rows)
 
 
-def as_printed(made: Reproduction) -> tuple[list[str], list[list[str]]]:
+def as_printed(result: Reproduction) -> tuple[list[str], list[list[str]]]:
     """Return the columns of the paper, and its rows with our numbers, the paper's in brackets."""
-    columns = list(dict.fromkeys(line.column for line in made.lines))
-    cells = {(line.row, line.column): both_text(line, made.notes()) for line in made.lines}
-    rows = dict.fromkeys(line.row for line in made.lines)
+    columns = list(dict.fromkeys(line.column for line in result.lines))
+    cells = {(line.row, line.column): both_text(line, result.notes()) for line in result.lines}
+    rows = dict.fromkeys(line.row for line in result.lines)
     return columns, [[row, *(cells.get((row, column), "") for column in columns)] for row in rows]
 
 
@@ -171,37 +171,37 @@ def signed_text(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:+.{digits}f}"
 
 
-def reproduction_page(all_made: Sequence[Reproduction]) -> Page:
+def reproduction_page(results: Sequence[Reproduction]) -> Page:
     """Return the page of reproductions."""
-    alone = len(all_made) == 1
-    sections = [section for made in all_made for section in _sections(made, "" if alone else f"{made.name}: ")]
-    title = f"{all_made[0].name}: {all_made[0].title}" if alone else f"{len(all_made)} reproductions"
-    summary = [text for made in all_made for text in _summary(made, alone)]
+    alone = len(results) == 1
+    sections = [section for result in results for section in _sections(result, "" if alone else f"{result.name}: ")]
+    title = f"{results[0].name}: {results[0].title}" if alone else f"{len(results)} reproductions"
+    summary = [text for result in results for text in _summary(result, alone)]
     return Page(
-        title=title, summary=tuple(summary), facts=_facts(all_made[0]) if alone else (), sections=tuple(sections)
+        title=title, summary=tuple(summary), facts=_facts(results[0]) if alone else (), sections=tuple(sections)
     )
 
 
-def _summary(made: Reproduction, alone: bool) -> list[str]:
+def _summary(result: Reproduction, alone: bool) -> list[str]:
     """Say what it is, whether it was shortened, and what it comes to."""
-    first, *others = _made(made)
-    texts = [first if alone else f"{made.name}: {made.title}. {first}", *others, _beside(made)]
-    texts += [f"Skipped: {text}." for text in made.skipped] + [f"Failed: {text}." for text in made.failed]
+    first, *others = _source_lines(result)
+    texts = [first if alone else f"{result.name}: {result.title}. {first}", *others, _beside(result)]
+    texts += [f"Skipped: {text}." for text in result.skipped] + [f"Failed: {text}." for text in result.failed]
     return [text for text in texts if text]
 
 
-def _beside(made: Reproduction) -> str:
+def _beside(result: Reproduction) -> str:
     """Say how many published numbers have ours beside them, and how they differ."""
-    printed = [line for line in made.lines if line.published]
-    both = [line for line in printed if line.difference is not None]
+    printed = [line for line in result.lines if line.published]
+    compared = [line for line in printed if line.difference is not None]
     if not printed:
         return ""
-    text = f"Of {len(printed)} published entries, {len(both)} have a number of ours to compare them with."
-    aims = [difference for line in both if line.grade == "A" and (difference := line.difference) is not None]
-    if not aims or made.shortened:
+    text = f"Of {len(printed)} published entries, {len(compared)} have a number of ours to compare them with."
+    aims = [difference for line in compared if line.grade == "A" and (difference := line.difference) is not None]
+    if not aims or result.shortened:
         return text
     higher, lower = sum(d > 0 for d in aims), sum(d < 0 for d in aims)
-    unit = f" {made.unit}" if made.unit else ""
+    unit = f" {result.unit}" if result.unit else ""
     same = f", {len(aims) - higher - lower} equal" if higher + lower < len(aims) else ""
     return (
         f"{text} Of {len(aims)} that are targets (grade A), ours is higher in {higher} and lower in {lower}{same}; "
@@ -209,52 +209,52 @@ def _beside(made: Reproduction) -> str:
     )
 
 
-def _facts(made: Reproduction) -> tuple[Fact, ...]:
-    printed = [line for line in made.lines if line.published]
-    seeds = ", ".join(map(str, made.seeds))
+def _facts(result: Reproduction) -> tuple[Fact, ...]:
+    printed = [line for line in result.lines if line.published]
+    seeds, length = ", ".join(map(str, result.seeds)), "shortened" if result.shortened else "as published"
     facts = [
-        Fact(name="length", value="shortened" if made.shortened else "as published", note="; ".join(made.shortened)),
+        Fact(name="length", value=length, note="; ".join(result.shortened)),
         Fact(name="published", value=str(len(printed)), note="entries"),
         Fact(name="compared", value=str(sum(line.difference is not None for line in printed)), note="with ours beside"),
     ]
-    return (*facts, Fact(name="seeds" if len(made.seeds) > 1 else "seed", value=seeds)) if seeds else tuple(facts)
+    return (*facts, Fact(name="seeds" if len(result.seeds) > 1 else "seed", value=seeds)) if seeds else tuple(facts)
 
 
-def _sections(made: Reproduction, prefix: str) -> list[Section]:
-    sections = [Section(heading=f"{prefix}Paper and ours", text=_reading(made), blocks=_page_tables(made))]
-    if made.charts:
-        blocks: tuple[Block, ...] = made.charts
-        if len(made.charts) > FEW:
-            names = [chart.title.removeprefix(f"{made.title}: ") for chart in made.charts]
-            blocks = (Switch(label="Figure", variants=tuple(zip(names, made.charts, strict=True))),)
+def _sections(result: Reproduction, prefix: str) -> list[Section]:
+    sections = [Section(heading=f"{prefix}Paper and ours", text=_reading(result), blocks=_page_tables(result))]
+    if result.charts:
+        blocks: tuple[Block, ...] = result.charts
+        if len(result.charts) > FEW:
+            names = [chart.title.removeprefix(f"{result.title}: ") for chart in result.charts]
+            blocks = (Switch(label="Figure", variants=tuple(zip(names, result.charts, strict=True))),)
         sections.append(Section(heading=f"{prefix}Figures", blocks=blocks))
-    sections.append(_how(made, prefix))
+    sections.append(_origin(result, prefix))
     return sections
 
 
-def _reading(made: Reproduction) -> tuple[str, ...]:
+def _reading(result: Reproduction) -> tuple[str, ...]:
     """Say what columns mean, and what is to be noted."""
-    unit, note = f", in {made.unit}" if made.unit else "", [sentence(made.note)] * bool(made.note)
-    if not made.lines:
+    unit, note = f", in {result.unit}" if result.unit else "", [sentence(result.note)] * bool(result.note)
+    if not result.lines:
         nothing = "Nothing was published as numbers, or none of it could be made: see below."
-        return (*_meanings(made), *note, *made.remarks, nothing)
-    return (f"Difference: ours minus the paper's{unit}.", *_meanings(made), *note, *made.remarks)
+        return (*_meanings(result), *note, *result.remarks, nothing)
+    return (f"Difference: ours minus the paper's{unit}.", *_meanings(result), *note, *result.remarks)
 
 
-def _page_tables(made: Reproduction) -> tuple[Block, ...]:
+def _page_tables(result: Reproduction) -> tuple[Block, ...]:
     """Return a table per column, with a line for each published number; of a wide one also that as printed."""
-    numbered = made.notes()
+    numbered = result.notes()
     blocks: list[Block] = []
-    columns = list(dict.fromkeys(line.column for line in made.lines))
-    if made.wide and made.lines:
-        heads, rows = as_printed(made)
+    columns = list(dict.fromkeys(line.column for line in result.lines))
+    if result.wide and result.lines:
+        heads, rows = as_printed(result)
         title = "As printed: ours, and the paper's in brackets"
-        blocks.append(Table(title=title, columns=(made.rows_are, *heads), rows=tuple(map(tuple, rows))))
-        blocks.append(_listed(made, made.lines, "Every number", numbered, named=True))
+        blocks.append(Table(title=title, columns=(result.rows_are, *heads), rows=tuple(map(tuple, rows))))
+        blocks.append(_listed(result, result.lines, "Every number", numbered, named=True))
     else:
         for column in columns:
-            lines = [line for line in made.lines if line.column == column]
-            blocks.append(_listed(made, lines, column or made.title, numbered))
+            lines = [line for line in result.lines if line.column == column]
+            blocks.append(_listed(result, lines, column or result.title, numbered))
     if numbered:
         notes = tuple((number, note) for note, number in numbered.items())
         blocks.append(Table(title="Notes", columns=("number", "note"), rows=notes))
@@ -262,35 +262,39 @@ def _page_tables(made: Reproduction) -> tuple[Block, ...]:
 
 
 def _listed(
-    made: Reproduction, lines: Sequence[NumberPair], title: str, numbered: Mapping[str, int], named: bool = False
+    result: Reproduction, lines: Sequence[NumberPair], title: str, numbered: Mapping[str, int], named: bool = False
 ) -> Table:
     beside = dict.fromkeys(key for line in lines for key in line.beside)
     keys = [key for key in beside if any(line.beside.get(key) for line in lines)]
     noted = any(line.notes for line in lines)
-    columns = [made.rows_are, *["column"] * named, "measured", "paper", "ours", "difference", "grade"]
+    columns = [result.rows_are, *["column"] * named, "measured", "paper", "ours", "difference", "grade"]
     columns += [*["notes"] * noted, *(f"ours, {key}" for key in keys)]
     rows: list[tuple[Any, ...]] = []
     for line in lines:
-        others = [(line.beside.get(key), digits_of(line, key)) for key in keys]
+        others = []
+        for key in keys:
+            spread = line.beside.get(key)
+            text = number_text(spread, digits_of(line, key), line.asked)
+            others.append(NumberCell(text, spread.mean if spread else None))
         rows.append(
             (
                 *(line.row, *[line.column] * named, line.quantity),
-                Told(line.published or "–", line.paper),
-                Told(ours_text(line), line.ours.mean if line.ours else None),
-                Told(signed_text(line.difference, line.digits), line.difference),
+                NumberCell(line.published or "–", line.paper),
+                NumberCell(ours_text(line), line.ours.mean if line.ours else None),
+                NumberCell(signed_text(line.difference, line.digits), line.difference),
                 *(line.grade if line.published else "–", *[note_numbers(line, numbered)] * noted),
-                *(Told(number_text(of, digits, line.asked), of.mean if of else None) for of, digits in others),
+                *others,
             )
         )
     return Table(title=title, columns=tuple(columns), rows=tuple(rows))
 
 
-def _how(made: Reproduction, prefix: str) -> Section:
-    blocks: list[Block] = [Code(title="The command that makes it again", text=made.command)] if made.command else []
-    if made.runs:
-        blocks.append(Code(title="The runs behind it", text="\n".join(made.runs)))
+def _origin(result: Reproduction, prefix: str) -> Section:
+    blocks: list[Block] = [Code(title="The command that makes it again", text=result.command)] if result.command else []
+    if result.runs:
+        blocks.append(Code(title="The runs behind it", text="\n".join(result.runs)))
     return Section(
         heading=f"{prefix}How it was made",
-        text=(f"Kind: {made.kind}. Settings and published numbers are those of catalogue {made.version}.",),
+        text=(f"Kind: {result.kind}. Settings and published numbers are those of catalogue {result.version}.",),
         blocks=tuple(blocks),
     )

@@ -26,19 +26,19 @@ DASHES = ("-", "--", ":", "-.")
 LONG = 28
 """Names of more letters are shortened."""
 NAMED = 60
-"""With more than so many clients, names are left out."""
+"""With more clients than this, names are left out."""
 Style = dict[str, Any]
 
 
 def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are no pictures."""
+    """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are left out."""
     check_formats(formats)
     if folder.exists() and not folder.is_dir():
         raise CoterieError(f"'{folder}' is a file: name a folder for the pictures")
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
+    pictures = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
     written = []
-    for number, (variant, chart) in enumerate(drawn, 1):
+    for number, (variant, chart) in enumerate(pictures, 1):
         name = chart.title if variant in chart.title else f"{chart.title} {variant}"
         written += write(paint(chart), folder / f"{number:02d}-{_slug(name)}", formats)
     return written
@@ -56,8 +56,8 @@ def check_formats(formats: Sequence[str]) -> Sequence[str]:
     """Return formats of pictures; refuse one that is not known, or none."""
     unknown = [kind for kind in formats if kind not in FORMATS]
     if unknown or not formats:
-        what = f"pictures can't be written as '{unknown[0]}'" if unknown else "say how pictures are to be written"
-        raise CoterieError(f"{what}: use {', '.join(FORMATS)}")
+        error = f"pictures can't be written as '{unknown[0]}'" if unknown else "say how pictures are to be written"
+        raise CoterieError(f"{error}: use {', '.join(FORMATS)}")
     return formats
 
 
@@ -199,9 +199,9 @@ def _name_places(axes: Axes, names: Sequence[str]) -> None:
     if len(names) > NAMED:
         axes.set_xticks([])
         return
-    shown = [_name(name) for name in names]
+    labels = [_name(name) for name in names]
     upright = max((len(name) for name in names), default=0) * len(names) > 70
-    axes.set_xticks(range(len(names)), shown, rotation=90 if upright else 0, fontsize=7 if len(names) > 20 else 8)
+    axes.set_xticks(range(len(names)), labels, rotation=90 if upright else 0, fontsize=7 if len(names) > 20 else 8)
 
 
 def _heat_map(chart: charts.HeatMap, axes: Axes) -> None:
@@ -233,14 +233,14 @@ def _heat_map(chart: charts.HeatMap, axes: Axes) -> None:
 def _scatter(chart: charts.Scatter, axes: Axes) -> None:
     numbers: list[int | None] = [*range(len(chart.groups)), None]
     for group in numbers:
-        mine = [(p.x, p.y) for p in chart.points if p.group == group and p.x is not None and p.y is not None]
+        places = [(p.x, p.y) for p in chart.points if p.group == group and p.x is not None and p.y is not None]
         name = "in no group" if group is None else chart.groups[group]
         style: Style = {"color": colour(group if chart.groups else 0), "marker": marker(group), "edgecolor": "black"}
-        if mine:
+        if places:
             label = _name(name) if chart.groups else None
-            across, up = zip(*mine, strict=True)
+            across, up = zip(*places, strict=True)
             axes.scatter(across, up, 44, linewidth=0.5, label=label, **style)
-    for name, x, y in _apart(chart):
+    for name, x, y in _readable_names(chart):
         axes.annotate(_name(name), (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7)
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
     if chart.map:
@@ -250,7 +250,7 @@ def _scatter(chart: charts.Scatter, axes: Axes) -> None:
     finish(axes)
 
 
-def _apart(chart: charts.Scatter) -> list[tuple[str, float, float]]:
+def _readable_names(chart: charts.Scatter) -> list[tuple[str, float, float]]:
     """Return the points whose names can be written without touching another name, roughly."""
     measured = [(p.name, p.x, p.y) for p in chart.points if p.x is not None and p.y is not None]
     if not measured:

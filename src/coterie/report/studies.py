@@ -53,9 +53,9 @@ def layers_table(study: Mapping[str, Any]) -> str:
     rows = []
     for run in study["runs"]:
         for k, layer in enumerate(run["layers"]):
-            own = [f"{run['means'][measure][k]:.3f}" for measure in MEASURED]
-            there = "–" if run["to_server"] is None else f"{run['to_server'][k]:.3f}"
-            rows.append([run["run"] if k == 0 else "", layer, *own, there])
+            cells = [f"{run['means'][measure][k]:.3f}" for measure in MEASURED]
+            to_server = "–" if run["to_server"] is None else f"{run['to_server'][k]:.3f}"
+            rows.append([run["run"] if k == 0 else "", layer, *cells, to_server])
     table = TextTable(["run", "layer", *MEASURED.values(), "CKA with server"], rows, left=["layer"])
     lines = []
     for run in study["runs"]:

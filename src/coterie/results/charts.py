@@ -190,8 +190,8 @@ class Distribution(Chart):
 
 
 @dataclass(frozen=True)
-class Told:
-    """A number of a table in the words that it is read in, like ``89.73 ± 1.65``."""
+class NumberCell:
+    """A number of a table, and how it is written there, like ``89.73 ± 1.65``."""
 
     text: str
     number: Value
@@ -203,7 +203,7 @@ class Table(Chart):
     """Rows of texts and numbers, that a click on a heading sorts."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | float | Told | None, ...], ...]
+    rows: tuple[tuple[str | float | NumberCell | None, ...], ...]
     digits: int = 2
     """Behind the point of numbers that are no integers."""
     bold: tuple[tuple[int, int], ...] = ()
@@ -211,7 +211,7 @@ class Table(Chart):
 
     def without_empty(self) -> Table:
         """Return it without columns in which nothing was measured; the first stays."""
-        empty = (None, Told("–", None))
+        empty = (None, NumberCell("–", None))
         kept = [c for c in range(len(self.columns)) if c == 0 or any(row[c] not in empty for row in self.rows)]
         place = {c: new for new, c in enumerate(kept)}
         return replace(

@@ -59,6 +59,6 @@ def cluster(
 
 def resume(folder: str | Path, progress: Progress | None = None) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result."""
-    from coterie.run.runner import resume as go_on
+    from coterie.run import runner
 
-    return go_on(Path(folder), progress)
+    return runner.resume(Path(folder), progress)

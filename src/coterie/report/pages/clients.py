@@ -31,22 +31,22 @@ def gain(run: StoredRun, solo: StoredRun, protocol: str) -> Values:
     return tuple(None if a is None or b is None else a - b for a, b in pairs)
 
 
-def _each(rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: str) -> list[tuple[str, Chart]]:
+def _client_charts(rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: str) -> list[tuple[str, Chart]]:
     """Draw all clients of a protocol; a row pools those of its runs, which a suffix tells apart."""
     variants: list[tuple[str, Chart]] = []
     for protocol in EACH_CLIENT:
         samples = [
             _pooled(name, [(run, end, run.per_client(protocol)) for run, end in pool]) for name, pool in rows.items()
         ]
-        shown = tuple(sample for sample in samples if any(number is not None for number in sample.values))
-        if shown:
-            what = CURVES[protocol].sentence.removesuffix("; mean over clients")
+        measured = tuple(sample for sample in samples if any(number is not None for number in sample.values))
+        if measured:
+            sentence = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
                 title=f"Accuracy {protocol} of each client",
                 x_label=f"accuracy {protocol} (%)",
-                samples=shown,
+                samples=measured,
                 worst=WORST,
-                note=f"{protocol}: {what}. {remark}",
+                note=f"{protocol}: {sentence}. {remark}",
             )
             variants.append((protocol, chart))
     return variants
@@ -76,13 +76,13 @@ def differences(runs: Sequence[StoredRun]) -> list[str]:
 
 def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
-    variants = _each({run.name: [(run, "")] for run in runs}, "A point is a client.")
+    variants = _client_charts({run.name: [(run, "")] for run in runs}, "A point is a client.")
     blocks: list[Block] = switch("Protocol", variants)
     texts = [] if variants else [UNKNOWN]
     others = [run for run in runs if run.algorithm != "solo" and run.result]
     solos = [run for run in runs if run.algorithm == "solo" and run.result]
     alike = [(run, [solo for solo in solos if not differences([run, solo])]) for run in others]
-    twins = [(run, its[0]) for run, its in alike if its]
+    twins = [(run, matching[0]) for run, matching in alike if matching]
     for run, solo in twins:
         gains = [(p, *_gain(run, solo, p)) for p in EACH_CLIENT if any(n is not None for n in run.per_client(p))]
         texts += [text for _, text, _ in gains]
@@ -101,7 +101,7 @@ def _sites(run: StoredRun, alone: bool) -> Table:
     measured = {protocol: run.per_client(protocol) for protocol in EACH_CLIENT}
     groups = run.groups or []
 
-    def of(values: Sequence[float | None], client: int) -> float | None:
+    def value_at(values: Sequence[float | None], client: int) -> float | None:
         return values[client] if client < len(values) else None
 
     return Table(
@@ -110,8 +110,8 @@ def _sites(run: StoredRun, alone: bool) -> Table:
         rows=tuple(
             (
                 *(str(client), site.name, site.samples),
-                *(["none" if (its := of(groups, client)) is None else str(its)] if groups else []),
-                *(of(values, client) for values in measured.values()),
+                *(["none" if (group := value_at(groups, client)) is None else str(group)] if groups else []),
+                *(value_at(values, client) for values in measured.values()),
             )
             for client, site in sorted(run.sites.items())
         ),
@@ -149,8 +149,8 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
 
 def clients_of_comparison(compared: StoredComparison) -> Section:
     """Show each client of each run, the seeds of a method together."""
-    rows = {label: [(run, f", seed {seed}") for seed, run in of.items()] for label, of in compared.runs.items()}
-    variants = _each(rows, "A point is a client in a run; the clients of all seeds are together.")
+    rows = {label: [(run, f", seed {seed}") for seed, run in seeds.items()] for label, seeds in compared.runs.items()}
+    variants = _client_charts(rows, "A point is a client in a run; the clients of all seeds are together.")
     text = () if variants else (UNKNOWN,)
     return Section(heading=HEADING, text=text, blocks=tuple(switch("Protocol", variants)))
 
@@ -191,7 +191,7 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
         ),
         rows=tuple(rows),
         digits=1,
-        note="Clients of all seeds together; they are no independent draws, and no interval is given.",
+        note="Clients of all seeds together; they are not independent draws, so no interval is given.",
     )
     names = list(dict.fromkeys(compared.alone.values()))
     text = f"SOLO is '{', '.join(names)}': each client trains alone, hence L is its only protocol."

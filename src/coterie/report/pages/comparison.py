@@ -46,28 +46,28 @@ def comparison_page(compared: StoredComparison) -> Page:
 
 def _summary(compared: StoredComparison) -> tuple[str, ...]:
     table = compared.table
-    done = sum(attempt.finished for attempt in compared.attempts)
+    finished = sum(attempt.finished for attempt in compared.attempts)
     texts = [
         f"{len(compared.labels)} {compared.table.what}s on {table.title}. "
-        + ("All " if done == len(compared.attempts) else f"{done} of ")
+        + ("All " if finished == len(compared.attempts) else f"{finished} of ")
         + f"{len(compared.attempts)} runs are finished."
     ]
-    if done < len(compared.attempts):
+    if finished < len(compared.attempts):
         texts.append(_missing(compared))
     verdicts = [text for protocol in COMPARED if (text := table.verdict(protocol))]
     measured = {COMPARED[p] for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)}
     texts += [f"Accuracy is measured in several ways. {'; '.join(brief(measured))}.", *verdicts] if verdicts else []
     texts += [] if verdicts else ["No accuracy was measured."]
-    said = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
-    said |= {f"{a.label}, seed {a.seed}, {a.state}" for a in compared.attempts}
-    notes = [note for note in table.notes if note not in said]
+    mentioned = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
+    mentioned |= {f"{a.label}, seed {a.seed}, {a.state}" for a in compared.attempts}
+    notes = [note for note in table.notes if note not in mentioned]
     return (*texts, *([" ".join(notes)] if notes else []), *compared.warnings)
 
 
 def _missing(compared: StoredComparison) -> str:
     """Say which runs there are not, and how to make them."""
-    lost = [attempt for attempt in compared.attempts if not attempt.finished]
-    lines = shortened_list([f"{a.label}, seed {a.seed}: {a.state}" for a in lost], "; ")
+    unfinished = [attempt for attempt in compared.attempts if not attempt.finished]
+    lines = shortened_list([f"{a.label}, seed {a.seed}: {a.state}" for a in unfinished], "; ")
     return (
         f"Missing: {lines}. Everything below is of the finished runs only, and may change. "
         f"`coterie resume {shlex.quote(str(compared.path))}` makes what is missing."
@@ -94,9 +94,9 @@ def over_rounds(compared: StoredComparison) -> Section:
     band = _band(compared)
     variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
     texts = [
-        f"Not drawn under {protocol.symbol}: {', '.join(lost)}; no round has a number of each seed."
+        f"Not drawn under {protocol.symbol}: {', '.join(labels)}; no round has a number of each seed."
         for key, protocol in CURVES.items()
-        if (lost := _lines(compared, key)[1])
+        if (labels := _lines(compared, key)[1])
     ]
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
@@ -128,20 +128,20 @@ def _lines(
     compared: StoredComparison, key: str, factor: float = 1, megabytes: bool = False
 ) -> tuple[tuple[Series, ...], list[str]]:
     """Return a line per label, and who has numbers but no line, as no round has one of every seed."""
-    series, lost = [], []
+    series, undrawn = [], []
     for slot, (label, by_seed) in enumerate(compared.runs.items()):
         runs = [run for run in by_seed.values() if run.has(key)] and [*by_seed.values()]
         curves = [dict(zip(run.curve("round"), run.curve(key, factor), strict=True)) for run in runs]
-        sent = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
+        traffic_curves = [dict(zip(run.curve("round"), run.megabytes, strict=True)) for run in runs]
         rounds = sorted({at for curve in curves for at in curve if at is not None})
         means = mean_series(label, [_whole([curve.get(at) for curve in curves]) for at in rounds], slot=slot)
-        traffic = [_whole([curve.get(at) for curve in sent]) for at in rounds]
+        traffic = [_whole([curve.get(at) for curve in traffic_curves]) for at in rounds]
         if any(mean is not None for mean in means.y):
-            x = values((each and each.mean for each in traffic) if megabytes else rounds)
+            x = values((total and total.mean for total in traffic) if megabytes else rounds)
             series.append(replace(means, x=x))
         elif runs:
-            lost.append(label)
-    return tuple(series), lost
+            undrawn.append(label)
+    return tuple(series), undrawn
 
 
 def _whole(numbers: Sequence[float | None]) -> Spread | None:
@@ -153,7 +153,7 @@ def _whole(numbers: Sequence[float | None]) -> Spread | None:
 def _band(compared: StoredComparison) -> str:
     return (
         "The mean over seeds, where all finished runs have a number; the band is a standard deviation to each side."
-        if any(len(of) > 1 for of in compared.runs.values())
+        if any(len(by_seed) > 1 for by_seed in compared.runs.values())
         else "One seed: no band."
     )
 
@@ -178,18 +178,18 @@ def groups_by_seed(compared: StoredComparison) -> Section | None:
 
 def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits: int, note: str) -> Chart | None:
     """Draw a number of each run; None where no run has it."""
-    numbers = {label: {s: getattr(run, key) for s, run in of.items()} for label, of in compared.runs.items()}
-    shown = [label for label, of in numbers.items() if any(number is not None for number in of.values())]
+    numbers = {label: {s: getattr(run, key) for s, run in by_seed.items()} for label, by_seed in compared.runs.items()}
+    labels = [label for label, by_seed in numbers.items() if any(number is not None for number in by_seed.values())]
     series = (
-        Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in shown)) for s in compared.table.seeds
+        Series(name=f"seed {s}", y=values(numbers[label].get(s) for label in labels)) for s in compared.table.seeds
     )
-    if not shown:
+    if not labels:
         return None
     return Bars(
         title=title,
         x_label=compared.table.what,
         y_label=unit,
-        categories=tuple(shown),
+        categories=tuple(labels),
         series=tuple(series),
         digits=digits,
         note=note,

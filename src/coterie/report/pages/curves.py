@@ -11,7 +11,7 @@ FOLLOWED = (
     ("groups", "number of groups", 0, "At each evaluation."),
     ("discrepancy", "discrepancy", 3, "How far clients' models are from what they would receive (FedGroup, Eq. 4)."),
 )
-"""Columns of the metrics that are no accuracies: key, name, digits, and what they are."""
+"""Columns of the metrics other than accuracies: key, name, digits, and what they are."""
 
 Drawn = Callable[[str], tuple[Series, ...]]
 """Gives the lines of a column of the metrics; none where nobody has numbers."""
@@ -50,11 +50,11 @@ def followed(lines: Drawn, marks: Marked, remark: str = "", digits: int = 0) -> 
                 y_label=name,
                 series=series,
                 marks=marks(key),
-                note=f"{what} {remark}".strip(),
-                digits=max(own, digits),
+                note=f"{description} {remark}".strip(),
+                digits=max(decimals, digits),
             ),
         )
-        for key, name, own, what in FOLLOWED
+        for key, name, decimals, description in FOLLOWED
         if (series := lines(key))
     ]
 

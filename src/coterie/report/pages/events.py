@@ -1,4 +1,4 @@
-"""What went wrong without stopping a run, in plain words: what, how often, whose, and who is asked no more."""
+"""What went wrong without stopping a run: what, how often, at which client, and who is no longer asked."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from coterie.results.runs import StoredRun
 
 MEANINGS = {
     "invalid": ("nonsense", "The reply held no usable numbers (NaN, a wrong shape, a wrong round): it was not used."),
-    "left out": ("left out", "Too many replies of the client were nonsense: it is asked no more."),
+    "left out": ("left out", "Too many replies of the client were nonsense: it is no longer asked."),
     "dropped": ("not reached", "The client did not get the request, or its machine was gone: it took no part."),
     "late": ("late", "The reply did not come in time: it was not used."),
     "failed": ("failed", "The client's program stopped with an error: there is no reply."),
@@ -20,19 +20,19 @@ MEANINGS = {
     "surplus": ("not needed", "More clients were asked than needed, and enough others answered first."),
     "turned away": (
         "turned away",
-        "A machine could not take part: its name is another's, its data can't be used, or it does not say who it is.",
+        "A machine could not take part: its name is taken, its data can't be used, or it does not say who it is.",
     ),
     "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
     "untested": ("no test samples", "The client has no test samples: no mean includes it."),
 }
 """Kinds of events: a name, and what it means. Another kind is shown by its own name."""
 IMPERSONAL = ("too few", "turned away")
-"""Kinds that are nobody's."""
+"""Kinds that belong to no client."""
 NONSENSE, EXCLUDED = "invalid", "left out"
 SHOWN = 8
-"""So many clients a cell of the table names."""
+"""Clients that a cell of the table names at most."""
 DRAWN = 40
-"""So many clients are drawn: those with the most events."""
+"""Clients that are drawn at most: those with the most events."""
 
 
 def meaning(kind: str) -> tuple[str, str]:
@@ -41,7 +41,7 @@ def meaning(kind: str) -> tuple[str, str]:
 
 
 def clients_of(event: Mapping[str, Any]) -> dict[int, int]:
-    """Return how often an event was whose, the most often first; of older results nothing is known."""
+    """Return how often an event came from each client, the most frequent first; older results do not say."""
     if event.get("kind") in IMPERSONAL:
         return {}
     counts = {int(client): int(count) for client, count in event.get("clients", {}).items()}
@@ -55,10 +55,10 @@ def events_in_words(run: StoredRun) -> str:
     counted = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
     events = {event["kind"]: event for event in run.events}
     text = f"What went wrong: {counted}; each round went on with the other replies."
-    if NONSENSE in events and (who := clients_of(events[NONSENSE])):
+    if NONSENSE in events and (senders := clients_of(events[NONSENSE])):
         out = clients_of(events.get(EXCLUDED, {}))
-        many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} asked no more"
-        text += f" {_clients(len(who))} sent nonsense{many if out else ''}."
+        many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} no longer asked"
+        text += f" {_clients(len(senders))} sent nonsense{many if out else ''}."
     return text
 
 
@@ -75,8 +75,8 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
             event["count"],
             event.get("first_round"),
             event.get("last_round"),
-            _who(run, event),
-            _what(event),
+            _clients_cell(run, event),
+            _details_cell(event),
             meaning(event["kind"])[1].replace("`", ""),
         )
         for run in runs
@@ -87,8 +87,8 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
     texts = ["What went wrong without stopping the run: each round went on with the other replies."]
     texts += [f"{run.name}: {text}" for run in runs for text in _strikes(run)]
     charts: list[tuple[str, Chart]] = [(run.name, chart) for run in runs if (chart := _by_client(run))]
-    drawn = [charts[0][1]] if len(charts) == 1 else switch("Run", charts)
-    return Section(heading="Events", text=tuple(texts), blocks=(table, *drawn))
+    blocks = [charts[0][1]] if len(charts) == 1 else switch("Run", charts)
+    return Section(heading="Events", text=tuple(texts), blocks=(table, *blocks))
 
 
 def _titled(kind: str) -> str:
@@ -97,13 +97,13 @@ def _titled(kind: str) -> str:
     return name if name == kind else f"{name} ({kind})"
 
 
-def _who(run: StoredRun, event: Mapping[str, Any]) -> str:
+def _clients_cell(run: StoredRun, event: Mapping[str, Any]) -> str:
     counts = clients_of(event)
-    shown = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*counts.items()][:SHOWN]]
-    return ", ".join(shown) + (f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else "") or "–"
+    named = [f"{run.label(c)}{f' × {n}' if n > 1 else ''}" for c, n in [*counts.items()][:SHOWN]]
+    return ", ".join(named) + (f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else "") or "–"
 
 
-def _what(event: Mapping[str, Any]) -> str:
+def _details_cell(event: Mapping[str, Any]) -> str:
     details: dict[str, int] = event.get("details", {})
     if not details:
         return "–" if "details" in event else str(event.get("example", "")) or "–"  # of an older result
@@ -118,24 +118,25 @@ def _clients(many: int) -> str:
 
 
 def _strikes(run: StoredRun) -> list[str]:
-    """Say who sent nonsense how often, how often is allowed, and who is out."""
+    """Say how many clients sent nonsense, how often that is allowed, and who is left out."""
     events = {event["kind"]: event for event in run.events}
     if NONSENSE not in events:
         return []
     strikes, out = clients_of(events[NONSENSE]), clients_of(events.get(EXCLUDED, {}))
-    who = f"{_clients(len(strikes))} sent nonsense" if strikes else f"{events[NONSENSE]['count']} replies were nonsense"
+    replies = f"{events[NONSENSE]['count']} replies were nonsense"
+    start = f"{_clients(len(strikes))} sent nonsense" if strikes else replies
     allowed = run.setting("engine", "max_strikes")
     if allowed is None:
-        return [f"{who}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]
+        return [f"{start}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]
     left = ", ".join(run.label(client) for client in out)
-    after = f"after {allowed} such repl{'y' if allowed == 1 else 'ies'} a client is asked no more"
-    return [f"{who}; {after}" + (f": that befell {left}." if out else ", which befell nobody.")]
+    after = f"after {allowed} such repl{'y' if allowed == 1 else 'ies'} a client is no longer asked"
+    return [f"{start}; {after}" + f"; left out: {left or 'nobody'}."]
 
 
 def _by_client(run: StoredRun) -> Bars | None:
-    """Draw how often what befell whom."""
+    """Draw how many events of each kind each client had."""
     counts = {event["kind"]: clients_of(event) for event in run.events}
-    kinds = [kind for kind, of in counts.items() if of and kind != EXCLUDED]
+    kinds = [kind for kind, by_client in counts.items() if by_client and kind != EXCLUDED]
     totals = Counter[int]()
     for kind in kinds:
         totals.update(counts[kind])
@@ -157,5 +158,5 @@ def _by_client(run: StoredRun) -> Bars | None:
         ),
         stacked=True,
         digits=0,
-        note=note or "Clients that nothing befell are not shown.",
+        note=note or "Clients without events are not shown.",
     )

@@ -25,9 +25,9 @@ def origin_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show with what, and how, runs were made."""
     blocks, _ = _versions([(run.name, run) for run in runs], "run")
     for run in runs:
-        whose = f" ({run.name})"
-        blocks += [] if run.sites else [_again("run", run.path / CONFIG, whose)]
-        blocks.append(_file(CONFIG, run.config_text, whose))
+        suffix = f" ({run.name})"
+        blocks += [] if run.sites else [_again("run", run.path / CONFIG, suffix)]
+        blocks.append(_file(CONFIG, run.config_text, suffix))
     texts = dict.fromkeys(DEPLOYED if run.sites else SIMULATED for run in runs)
     return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
 
@@ -48,7 +48,7 @@ def origin_of_comparison(compared: StoredComparison) -> Section:
     )
 
 
-def _versions(named: Sequence[tuple[str, StoredRun]], what: str) -> tuple[list[Block], bool]:
+def _versions(named: Sequence[tuple[str, StoredRun]], heading: str) -> tuple[list[Block], bool]:
     """Return a table of versions, a row for all that have the same, and whether programs differ."""
     results = [(name, run.result) for name, run in named if run.result]
     programs = list(dict.fromkeys(program for _, result in results for program in result.get("versions", {})))
@@ -61,16 +61,16 @@ def _versions(named: Sequence[tuple[str, StoredRun]], what: str) -> tuple[list[B
     all_alike = len(alike) == 1 and len(results) > 1
     table = Table(
         title="Versions",
-        columns=(what, *programs, "trainer", "engine"),
-        rows=tuple(("all" if all_alike else ", ".join(dict.fromkeys(who)), *made) for made, who in alike.items()),
+        columns=(heading, *programs, "trainer", "engine"),
+        rows=tuple(("all" if all_alike else ", ".join(dict.fromkeys(names)), *row) for row, names in alike.items()),
     )
-    return [table], len({made[:-2] for made in alike}) > 1
+    return [table], len({row[:-2] for row in alike}) > 1
 
 
-def _again(command: str, file: Path, whose: str = "") -> Code:
+def _again(command: str, file: Path, suffix: str = "") -> Code:
     text = f"coterie {command} {shlex.quote(str(file))} --out runs/again"
-    return Code(title=f"The command that reruns it{whose}", text=text)
+    return Code(title=f"The command that reruns it{suffix}", text=text)
 
 
-def _file(name: str, text: str, whose: str = "") -> Code:
-    return Code(title=f"{name}{whose}", text=text.rstrip("\n"))
+def _file(name: str, text: str, suffix: str = "") -> Code:
+    return Code(title=f"{name}{suffix}", text=text.rstrip("\n"))

@@ -43,13 +43,13 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     """Say in plain words what it comes to."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
-        sentences = (_accuracies(runs[0]), _tested(runs), _found(runs[0]), _spent(runs[0]))
+        sentences = (_accuracies(runs[0]), _tested(runs), _groups_text(runs[0]), _costs_text(runs[0]))
         return (*texts, " ".join(text for text in sentences if text), *runs[0].warnings)
     if len({_setting(run) for run in runs}) == 1:
         texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
-    apart = differences(runs)
-    if apart:
-        texts.append(f"These runs differ in more than the method: in {', '.join(apart)}. Compare them with care.")
+    differing = differences(runs)
+    if differing:
+        texts.append(f"These runs differ in more than the method: in {', '.join(differing)}. Compare them with care.")
     return (
         *texts,
         f"{_ranked(runs)} {_tested(runs)}".strip(),
@@ -83,7 +83,7 @@ def _ranked(runs: Sequence[StoredRun]) -> str:
         measured = [(number, run.name) for run in runs if (number := run.accuracy(key)) is not None]
         if measured:
             measured.sort(key=lambda pair: -pair[0])
-            ranking = ", ".join(f"{whose} {number:.1f} %" for number, whose in measured)
+            ranking = ", ".join(f"{name} {number:.1f} %" for number, name in measured)
             texts.append(f"Under {protocol.symbol}: {ranking}.")
     if not texts:
         return "No accuracy was measured."
@@ -116,8 +116,8 @@ def _accuracies(run: StoredRun) -> str:
     text = ("At the end " if run.result else "At the last evaluation ") + ", ".join(accuracies) + "."
     many, mean = worst_tenth(run)
     if mean is not None:
-        who = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
-        text += f" Under L {who} {mean:.1f} %{'' if many == 1 else ' on average'}."
+        subject = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
+        text += f" Under L {subject} {mean:.1f} %{'' if many == 1 else ' on average'}."
     return text
 
 
@@ -127,7 +127,7 @@ def _tested(runs: Sequence[StoredRun]) -> str:
     return " ".join(text for text in sentences if text)
 
 
-def _found(run: StoredRun) -> str:
+def _groups_text(run: StoredRun) -> str:
     """Say which groups there are."""
     if run.result is None or run.group_count is None:
         return ""
@@ -137,7 +137,7 @@ def _found(run: StoredRun) -> str:
     return f"There {many} of clients{agree}. {reason}".strip()
 
 
-def _spent(run: StoredRun) -> str:
+def _costs_text(run: StoredRun) -> str:
     """Say what it cost, and what went wrong."""
     if run.result is None:
         return ""
@@ -244,8 +244,8 @@ def _levels(runs: Sequence[StoredRun], key: str) -> tuple[Mark, ...]:
 
 def _arrivals(runs: Sequence[StoredRun]) -> tuple[Mark, ...]:
     """Mark when newcomers came."""
-    came = {late["round"] for run in runs if (late := run.newcomers) and late["round"] <= run.rounds}
-    return tuple(Mark(at=when, text="newcomers") for when in sorted(came))
+    rounds = {late["round"] for run in runs if (late := run.newcomers) and late["round"] <= run.rounds}
+    return tuple(Mark(at=when, text="newcomers") for when in sorted(rounds))
 
 
 def _traffic(runs: Sequence[StoredRun]) -> Section | None:
@@ -260,16 +260,16 @@ def _traffic(runs: Sequence[StoredRun]) -> Section | None:
 
 def _by_kind(runs: Sequence[StoredRun]) -> list[Block]:
     """Show what kinds of messages took how much."""
-    sent = {run.name: (run.result or {})["traffic"].get("by_kind", {}) for run in runs}
-    if not sent:
+    traffic = {run.name: (run.result or {})["traffic"].get("by_kind", {}) for run in runs}
+    if not traffic:
         return []
-    kinds = list(dict.fromkeys(kind for by_kind in sent.values() for kind in by_kind))
+    kinds = list(dict.fromkeys(kind for by_kind in traffic.values() for kind in by_kind))
     table = Table(
         title="Traffic by kind of message (MB)",
         columns=("run", "kind", "to clients", "from clients"),
         rows=tuple(
             (name, kind, *(values([by_kind[kind][way]], 1e-6)[0] for way in ("down", "up")))
-            for name, by_kind in sent.items()
+            for name, by_kind in traffic.items()
             for kind in kinds
             if kind in by_kind
         ),

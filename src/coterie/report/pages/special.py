@@ -19,13 +19,13 @@ def newcomers_section(runs: Sequence[StoredRun]) -> Section | None:
     for run in runs:
         late = run.newcomers
         if late:
-            each = {protocol: values(late["per_client"].get(protocol, []), 100) for protocol in EACH_CLIENT}
-            texts.append(_came(run, late))
-            blocks += [_beside(run, late, each), _placed(run, late, each)]
+            accuracies = {protocol: values(late["per_client"].get(protocol, []), 100) for protocol in EACH_CLIENT}
+            texts.append(_newcomers_text(run, late))
+            blocks += [_newcomers_chart(run, late, accuracies), _newcomers_table(run, late, accuracies)]
     return Section(heading="Newcomers", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
 
 
-def _came(run: StoredRun, late: Mapping[str, Any]) -> str:
+def _newcomers_text(run: StoredRun, late: Mapping[str, Any]) -> str:
     when = "after training" if late["round"] > run.rounds else f"in round {late['round']}"
     founded = f" {len(late['founded'])} of them founded groups of their own." if late["founded"] else ""
     means = ", ".join(
@@ -39,25 +39,25 @@ def _came(run: StoredRun, late: Mapping[str, Any]) -> str:
     )
 
 
-def _beside(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
-    there = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
+def _newcomers_chart(run: StoredRun, late: Mapping[str, Any], accuracies: Mapping[str, Values]) -> Chart:
+    others = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
     names = tuple(f"client {client}" for client in late["clients"])
     return charts.Distribution(
         title=f"Newcomers beside the others ({run.name})",
         x_label="accuracy (%)",
         samples=(
-            *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in each.items()),
+            *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in accuracies.items()),
             charts.Sample(
                 name="there from the beginning, L",
-                values=tuple(there.values()),
-                names=tuple(f"client {client}" for client in there),
+                values=tuple(others.values()),
+                names=tuple(f"client {client}" for client in others),
             ),
         ),
         worst=0,
     )
 
 
-def _placed(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values]) -> Chart:
+def _newcomers_table(run: StoredRun, late: Mapping[str, Any], accuracies: Mapping[str, Values]) -> Chart:
     return Table(
         title=f"Newcomers ({run.name})",
         columns=("client", "group", "founded it", "L (%)", "C (%)"),
@@ -66,7 +66,7 @@ def _placed(run: StoredRun, late: Mapping[str, Any], each: Mapping[str, Values])
                 client,
                 "none" if group is None else str(group),
                 "yes" if client in late["founded"] else "no",
-                *(each[p][place] if place < len(each[p]) else None for p in EACH_CLIENT),
+                *(accuracies[p][place] if place < len(accuracies[p]) else None for p in EACH_CLIENT),
             )
             for place, (client, group) in enumerate(zip(late["clients"], late["groups"], strict=True))
         ),
@@ -126,15 +126,15 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
 
 
 def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
-    own = run.per_client("L")
+    accuracies = run.per_client("L")
     return charts.Scatter(
         title=f"Pruned share and accuracy of clients ({run.name})",
         x_label="weights pruned (%)",
         y_label="accuracy L (%)",
         points=tuple(
-            charts.Point(name=f"client {client}", x=percent(share), y=own[int(client)])
+            charts.Point(name=f"client {client}", x=percent(share), y=accuracies[int(client)])
             for client, share in by_client.items()
-            if int(client) < len(own)
+            if int(client) < len(accuracies)
         ),
         note="At the end; clients that never took part have pruned nothing and are not shown.",
     )

@@ -26,18 +26,18 @@ def over_values(compared: StoredComparison) -> Section:
             f"{len(keys)} settings are varied: {', '.join(keys)}. More than two are not drawn; the table has them all."
         )
         return Section(heading=heading, text=(text,))
-    variants = _one(compared, keys[0]) if len(keys) == 1 else _two(compared, keys[0], keys[1])
+    variants = _one_setting(compared, keys[0]) if len(keys) == 1 else _two_settings(compared, keys[0], keys[1])
     return Section(heading=heading, blocks=(Switch(label="Protocol", variants=tuple(variants)),))
 
 
-def ordered(given: Sequence[Any]) -> list[Any]:
+def ordered(choices: Sequence[Any]) -> list[Any]:
     """Return each value once: numbers in their order, others as they came.
 
     >>> ordered([8, 2, 8]), ordered(["b", "a"])
     ([2, 8], ['b', 'a'])
     """
-    once = [value for place, value in enumerate(given) if value not in given[:place]]
-    return sorted(once) if all(_is_number(value) for value in once) else once
+    distinct = [value for place, value in enumerate(choices) if value not in choices[:place]]
+    return sorted(distinct) if all(_is_number(value) for value in distinct) else distinct
 
 
 def _is_number(value: Any) -> bool:
@@ -53,7 +53,7 @@ def written(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
+def _one_setting(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     """Draw accuracy as a line over bars of the number of groups (PACFL Fig. 2), or alone where there are no groups."""
     table = compared.table
     at = {row.label: compared.settings[row.label].get(key) for row in table.rows}
@@ -67,7 +67,7 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
         if all(spread is None for spread in spreads):
             continue
         line = mean_series(f"accuracy {name}", spreads, 100, slot=1 if grouped else 0)
-        note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_some(rows, protocol, len(table.seeds))}"
+        note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_fewer_seeds(rows, protocol, len(table.seeds))}"
         chart = Bars(
             title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
@@ -85,12 +85,12 @@ def _one(compared: StoredComparison, key: str) -> list[tuple[str, Chart]]:
     return variants
 
 
-def _some(rows: Sequence[ComparisonRow], protocol: str, seeds: int) -> str:
+def _fewer_seeds(rows: Sequence[ComparisonRow], protocol: str, seeds: int) -> str:
     """Say where a mean is of some seeds only."""
-    some = [
+    incomplete = [
         f"{row.label} {spread.n}" for row in rows if (spread := row.accuracy[protocol]) is not None and spread.n < seeds
     ]
-    return f" Of {seeds} seeds, {', '.join(some)} only." if some else ""
+    return f" Of {seeds} seeds, {', '.join(incomplete)} only." if incomplete else ""
 
 
 def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow], at: Sequence[float]) -> Chart:
@@ -111,17 +111,17 @@ def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow
     )
 
 
-def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
+def _two_settings(compared: StoredComparison, row_key: str, column_key: str) -> list[tuple[str, Chart]]:
     """Draw a map per protocol, and one of the number of groups."""
     table = compared.table
-    rows, columns = (ordered([of.get(key) for of in compared.settings.values()]) for key in (row_key, column_key))
+    rows, columns = (ordered([keys.get(key) for keys in compared.settings.values()]) for key in (row_key, column_key))
     places = {
-        row.label: (rows.index(of.get(row_key)), columns.index(of.get(column_key)))
+        row.label: (rows.index(keys.get(row_key)), columns.index(keys.get(column_key)))
         for row in table.rows
-        for of in [compared.settings[row.label]]
+        for keys in [compared.settings[row.label]]
     }
 
-    def drawn(name: str, unit: str, spreads: dict[str, Spread | None], factor: float, note: str) -> HeatMap:
+    def heat_map(name: str, unit: str, spreads: dict[str, Spread | None], factor: float, note: str) -> HeatMap:
         cells: list[list[Value]] = [[None] * len(columns) for _ in rows]
         for label, (r, c) in places.items():
             spread = spreads[label]
@@ -142,12 +142,12 @@ def _two(compared: StoredComparison, row_key: str, column_key: str) -> list[tupl
     for protocol, name in COMPARED.items():
         spreads = {row.label: row.accuracy[protocol] for row in table.rows}
         if any(spreads.values()):
-            some = _some(table.rows, protocol, len(table.seeds))
-            note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{some}"
+            remark = _fewer_seeds(table.rows, protocol, len(table.seeds))
+            note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{remark}"
             variants.append(
-                (name, drawn(f"Accuracy {name} by both settings", f"accuracy {name} (%)", spreads, 100, note))
+                (name, heat_map(f"Accuracy {name} by both settings", f"accuracy {name} (%)", spreads, 100, note))
             )
     groups = {row.label: row.groups for row in table.rows}
     if any(groups.values()):
-        variants.append(("groups", drawn("Number of groups by both settings", "groups", groups, 1, mean)))
+        variants.append(("groups", heat_map("Number of groups by both settings", "groups", groups, 1, mean)))
     return variants
