@@ -1,4 +1,4 @@
-"""Writing files so that a kill or a full disk never leaves half of one."""
+"""Writing files so that a kill or a full disk never leaves half of one, and the names of parts of one."""
 
 import os
 from collections.abc import Iterator
@@ -29,3 +29,12 @@ def write_whole(path: Path, content: bytes, durable: bool = True) -> None:
         except OSError:
             part.unlink(missing_ok=True)
             raise
+
+
+def part_of(path: Path, name: str) -> Path:
+    """Return the file that holds a part of another, beside it.
+
+    >>> part_of(Path("checkpoint.safetensors"), "*").name
+    'checkpoint-*.safetensors'
+    """
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")

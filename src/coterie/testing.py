@@ -28,6 +28,7 @@ from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import EVALUATION, Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
+from coterie.results.run_folder import RunFolder
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
@@ -169,7 +170,7 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
         except _BrokenOff:
             coterie.resume(path)
         _assert_same(outcome(whole), outcome(Result.load(path)), f"{came}: the whole run and one broken off")
-        (path / "result.json").unlink()  # killed just before the end
+        RunFolder(path).result_file.unlink()  # killed just before the end
         _assert_same(outcome(whole), outcome(coterie.resume(path)), f"{came}: the whole run and one killed at the end")
 
 

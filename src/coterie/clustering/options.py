@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from coterie.clustering.hierarchical import Ints
@@ -10,8 +10,6 @@ from coterie.clustering.rules import RULES, Evidence, Rule
 from coterie.errors import CoterieError
 
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]
-NUMBERS = ("threshold", "groups", "granularity")
-"""Options of rules that are also keys of [grouping]; each implies a rule."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,9 @@ class GroupingOptions:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """Those of `NUMBERS` that were given."""
-        return {key: value for key in NUMBERS if (value := getattr(self, key)) is not None}
+        """The keys that were given of those that ask for a rule without naming it."""
+        implying = [key.name for key in fields(self) if key.name in implied_rules()]
+        return {key: value for key in implying if (value := getattr(self, key)) is not None}
 
     @property
     def named(self) -> str | None:

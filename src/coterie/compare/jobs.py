@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from coterie.errors import CoterieError
-from coterie.results.run_folder import BEFORE_CONFIG, RunFolder
+from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
 from coterie.run.progress import Progress, RoundProgress
 from coterie.run.result import Result
@@ -85,8 +85,7 @@ def run_one(config: Config, progress: Progress) -> Result:
     if folder.config_file.exists():
         return resume(folder.path, progress)
     if folder.path.is_dir():
-        for name in BEFORE_CONFIG:  # killed before it had written anything
-            (folder.path / name).unlink(missing_ok=True)
+        folder.clear_unbegun()
     return start(config, progress=progress)
 
 
@@ -168,8 +167,7 @@ def _side_by_side(
 
 
 def _note_failure(job: RunJob, why: str, trace: str, progress: BatchProgress) -> str:
-    job.folder.error_file.parent.mkdir(parents=True, exist_ok=True)
-    job.folder.error_file.write_text(trace, encoding="utf-8")
+    job.folder.write_error(trace)
     progress.failed(job, why)
     return why
 

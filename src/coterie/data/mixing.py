@@ -66,8 +66,8 @@ def mixture(
     labels = [source.train.y for source in sources]
     shares = [source.share for source in sources]
     numbers = clients_of_each(name, clients, shares)
-    each = _samples_each(name, [len(y) for y in labels], clients, shares, samples)
-    parts = [_parts(sources[i], numbers[i], each, stream(seed, "partition", i)) for i in range(len(sources))]
+    per_client = _samples_per_client(name, [len(y) for y in labels], clients, shares, samples)
+    parts = [_parts(sources[i], numbers[i], per_client, stream(seed, "partition", i)) for i in range(len(sources))]
     counted = [0 if shared_labels else source.classes for source in sources]
     offsets = np.cumsum([0, *counted[:-1]]).tolist()
     for_server = _for_server(labels, offsets, parts, stream(seed, "server set"))
@@ -78,11 +78,11 @@ def mixture(
     frame = np.max([s.train.x.shape[2:] if g else (0, 0) for s, g in zip(sources, grey, strict=True)], axis=0)
     train, test, server = (
         _Album(sum(map(len, lists)), shape or largest)
-        for lists in ([part for own in parts for part in own], tested, for_server)
+        for lists in ([part for of_source in parts for part in of_source], tested, for_server)
     )
-    for i, own in enumerate(parts):
+    for i, of_source in enumerate(parts):
         source = sources.pop(0)
-        train.add(source.train, np.concatenate(own), offsets[i])
+        train.add(source.train, np.concatenate(of_source), offsets[i])
         test.add(source.test, np.argsort(source.test.y, kind="stable"), offsets[i])
         server.add(source.train, for_server[i], offsets[i])
     is_grey = np.repeat(grey, [len(drawn) for drawn in for_server])
@@ -91,14 +91,14 @@ def mixture(
         classes=classes,
         train=train.samples,
         test=test.samples,
-        train_parts=ranges([part for own in parts for part in own]),
-        test_parts=[own for own, number in zip(tested, numbers, strict=True) for _ in range(number)],
+        train_parts=ranges([part for of_source in parts for part in of_source]),
+        test_parts=[test_part for test_part, number in zip(tested, numbers, strict=True) for _ in range(number)],
         common_test=True,
         server=server.samples,
         normalise=normalise
         or measured_normaliser(server.samples.x[is_grey], server.samples.x[~is_grey], (int(frame[0]), int(frame[1]))),
         true_groups=np.repeat(np.arange(len(parts)), numbers),
-        notes=_notes(name, names, parts, each, samples),
+        notes=_notes(name, names, parts, per_client, samples),
     )
 
 
@@ -155,7 +155,7 @@ def clients_of_each(name: str, clients: int, shares: Sequence[int]) -> list[int]
     return numbers
 
 
-def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequence[int], wanted: int) -> int:
+def _samples_per_client(name: str, sizes: Sequence[int], clients: int, shares: Sequence[int], asked_for: int) -> int:
     """Return how many samples each client can have; some of each data set are left over for the server."""
 
     def possible(clients: int) -> int:
@@ -163,7 +163,7 @@ def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequenc
         return min((size - max(1, size // _LEFT_OVER)) // number for size, number in zip(sizes, numbers, strict=True))
 
     if possible(clients) >= FEWEST:
-        return min(wanted, possible(clients))
+        return min(asked_for, possible(clients))
     fewer = next((number for number in range(clients - 1, len(shares) - 1, -1) if possible(number) >= FEWEST), None)
     raise CoterieError(
         f"data set '{name}' cannot give at least {FEWEST} samples to each of {clients} clients: "
@@ -171,40 +171,40 @@ def _samples_each(name: str, sizes: Sequence[int], clients: int, shares: Sequenc
     )
 
 
-def _parts(source: Source, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
+def _parts(source: Source, clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
     """Divide a data set among its clients."""
-    stock, wanted = np.unique(source.train.y, return_counts=True)[1], clients * each
+    stock, total = np.unique(source.train.y, return_counts=True)[1], clients * per_client
     in_proportion = source.proportional
     if in_proportion is None:  # if equally many of each class would leave many clients short
-        in_proportion = np.maximum(wanted / len(stock) - stock, 0).sum() > _SHORT * wanted
-    return (proportional if in_proportion else even)(source.train.y, clients, each, rng)
+        in_proportion = np.maximum(total / len(stock) - stock, 0).sum() > _SHORT * total
+    return (proportional if in_proportion else even)(source.train.y, clients, per_client, rng)
 
 
-def even(y: Index, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
-    """Give all clients equally many samples of each class, or what there is."""
+def even(y: Index, clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
+    """Give all clients equally many samples of each class, or as many as there are."""
     labels, stock = np.unique(y, return_counts=True)
-    odd = np.arange(clients)[:, None] * (each % len(labels)) + np.arange(each % len(labels))
-    table = np.full((clients, len(labels)), each // len(labels))
+    odd = np.arange(clients)[:, None] * (per_client % len(labels)) + np.arange(per_client % len(labels))
+    table = np.full((clients, len(labels)), per_client // len(labels))
     table[np.arange(clients)[:, None], odd % len(labels)] += 1  # the odd samples are of one class after the other
     for label in np.flatnonzero(table.sum(axis=0) > stock):
         table[:, label] = cut(table[:, label] / table[:, label].sum(), stock[label])
     return dealt(y, labels, table, rng)
 
 
-def proportional(y: Index, clients: int, each: int, rng: np.random.Generator) -> list[Index]:
+def proportional(y: Index, clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
     """Give all clients equally many samples, of each class in its proportion."""
     place = np.empty(len(y))
     for label in np.unique(y):  # the samples of a class lie at even distances from 0 to 1, in random order
         positions = rng.permutation(np.flatnonzero(y == label))
         place[positions] = (np.arange(len(positions)) + rng.random()) / len(positions)
-    return list(np.sort(np.argsort(place)[: clients * each].reshape(clients, each), axis=1))
+    return list(np.sort(np.argsort(place)[: clients * per_client].reshape(clients, per_client), axis=1))
 
 
 def _for_server(
     labels: Sequence[Index], offsets: Sequence[int], parts: Sequence[Sequence[Index]], rng: np.random.Generator
 ) -> list[Index]:
     """Draw the server's samples from what clients leave over, as even over all classes as that allows."""
-    left = [np.setdiff1d(np.arange(len(y)), np.concatenate(own)) for y, own in zip(labels, parts, strict=True)]
+    left = [np.setdiff1d(np.arange(len(y)), np.concatenate(taken)) for y, taken in zip(labels, parts, strict=True)]
     y = np.concatenate([offset + y[positions] for offset, y, positions in zip(offsets, labels, left, strict=True)])
     drawn = np.zeros(len(y), bool)
     drawn[balanced(y, server_samples(sum(map(len, labels))), rng)] = True
@@ -234,17 +234,20 @@ def _centre(shape: tuple[int, int], inner: tuple[int, int]) -> tuple[slice, slic
     return slice(top, top + inner[0]), slice(left, left + inner[1])
 
 
-def _notes(name: str, names: Sequence[str], parts: Sequence[Sequence[Index]], each: int, wanted: int) -> list[str]:
+def _notes(
+    name: str, names: Sequence[str], parts: Sequence[Sequence[Index]], per_client: int, asked_for: int
+) -> list[str]:
     notes = []
-    if each < wanted:
+    if per_client < asked_for:
         notes.append(
-            f"data set '{name}': there are too few samples for so many clients, so each has {each}, not {wanted}"
+            f"data set '{name}': there are too few samples for so many clients, so each has {per_client}, not "
+            f"{asked_for}"
         )
-    for source, own in zip(names, parts, strict=True):
-        fewest = min(map(len, own))
-        if fewest < each:
+    for source, of_source in zip(names, parts, strict=True):
+        sizes = [len(part) for part in of_source]
+        if min(sizes) < per_client:
             notes.append(
                 f"data set '{name}': '{source}' has too few samples of some classes, "
-                f"so its clients have {fewest} to {max(map(len, own))} samples, not {each}"
+                f"so its clients have {min(sizes)} to {max(sizes)} samples, not {per_client}"
             )
     return notes

@@ -14,7 +14,7 @@ import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import with_article
-from coterie.files import write_whole
+from coterie.files import part_of, write_whole
 from coterie.messages import wire
 
 FORMAT = 2
@@ -57,12 +57,12 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     parts: dict[str, WriteOnce] = {}
     content = wire.pack({"format": FORMAT, "state": _encoded(state, parts)}, checksum=True)
     for name, part in parts.items():
-        if not _beside(path, name).exists():
-            write_whole(_beside(path, name), part.content)
+        if not part_of(path, name).exists():
+            write_whole(part_of(path, name), part.content)
         part.__dict__.pop("content", None)  # free the memory of what is written
     write_whole(path, content)
-    kept = {_beside(path, name).name for name in parts}
-    for file in path.parent.glob(_beside(path, "*").name):
+    kept = {part_of(path, name).name for name in parts}
+    for file in path.parent.glob(part_of(path, "*").name):
         if file.name not in kept:
             file.unlink()
 
@@ -100,10 +100,6 @@ def check_state(state: Any, whose: str) -> None:
         _encoded(state, {})
     except NotStorable as error:
         raise CoterieError(f"{whose} returned, {error}") from None
-
-
-def _beside(path: Path, name: str) -> Path:
-    return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
 def _encoded(value: Any, parts: dict[str, WriteOnce]) -> Any:
@@ -161,7 +157,7 @@ def _decoded(value: Any, path: Path) -> Any:
         return value
     match [*value.items()]:
         case [("$once", str(name))]:
-            part = WriteOnce(_decoded(wire.unpack(_beside(path, name).read_bytes()), path))
+            part = WriteOnce(_decoded(wire.unpack(part_of(path, name).read_bytes()), path))
             part.__dict__["name"] = name
             return part
         case [("$ints", dict(items))]:

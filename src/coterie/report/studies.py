@@ -9,10 +9,11 @@ from coterie.report.pages.curves import mean_series
 from coterie.report.static import paint, paint_grid, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
+from coterie.results.layer_measures import LAYER_MEASURES
 from coterie.results.protocols import accuracies_text
 from coterie.results.statistics import Spread
 
-MEASURED = {"cka": "CKA", "theta1": "smallest angle (°)", "sum_angles": "sum of angles (°)"}
+HEADINGS = {key: measure.heading for key, measure in LAYER_MEASURES.items()}
 
 
 def pairs_table(study: Mapping[str, Any]) -> str:
@@ -53,10 +54,10 @@ def layers_table(study: Mapping[str, Any]) -> str:
     rows = []
     for run in study["runs"]:
         for k, layer in enumerate(run["layers"]):
-            cells = [f"{run['means'][measure][k]:.3f}" for measure in MEASURED]
+            cells = [f"{run['means'][measure][k]:.3f}" for measure in HEADINGS]
             to_server = "–" if run["to_server"] is None else f"{run['to_server'][k]:.3f}"
             rows.append([run["run"] if k == 0 else "", layer, *cells, to_server])
-    table = TextTable(["run", "layer", *MEASURED.values(), "CKA with server"], rows, left=["layer"])
+    table = TextTable(["run", "layer", *HEADINGS.values(), "CKA with server"], rows, left=["layer"])
     lines = []
     for run in study["runs"]:
         accuracy = run["accuracy"] or {}
@@ -75,7 +76,7 @@ def draw_layers(study: Mapping[str, Any], folder: Path) -> list[Path]:
     written = []
     layers = runs[0]["layers"]
     same = [run for run in runs if run["layers"] == layers]
-    for measure, unit in MEASURED.items():
+    for measure, unit in HEADINGS.items():
         chart = Bars(
             title="How alike clients' models are, layer by layer (Fig. 5.5)",
             x_label="layer",

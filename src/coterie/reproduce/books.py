@@ -20,8 +20,7 @@ from coterie.results.formats import read_toml
 from coterie.run.validation import merge
 
 PLACE = Path(__file__).parent / "catalogue"
-SHIPPED = ("pacfl", "flis", "fedgroup", "flag", *(f"dissertation{chapter}" for chapter in range(2, 7)))
-"""The books that come with Coterie, in the order of lists."""
+"""The books that come with Coterie."""
 
 Tables = dict[str, dict[str, Any]]
 Grade = Literal["A", "B", "C"]
@@ -217,7 +216,7 @@ def read_books(own: Path | None = None) -> list[Book]:
     """Read the books that come with Coterie, or one's own, which may be based on one of them."""
     if own is not None and not own.exists():
         raise CoterieError(f"there is no catalogue '{own}'")
-    shipped = [PLACE / f"{name}.toml" for name in SHIPPED]
+    shipped = sorted(PLACE.glob("*.toml"))
     raw = {file.stem: read_toml(file) for file in (*shipped, *([own] if own else []))}
     return [_book(file, _based(raw, file.stem)) for file in ([own] if own else shipped)]
 

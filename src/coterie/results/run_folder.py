@@ -11,19 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import CoterieError
-from coterie.files import name_path_in_errors, write_whole
+from coterie.files import name_path_in_errors, part_of, write_whole
 from coterie.results.formats import RESULT_FORMAT, error_in_format
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
-CHECKPOINT, CHECKPOINT_PARTS = "checkpoint.safetensors", "checkpoint-*.safetensors"
-EXPERT, PICTURE = "expert.safetensors", "accuracy.png"
+CHECKPOINT, EXPERT, PICTURE = "checkpoint.safetensors", "expert.safetensors", "accuracy.png"
 WRITTEN = (CONFIG, METRICS, RESULT, CHECKPOINT, ARRAYS, EXPERT, PICTURE, SITES)
 """Files that a run writes, and `RunFolder.clear` removes."""
 BEFORE_CONFIG = (LOCK, f"{CONFIG}.part")
@@ -32,6 +31,15 @@ NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 """What a result must have, and of which type."""
 FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
 """Keys of a configuration that do not change the numbers of a run."""
+ArrayName = Literal["label_counts", "grouped", "proximity", "tree", "labels", "sample_pool", "client_pool"]
+PlotArrays = dict[ArrayName, npt.NDArray[Any]]
+"""What pictures need beside the numbers, in ``views.safetensors``.
+
+`label_counts` (clients, classes) are training samples, at the end where data drift; known in a simulation only. Where
+clients were grouped by proximities: `grouped` are who, then `proximity`, `tree` and `labels` of these. With a
+curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the number of clients
+by round.
+"""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
@@ -130,14 +138,24 @@ class RunFolder:
         """What is in the folder beside traces of a run that was killed before it had begun."""
         return sorted(item.name for item in self.path.iterdir() if item.name not in BEFORE_CONFIG)
 
+    def clear_unbegun(self) -> None:
+        """Remove what a run left that was killed before it had written its configuration."""
+        for name in BEFORE_CONFIG:
+            (self.path / name).unlink(missing_ok=True)
+
+    def write_error(self, trace: str) -> None:
+        """Keep the traceback of a failure."""
+        self.error_file.parent.mkdir(parents=True, exist_ok=True)
+        self.error_file.write_text(trace, encoding="utf-8")
+
     def clear(self) -> None:
         """Remove what a run wrote, and nothing else."""
         for name in WRITTEN:
             (self.path / name).unlink(missing_ok=True)
-        for file in self.path.glob(CHECKPOINT_PARTS):
+        for file in self.path.glob(part_of(self.checkpoint, "*").name):
             file.unlink()
         shutil.rmtree(self.clients, ignore_errors=True)
-        shutil.rmtree(self.path / ".clients-shared", ignore_errors=True)  # which a killed simulation left
+        shutil.rmtree(shared_beside(self.clients), ignore_errors=True)  # which a killed simulation left
 
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""
@@ -160,7 +178,7 @@ class RunFolder:
         try:
             return self.config_file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise CoterieError(f"'{self.config_file}' is damaged: it is no text") from None
+            raise CoterieError(f"'{self.config_file}' is damaged: it is not text") from None
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add the row of an evaluated round."""
@@ -217,17 +235,17 @@ class RunFolder:
         for key, kind in NEEDED.items():
             if not isinstance(content, dict) or not isinstance(content.get(key), kind):
                 raise CoterieError(f"'{file}' is not the result of a run: it has no '{key}'")
-        if wrong := error_in_format(content, RESULT_FORMAT):
-            raise CoterieError(f"'{file}' {wrong}")
+        if error_text := error_in_format(content, RESULT_FORMAT):
+            raise CoterieError(f"'{file}' {error_text}")
         return {key: value for key, value in content.items() if key != "format"}
 
-    def write_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write what pictures need beside the numbers; `coterie.run.recorder` says what that is."""
+    def write_arrays(self, arrays: PlotArrays) -> None:
+        """Write what pictures need beside the numbers."""
         from safetensors.numpy import save
 
         write_whole(self.arrays_file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
-    def read_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], str | None]:
+    def read_arrays(self) -> tuple[PlotArrays, str | None]:
         """Return what pictures need beside the numbers, and say if it can't be read."""
         lost = "labels and proximities are not shown."
         if not self.arrays_file.exists():
@@ -236,9 +254,27 @@ class RunFolder:
         from safetensors.numpy import load
 
         try:
-            return {name: np.asarray(array) for name, array in load(self.arrays_file.read_bytes()).items()}, None
+            stored = load(self.arrays_file.read_bytes())
+            return {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}, None
         except SafetensorError as error:
             return {}, f"{ARRAYS} is damaged ({error}): {lost}"
+
+    def write_expert(self, params: Mapping[str, npt.NDArray[Any]], settings: str) -> None:
+        """Keep the model that judges samples, with the settings that it was made by."""
+        from safetensors.numpy import save
+
+        arrays = {name: np.ascontiguousarray(array) for name, array in params.items()}
+        write_whole(self.expert_file, bytes(save(arrays, metadata={"coterie": settings})))
+
+    def expert_settings(self) -> str | None:
+        """Return the settings that the kept expert was made by; None if there is none, or it does not say."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.expert_file, framework="numpy") as content:
+                return (content.metadata() or {}).get("coterie")
+        except (OSError, SafetensorError):
+            return None
 
     def read_sites(self) -> dict[int, SiteSummary]:
         """Return the clients that are real machines; none if they can't be read."""
@@ -247,6 +283,11 @@ class RunFolder:
             return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
+
+
+def shared_beside(states: Path) -> Path:
+    """Return the folder, beside clients' states, in which a simulation of several processes keeps their data."""
+    return states.with_name(f".{states.name}-shared")
 
 
 def changed_settings(

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
 from coterie.results.protocols import CURVES
-from coterie.results.run_folder import RunFolder, SiteSummary
+from coterie.results.run_folder import PlotArrays, RunFolder, SiteSummary
 from coterie.results.statistics import group_count
 
 
@@ -26,7 +24,7 @@ class StoredRun:
     """The rows of metrics.jsonl that can be read; accuracies that are no numbers are None."""
     result: dict[str, Any] | None
     """None: the run is not finished."""
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: PlotArrays
     """What pictures need beside the numbers."""
     warnings: tuple[str, ...] = ()
     """What is missing or damaged, and what that means, a sentence each."""

@@ -18,14 +18,12 @@ from coterie.errors import CoterieError
 from coterie.federation import Engine
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
+from coterie.results.run_folder import shared_beside
 from coterie.run.config import Config
 from coterie.run.plugins import blamed_on_plugin, import_plugins, modules_to_import, registered_things
 from coterie.similarity import MEASURES
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
-
-SHARED = ".{}-shared"
-"""The folder beside the clients' states in which a simulation of several processes keeps their data while it runs."""
 
 
 def check_engine(config: Config) -> None:
@@ -92,8 +90,7 @@ def make_engine(
 @contextmanager
 def _shared_folder(store: DiskStore) -> Iterator[Path]:
     """Return a new folder where all processes can see it; one that a kill left is removed first."""
-    states = store.folder.absolute()
-    place = states.with_name(SHARED.format(states.name))
+    place = shared_beside(store.folder.absolute())
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True, exist_ok=True)  # of which a network file system may keep a while what is in use
     try:

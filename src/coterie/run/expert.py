@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
-from coterie.files import write_whole
 from coterie.messages import Array, ModelSpec, Params, Plan
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
@@ -58,16 +57,15 @@ def make_expert(
     It is trained on the samples of all clients together, which only a simulation can do. It is kept for when the run
     goes on, also if it was read, since what it was read from may change.
     """
-    kept, settings = None if folder is None else RunFolder(folder).expert_file, _settings_of(config)
-    if kept is not None and kept.is_file() and _stored_settings(kept) == settings:
-        return read_expert(str(kept), spec)
+    run, settings = None if folder is None else RunFolder(folder), _settings_of(config)
+    if run is not None and run.expert_settings() == settings:
+        return read_expert(str(run.expert_file), spec)
     if config.curriculum.expert is not None:
         expert = read_expert(config.curriculum.expert, spec)
     else:
         expert = _trained(config.curriculum.expert_epochs, config.run.seed, data, spec, plan, trainer, progress)
-    if kept is not None:
-        arrays = {name: np.ascontiguousarray(value) for name, value in expert.items()}
-        write_whole(kept, bytes(save(arrays, metadata={"coterie": settings})))
+    if run is not None:
+        run.write_expert(expert, settings)
     return expert
 
 
@@ -160,14 +158,5 @@ def _settings_of(config: Config) -> str:
     """Return the settings that an expert depends on, to recognise one that was trained by others."""
     chosen = config.model_dump()
     kept = {section: chosen[section] for section in ("data", "partition", "model", "training")}
-    own = {key: chosen["curriculum"][key] for key in ("expert", "expert_epochs")}
-    return json.dumps({**kept, **own, "seed": config.run.seed, "trainer": config.engine.trainer}, sort_keys=True)
-
-
-def _stored_settings(file: Path) -> str | None:
-    """Return the settings that a kept expert was trained by; None for a file that does not say so."""
-    try:
-        with safe_open(file, framework="numpy") as content:
-            return (content.metadata() or {}).get("coterie")
-    except (OSError, SafetensorError):
-        return None
+    expert = {key: chosen["curriculum"][key] for key in ("expert", "expert_epochs")}
+    return json.dumps({**kept, **expert, "seed": config.run.seed, "trainer": config.engine.trainer}, sort_keys=True)

@@ -14,7 +14,7 @@ from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation
 from coterie.federation.loop import evaluated_rounds
 from coterie.messages import Failure
-from coterie.results.run_folder import RunFolder
+from coterie.results.run_folder import PlotArrays, RunFolder
 from coterie.results.statistics import group_count
 from coterie.run.building import Session
 from coterie.run.config import Config
@@ -22,7 +22,6 @@ from coterie.run.progress import Progress
 from coterie.run.summary import newcomers_text
 from coterie.training.batches import pool_size
 
-Arrays = dict[str, npt.NDArray[Any]]
 STEPS = 101
 """At how many points of a local training the pool of samples is noted."""
 
@@ -94,13 +93,7 @@ class RunRecorder:
                 raise
 
     def _write_plot_arrays(self, folder: RunFolder) -> None:
-        """Write a file of arrays beside the result if it is not there, or if there is something new to see.
-
-        `label_counts` (clients, classes) are training samples, at the end where data drift; known in a simulation only.
-        Where clients were grouped by proximities: `grouped` are who, then `proximity`, `tree` and `labels` of these.
-        With a curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the
-        number of clients by round.
-        """
+        """Write the plot arrays if they are not there, or if there is something new to see."""
         grouping = self.run.algorithm.grouping
         proximity = None if grouping is None else grouping.proximity
         if folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
@@ -166,9 +159,9 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     return np.array(counts, np.int64)
 
 
-def pools(config: Config, clients: int) -> Arrays:
+def pools(config: Config, clients: int) -> PlotArrays:
     """Return how the pools of a run's curricula grow."""
-    arrays: Arrays = {}
+    arrays: PlotArrays = {}
     curriculum, sampler, rounds = config.curriculum.of_samples, config.curriculum.sampler, config.training.rounds
     if curriculum is not None:
         samples = 10_000

@@ -16,6 +16,7 @@ from coterie.federation.served_model import single
 from coterie.files import write_whole
 from coterie.messages import Params
 from coterie.models import build
+from coterie.results.layer_measures import LAYER_MEASURES
 from coterie.results.protocols import COMPARED
 from coterie.run.building import load_data
 from coterie.run.progress import Progress
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-MEASURES = {
-    "cka": "linear CKA of the layer's outputs for the same inputs: 1 is the same up to rotation and scale",
-    "theta1": "degrees, the smallest angle between the spaces that the outputs span (Eq. 5.1)",
-    "sum_angles": "degrees, the sum of the angles between these spaces (Eq. 5.2)",
-}
 INPUTS = 500
 """Test samples that every model is shown by default."""
 P = 3
@@ -86,7 +82,8 @@ class LayerStudy:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie layers --json`` prints."""
-        return {"measures": MEASURES, "runs": [run.to_json() for run in self.runs]}
+        measures = {key: measure.sentence for key, measure in LAYER_MEASURES.items()}
+        return {"measures": measures, "runs": [run.to_json() for run in self.runs]}
 
     def report(self) -> str:
         """Return the means as a table for the terminal."""
@@ -185,7 +182,7 @@ class LayerSummary:
 
 def _matrices(models: Sequence[LayerSummary], layers: int) -> dict[str, list[Floats]]:
     """Return each measure between all pairs of models, by layer."""
-    matrices: dict[str, list[Floats]] = {measure: [] for measure in MEASURES}
+    matrices: dict[str, list[Floats]] = {measure: [] for measure in LAYER_MEASURES}
     for k in range(layers):
         spans = [model.spans[k] for model in models]
         matrices["cka"].append(cka_of_grams([model.grams[k] for model in models]))
