@@ -105,12 +105,7 @@ def goes_on_after_an_interruption(method: str, folder: Path, **settings: Any) ->
     """Broken off in the middle of any round and resumed, a run ends as if nothing had happened."""
     whole = outcome(small_run(method, **settings, out=str(folder / "whole")))
     for answers in (0, 4, 9):
-        path = folder / f"broken-{answers}"
-        try:
-            small_run(method, **settings, out=str(path), progress=_BreaksOff(answers))
-        except _BrokenOff:
-            coterie.resume(path)
-        resumed = Result.load(path)
+        resumed = _resumed(method, folder / f"broken-{answers}", answers, settings)
         what = f"the whole run and one broken off after {answers} answers (is all in save and load?)"
         _assert_same(whole, outcome(resumed), what)
 
@@ -165,11 +160,8 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
         if whole.groups is not None:
             _assert_same([whole.groups[c] for c in clients], whole.newcomers["groups"], f"{came}: their groups")
         path = folder / f"broken-{join_at}"
-        try:
-            small_run(method, **late, out=str(path), progress=_BreaksOff(9))
-        except _BrokenOff:
-            coterie.resume(path)
-        _assert_same(outcome(whole), outcome(Result.load(path)), f"{came}: the whole run and one broken off")
+        resumed = _resumed(method, path, 9, late)
+        _assert_same(outcome(whole), outcome(resumed), f"{came}: the whole run and one broken off")
         RunFolder(path).result_file.unlink()  # killed just before the end
         _assert_same(outcome(whole), outcome(coterie.resume(path)), f"{came}: the whole run and one killed at the end")
 
@@ -283,6 +275,15 @@ class ScriptedEngine(RecordingEngine):
             answer = self.script(client, request)
             silence = Failure(client, request.round, "dropped")
             yield silence if answer is None else Reply(client, request.round, (answer,))
+
+
+def _resumed(method: str, folder: Path, answers: int, settings: Mapping[str, Any]) -> Result:
+    """Break a run off after so many answers, and go on with it."""
+    try:
+        small_run(method, **settings, out=str(folder), progress=_BreaksOff(answers))
+    except _BrokenOff:
+        coterie.resume(folder)
+    return Result.load(folder)
 
 
 class _BrokenOff(Exception):

@@ -126,7 +126,8 @@ def play(settings: dict[str, Any], server: Callable) -> tuple[Weights, Weights]:
             plan = run.algorithm.plan(fed)  # type: ignore[attr-defined]
             return [b for (b,) in steps(len(samples[client][1]), plan, stream(fed.seed, "train", client, t))]
 
-        theirs = server(matrix(fed.initial()), samples, batches, [fed.cohort(t) for t in range(1, fed.rounds + 1)])
+        cohorts = [fed.cohort(t) for t in range(1, fed.settings.rounds + 1)]
+        theirs = server(matrix(fed.initial()), samples, batches, cohorts)
         list(rounds(fed, run.algorithm, run.evaluator, every=0))
         return matrix(run.algorithm.model_for(0)), theirs
 

@@ -85,7 +85,7 @@ def in_numpy(
     own = [matrix(fed.initial()) for _ in samples]
     u = np.zeros((N, S))
     K = max(1, round(fed.settings.fraction * N / S))
-    for t in range(1, fed.rounds + 1):
+    for t in range(1, fed.settings.rounds + 1):
         if t % tau == 1 % tau:
             for i, (x, y) in enumerate(samples):
                 best = np.argmin([sample_losses(c, x, y) for c in centres], axis=0)

@@ -227,7 +227,7 @@ def test_three_rounds_against_numpy() -> None:
         server = np.vstack([start["fc.weight"].T, start["fc.bias"]]).astype(np.float64)
         masks = {i: np.ones((64, 10), bool) for i in range(6)}
         verdicts = []
-        for t in range(1, fed.rounds + 1):
+        for t in range(1, fed.settings.rounds + 1):
             models = []
             for i in fed.cohort(t):
                 part = data.train_parts[i]

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
-from coterie.clustering import Grouping, RuleSupport
+from coterie.algorithms.inference import RULES, Cluster, Inference, clusters, together
+from coterie.clustering import Grouping
 from coterie.federation import CandidateModels, Federation, saved
 from coterie.messages import ClientId, Losses, Params, Plan, TrainReply, average_models
 from coterie.similarity import inference_similarity
@@ -18,10 +18,7 @@ from coterie.similarity import inference_similarity
 class FLISDC(Inference, GroupedMethod):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
-    traits = replace(
-        GroupedMethod.traits,
-        rules=RuleSupport(("distances",), UNIT, refuses=("degrees", "count"), instead="its option beta"),
-    )
+    traits = replace(GroupedMethod.traits, rules=replace(RULES, refuses=("degrees", "count")))
     linkage: ClassVar[str] = "average"
 
     select_on: Annotated[

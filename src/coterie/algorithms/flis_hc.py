@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.inference import UNIT, Cluster, Inference, clusters, together
+from coterie.algorithms.inference import RULES, UNIT, Cluster, Inference, clusters, together
 from coterie.algorithms.one_shot import Floats, OneShotClustering
-from coterie.clustering import Grouping, GroupingOptions, Rule, RuleSupport, Threshold
+from coterie.clustering import Grouping, GroupingOptions, Rule, Threshold
 from coterie.federation import Federation, saved
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
 from coterie.similarity import inference_similarity
@@ -21,10 +21,7 @@ ALIKE = 0.96
 class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
 
-    traits = replace(
-        OneShotClustering.traits,
-        rules=RuleSupport(("distances",), UNIT, refuses=("degrees",), instead="its option beta"),
-    )
+    traits = replace(OneShotClustering.traits, rules=RULES)
 
     hc_mode: Annotated[
         Literal["hierarchical", "row-threshold"],

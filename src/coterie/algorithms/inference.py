@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from coterie.clustering import GroupingOptions, Rule, row_groups
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, row_groups
 from coterie.errors import CoterieError
 from coterie.federation import Federation
 from coterie.messages import Array, ClientId, Params
 from coterie.streams import stream
 
 UNIT = "disagreement"
+RULES = RuleSupport(("distances",), UNIT, refuses=("degrees",), instead="its option beta")
 SAMPLES = 2500
 """On the server, in the paper."""
 Cluster: TypeAlias = tuple[ClientId, ...]

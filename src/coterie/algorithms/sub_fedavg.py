@@ -88,7 +88,7 @@ class SubFedAvgUn(Algorithm):
         gated = self.validation == "holdout" and self.target > 0 and fed.plan.epochs > 1
         held_out = self.prune.share if gated else 0.0
         plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
-        _, start, models = as_request(self.served())
+        _, start, models = as_request(self.model_for(0))  # all receive the same
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
@@ -100,13 +100,9 @@ class SubFedAvgUn(Algorithm):
             for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
                 self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
-    def served(self) -> Params | SharedLayers:
-        """θ_g, to which each client applies its mask itself."""
-        return self.model
-
     def model_for(self, client: ClientId) -> Params | SharedLayers:
-        """Everyone receives the same."""
-        return self.served()
+        """Everyone receives θ_g, and applies its own mask to it."""
+        return self.model
 
     @property
     def pruned(self) -> float:
@@ -214,8 +210,8 @@ class SubFedAvgHy(SubFedAvgUn):
             statistics=self.statistics == "shared",
         )
 
-    def served(self) -> Params | SharedLayers:
-        """θ_g; where statistics are local, to be laid over one's own."""
+    def model_for(self, client: ClientId) -> Params | SharedLayers:
+        """Everyone receives θ_g; where statistics are local, to be laid over its own."""
         return self.model if self.statistics == "shared" else SharedLayers(self.model)
 
 

@@ -7,20 +7,7 @@ from coterie.coreset.scgiga import Ascent
 from coterie.coreset.walk import Walk, WeightedNodes, quadrature_error, spread, walk_on
 
 __all__ = [
-    "BASELINES",
-    "Ascent",
-    "Coreset",
-    "Walk",
-    "WeightedNodes",
-    "baseline",
-    "betweenness_centrality",
-    "checked_graph",
-    "lazy_walk",
-    "neighbour_graph",
-    "quadrature_error",
-    "shares",
-    "spread",
-    "symmetrised",
-    "top_eigenvectors",
+    "BASELINES", "Ascent", "Coreset", "Walk", "WeightedNodes", "baseline", "betweenness_centrality", "checked_graph",
+    "lazy_walk", "neighbour_graph", "quadrature_error", "shares", "spread", "symmetrised", "top_eigenvectors",
     "walk_on",
 ]  # fmt: skip

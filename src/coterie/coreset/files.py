@@ -253,7 +253,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
                     fields = next(csv.reader([line], delimiter=mark)) if mark else line.split()
                     yield number, [field.strip() for field in fields]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise CoterieError(f"'{path}' is no text with a line per node or edge: {error}") from error
+        raise CoterieError(f"'{path}' is not a text file with a line per node or edge: {error}") from error
 
 
 @contextmanager

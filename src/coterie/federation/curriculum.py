@@ -48,7 +48,7 @@ class ClientCurriculum(ClientSampler):
     def pool(self, fed: Federation, algorithm: Algorithm) -> list[ClientId]:
         """Return the first K(r) clients, sorted by number; those without a loss come last in the order of losses."""
         clients = fed.trainable
-        size = self.size(fed.round, fed.rounds, len(clients))
+        size = self.size(fed.round, fed.settings.rounds, len(clients))
         if size == len(clients):  # then no order matters, and nobody needs to be asked
             return clients
         luck = stream(fed.seed, "client order").random(max(clients) + 1)  # stays when others come; breaks ties

@@ -155,11 +155,6 @@ class Federation:
         return self._settings.plan
 
     @property
-    def rounds(self) -> int:
-        """How many rounds there are."""
-        return self._settings.rounds
-
-    @property
     def round(self) -> int:
         """The present round; 0 before the first."""
         return self._round
@@ -332,5 +327,6 @@ class Federation:
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:
-    """Name a request by its weightiest verb; of equals, the first."""
-    return type(max(verbs, key=lambda verb: verb.weight)).__name__.lower() if verbs else EVALUATION
+    """Name a request by its weightiest verb."""
+    names = [type(verb).__name__.lower() for verb in verbs]
+    return "train" if "train" in names else next((name for name in names if name != EVALUATION), EVALUATION)

@@ -26,14 +26,14 @@ def rounds(
         algorithm.begin(fed)
         fed.note_incidents()
         yield 0, None
-    for t in range(fed.round + 1, fed.rounds + 1):
+    for t in range(fed.round + 1, fed.settings.rounds + 1):
         fed.start_round(t)
         if t in fed.settings.drifts:
             evaluator.forget()
         for cohort in fed.sampler.cohorts(fed, algorithm):
             algorithm.round(fed, cohort)
         admit(fed, algorithm)
-        evaluation = evaluator.evaluate() if due(t, fed.rounds, every) else None
+        evaluation = evaluator.evaluate() if due(t, fed.settings.rounds, every) else None
         fed.note_incidents()
         yield t, evaluation
 
@@ -50,7 +50,7 @@ def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
     """Admit clients that join after training, and measure their accuracy; that of the others stays as it was."""
-    fed.start_round(fed.rounds + 1)
+    fed.start_round(fed.settings.rounds + 1)
     newcomers = admit(fed, algorithm)
     if newcomers:
         evaluator.evaluate(newcomers)

@@ -40,8 +40,6 @@ class Verb(ABC):
     """The dataclasses that its fields hold: they travel too."""
     makes: ClassVar[Mapping[str, str]] = {}
     """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
-    weight: ClassVar[int] = 1
-    """The weightiest verb of a request gives the request its kind."""
 
     @abstractmethod
     def error_in(self, answer: Any, request: Request, template: Params) -> str | None:

@@ -60,7 +60,7 @@ class RunRecorder:
         self._seconds_before, self._announced = state["seconds"], len(run.fed.joined)
         if self.folder is not None:
             self.history = self.folder.cut_metrics(done)
-            evaluated = evaluated_rounds(run.fed.rounds, run.config.evaluation.every, done)
+            evaluated = evaluated_rounds(run.fed.settings.rounds, run.config.evaluation.every, done)
             self.folder.check_metrics(self.history, evaluated)
         return done
 

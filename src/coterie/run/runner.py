@@ -151,23 +151,23 @@ def _run(
         for note in data.notes:
             progress.phase(note)
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
-        progress.begin(f"{title}, seed {config.run.seed}", fed.rounds, done or 0)
+        progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
             recorder.after_round(t, evaluation)
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training
             plus = state["plus"]
-            fed.start_round(fed.rounds + 1)
+            fed.start_round(fed.settings.rounds + 1)
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
             plus = evaluator.fine_tuned()
             afterwards(fed, algorithm, evaluator)
         if recorder.announce_newcomers("after training"):
-            recorder.checkpoint(fed.rounds, plus=plus)
+            recorder.checkpoint(fed.settings.rounds, plus=plus)
         for client in evaluator.untested():
-            fed.events.note(Failure(client, fed.rounds, "untested", "no test samples: no mean includes it"))
+            fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
         if folder is not None:
             folder.write_result(result.to_json())

@@ -35,7 +35,7 @@ def summarise(
 
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
-    late = [client for client, round in fed.joined.items() if round > fed.rounds]
+    late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
     step = algorithm.adaptation(fed)  # of methods that personalise by one step of each client (Per-FedAvg)
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
@@ -44,7 +44,7 @@ def summarise(
         partition=choice_text(config.partition.name, config.partition.described),
         model=str(config.model.name),
         seed=config.run.seed,
-        rounds=fed.rounds,
+        rounds=fed.settings.rounds,
         accuracy={
             **{protocol: last[protocol] for protocol in FOLLOWED},
             "plus": plus,
@@ -150,7 +150,7 @@ def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, A
         },
         "paper_megabits": None
         if sent is None
-        else paper_megabits(fed.rounds, fed.settings.fraction, sent, parameters(fed.spec)),
+        else paper_megabits(fed.settings.rounds, fed.settings.fraction, sent, parameters(fed.spec)),
     }
 
 

@@ -24,7 +24,6 @@ class Evaluate(Verb):
     """Count the right answers of a model on the client's test part (or another)."""
 
     answer_type = EvaluateReply
-    weight = 0
 
     model: str | tuple[str, ...] = "model"
     """Or several, laid over each other as in ``Train.start``."""

@@ -1,6 +1,7 @@
 """Signature: the training data described by a few vectors."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,10 +74,9 @@ class Signature(Verb):
             "labels", labels, *((0, request.spec.classes - 1) if self.per_label else (-1, -1))
         ):
             return error
-        if answer.halves is not None and not 0 <= answer.halves < math.inf:
-            return f"halves {answer.halves:g} apart, expected a finite number that is not negative"
-        if answer.halves is not None and self.measure in ANGLES and answer.halves > 180 * most:
-            return f"halves {answer.halves:g} degrees apart, expected 0 to {180 * most}"
+        limit = 180 * most if self.measure in ANGLES else sys.float_info.max
+        if answer.halves is not None and not 0 <= answer.halves <= limit:
+            return f"halves {answer.halves:g} apart by {self.measure}, expected 0 to {limit:g}"
         return None
 
     def largest_answer(self, request: Request, template: Params) -> int:

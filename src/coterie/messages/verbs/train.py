@@ -37,7 +37,6 @@ class Train(Verb):
 
     answer_type = TrainReply
     parts = (Plan, Schedule, Anchor, Curriculum)
-    weight = 2
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
