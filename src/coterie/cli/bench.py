@@ -104,7 +104,7 @@ def keep_subcommand() -> None:
 @bench.command()
 def train(
     models: Annotated[
-        str, typer.Option(help=f"Networks, with commas between [{','.join(SHAPES)}].", show_default=False)
+        str, typer.Option(help=f"Networks, separated by commas [{','.join(SHAPES)}].", show_default=False)
     ] = ",".join(SHAPES),
     trainers: Annotated[str | None, typer.Option(help=CONTESTANTS)] = None,
     batches: Annotated[str, typer.Option(help="Batch sizes [10,64].", show_default=False)] = "10,64",
@@ -326,7 +326,7 @@ def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
 def _numbers(flag: str, text: str, most: int) -> list[int]:
     numbers = _listed(text)
     if not numbers or not all(n.isdecimal() and 1 <= int(n) <= most for n in numbers):
-        raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} with commas between, got '{text}'")
+        raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} separated by commas, got '{text}'")
     return list(dict.fromkeys(map(int, numbers)))
 
 

@@ -1,4 +1,4 @@
-"""``coterie coreset``: few weighted, cheap nodes that stand for a graph."""
+"""``coterie coreset``: a few cheap, weighted nodes that represent a graph."""
 
 import json
 from pathlib import Path
@@ -32,15 +32,15 @@ def coreset(
     share: Annotated[
         bool, typer.Option("--share", help="Weights of frank-wolfe and betweenness: shares of the nearest nodes.")
     ] = False,
-    smoothness: Annotated[float, typer.Option(help="λ of the functions that the bound is for.")] = 0.9,
+    smoothness: Annotated[float, typer.Option(help="λ of the functions that the bound holds for.")] = 0.9,
     symmetrise: Annotated[
         bool, typer.Option("--symmetrise", help="Take the larger weight where an edge has two.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of baselines, and of estimated lengths.")] = 0,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="Of the output.")] = "table",
+    seed: Annotated[int, typer.Option(help="Seed of baselines and of estimated lengths.")] = 0,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")] = "table",
     out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
 ) -> None:
-    """Choose few weighted nodes that stand for a graph.
+    """Choose a few weighted nodes that represent a graph.
 
     GRAPH: A .npz file (SciPy's save_npz, 'adjacency', 'edges' or 'points') or a text file with lines
     node,node[,weight].

@@ -22,13 +22,13 @@ def get(
     name: Annotated[str, typer.Argument(hidden=True)],
     folder: Annotated[
         Path | None,
-        typer.Option(help="Put it into a folder of its name in here; by default COTERIE_DATA or the cache."),
+        typer.Option(help="Parent folder to download into; by default COTERIE_DATA or the cache."),
     ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="Fetch its files from this address instead of the usual ones.", metavar="URL")
     ] = None,
 ) -> None:
-    """Download a data set; what is there already is kept.
+    """Download a data set; files that are there already are kept.
 
     NAME: A data set by name; 'coterie datasets' lists them.
     """
@@ -43,7 +43,7 @@ def get(
 def check(
     path: Annotated[Path, typer.Argument(hidden=True)],
 ) -> None:
-    """Say what a file or folder is, and whether it can be used as data set.
+    """Say what a file or folder is, and whether it can be used as a data set.
 
     PATH: A file or folder, or the name of a data set.
     """
@@ -56,7 +56,7 @@ def check(
 
 
 def _described(dataset: Dataset) -> list[str]:
-    """Say how much there is of what."""
+    """Say how many samples there are, and of what shape."""
     train, test = dataset.train, dataset.test
     samples = f"{len(train):,} samples to train on, " + (f"{len(test):,} to test on" if test else "none to test on")
     shape = " x ".join(map(str, dataset.shape))
@@ -78,7 +78,7 @@ def _bar(address: str) -> Bar | None:
 
 
 class _RichBar:
-    """A progress bar of rich, spoken to as pooch does."""
+    """Rich's progress bar, with the methods that pooch calls."""
 
     def __init__(self, address: str) -> None:
         from rich.console import Console

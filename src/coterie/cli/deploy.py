@@ -13,7 +13,7 @@ deploy = command_group("Run a federation on real machines, with Flower.")
 @deploy.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
-    name: Annotated[str | None, typer.Option(help="Of the federation; by default that of the folder.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the federation; by default the folder's.")] = None,
 ) -> None:
     """Write a ready Flower app: what the sites agree on, a site's own file, and the two apps.
 

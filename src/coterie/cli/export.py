@@ -10,9 +10,9 @@ from coterie.cli.options import RunArgument, WhoseModel
 
 def export(
     folder: RunArgument,
-    cluster: Annotated[int | None, typer.Option(help="Of which group.")] = None,
+    cluster: Annotated[int | None, typer.Option(help="Take the model of this group.")] = None,
     client: WhoseModel = None,
-    format: Annotated[Literal["safetensors", "onnx"], typer.Option(help="Of the file.")] = "safetensors",
+    format: Annotated[Literal["safetensors", "onnx"], typer.Option(help="File format.")] = "safetensors",
     compact: Annotated[
         bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
     ] = False,

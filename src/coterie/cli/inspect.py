@@ -18,7 +18,7 @@ def inspect(
     measures: Annotated[
         str | None,
         typer.Option(
-            help="Which, with commas between them; by default angles, sum_angles, labels. 'coterie measures' lists "
+            help="Measures, separated by commas; by default angles, sum_angles, labels. 'coterie measures' lists "
             f"them: {', '.join(MEASURES)}.",
             metavar="NAMES",
         ),

@@ -14,12 +14,12 @@ def layers(
     layers: Annotated[
         str | None, typer.Option(help="Some layers, for instance conv1,fc1; by default all with parameters.")
     ] = None,
-    inputs: Annotated[int, typer.Option(help="Test samples that every model is shown.")] = 500,
+    inputs: Annotated[int, typer.Option(help="How many test samples the models are given.")] = 500,
     out: Annotated[Path | None, typer.Option(help="Write numbers and pictures into this folder.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say how alike the clients' models of runs are, layer by layer, for the same test samples.
+    """Say how alike clients' models are, layer by layer, given the same test samples.
 
     RUN...: Run folders, for instance of one data set under several partitions.
     """

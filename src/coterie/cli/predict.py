@@ -14,7 +14,7 @@ def predict(
     client: WhoseModel = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
 ) -> None:
-    """Predict labels with what a run has trained.
+    """Predict labels with a model that a run has trained.
 
     RUN: Run folder.
 

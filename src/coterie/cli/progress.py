@@ -30,10 +30,11 @@ class Screen:
         """Change a bar, which is added if it is new: `total`, `completed`, `news`."""
         if self.bars is None:
             return
-        if bar not in self._tasks:
-            self._tasks[bar] = self.bars.add_task(str(bar), total=None, news="")
+        if bar in self._tasks:
+            self.bars.update(self._tasks[bar], **changes)
+        else:
+            self._tasks[bar] = self.bars.add_task(str(bar), **{"total": None, "news": "", **changes})
             self.bars.start()
-        self.bars.update(self._tasks[bar], **changes)
 
     def remove(self, bar: Hashable) -> None:
         """Take a bar away, if it is there."""

@@ -13,12 +13,12 @@ def report(
     ),
     figures: Annotated[Path | None, typer.Option(help="Also write every chart into this folder.")] = None,
     formats: Annotated[
-        str, typer.Option(help="Of the charts in --figures; png,svg,pdf by default.", show_default=False)
+        str, typer.Option(help="Formats of the charts in --figures; png,svg,pdf by default.", show_default=False)
     ] = "png,svg,pdf",
 ) -> None:
-    """Make one HTML file of runs, a comparison, a sweep or a reproduction: it needs no network, and opens offline.
+    """Make one HTML file of runs, a comparison, a sweep or a reproduction; it opens offline.
 
-    PATH...: Run folders, of which one of 'solo' with the same data and seed lets the page say who gains and loses; or
+    PATH...: Run folders: with one of 'solo' on the same data and seed among them, the page says who gains and loses; or
     the folder of a comparison or sweep; or folders of reproductions.
     """
     from coterie.errors import CoterieError

@@ -38,7 +38,7 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of all reproductions [runs/reproduce].", metavar="FOLDER")
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="Of the table that is printed.")] = "text",
+    format: Annotated[Format, typer.Option("--format", help="Format of the printed table.")] = "text",
     jobs: Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
     catalogue: Annotated[

@@ -56,7 +56,7 @@ class BatchProgress(AbstractContextManager["BatchProgress"]):
         self.end()
 
     def begin(self, title: str, runs: int, finished: int) -> None:
-        """So many runs are wanted, some of which were finished before."""
+        """All `runs` are about to start; `finished` of them were made before."""
 
     def note(self, text: str) -> None:
         """Something is to be said about all runs."""
@@ -65,7 +65,7 @@ class BatchProgress(AbstractContextManager["BatchProgress"]):
         """A run starts now."""
 
     def round(self, job: RunJob, done: int, rounds: int, row: Mapping[str, Any] | None) -> None:
-        """So many rounds of a run are done; `row` holds the accuracies where they were measured."""
+        """`done` of the `rounds` of a run are over; `row` holds the accuracies where they were measured."""
 
     def finished(self, job: RunJob, accuracy: Mapping[str, float | None]) -> None:
         """A run is over."""

@@ -24,7 +24,7 @@ MARKERS = "os^Dv*P"
 GREY = "#767b85"
 DASHES = ("-", "--", ":", "-.")
 LONG = 28
-"""Names of more letters are shortened."""
+"""Longer names are shortened."""
 NAMED = 60
 """With more clients than this, names are left out."""
 Style = dict[str, Any]
@@ -103,7 +103,7 @@ def _slug(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text that matplotlib shows as it is: a dollar sign begins no formula."""
+    """Return a text that matplotlib shows as it is, dollar signs included."""
     return text.replace("$", r"\$")
 
 

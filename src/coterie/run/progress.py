@@ -14,7 +14,7 @@ class Progress:
         """Something that takes a while before or after the rounds has started."""
 
     def clients(self, done: int, total: int) -> None:
-        """So many clients of the present exchange have answered."""
+        """`done` of the `total` clients asked have answered."""
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """A round is over; `row` holds the accuracies where they were measured."""

@@ -16,7 +16,7 @@ SIMULATED = (
     "seed gives the same numbers, but for times."
 )
 DEPLOYED = (
-    "Of a federation of real machines the configuration says what the sites agreed on. Their data are with them: "
+    "For a federation of real machines the configuration holds what the sites agreed on. Their data stay with them: "
     "`flwr run` with the app of the federation runs it again."
 )
 

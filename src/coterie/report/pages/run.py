@@ -40,7 +40,7 @@ def run_page(runs: Sequence[StoredRun]) -> Page:
 
 
 def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
-    """Say in plain words what it comes to."""
+    """Summarise the runs in plain words."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
         sentences = (_accuracies(runs[0]), _tested(runs), _groups_text(runs[0]), _costs_text(runs[0]))
@@ -77,7 +77,7 @@ def _facts(run: StoredRun) -> tuple[Fact, ...]:
 
 
 def _ranked(runs: Sequence[StoredRun]) -> str:
-    """Say who is how good, by protocol."""
+    """Rank the runs, by protocol."""
     texts = []
     for key, protocol in AT_END.items():
         measured = [(number, run.name) for run in runs if (number := run.accuracy(key)) is not None]
@@ -122,7 +122,7 @@ def _accuracies(run: StoredRun) -> str:
 
 
 def _tested(runs: Sequence[StoredRun]) -> str:
-    """Say where it was not test samples that were tested on."""
+    """Say where accuracies are of validation samples."""
     sentences = dict.fromkeys(held_out(float(run.setting("evaluation", "validation") or 0.0)) for run in runs)
     return " ".join(text for text in sentences if text)
 
@@ -259,7 +259,7 @@ def _traffic(runs: Sequence[StoredRun]) -> Section | None:
 
 
 def _by_kind(runs: Sequence[StoredRun]) -> list[Block]:
-    """Show what kinds of messages took how much."""
+    """Show the megabytes of each kind of message."""
     traffic = {run.name: (run.result or {})["traffic"].get("by_kind", {}) for run in runs}
     if not traffic:
         return []
@@ -274,6 +274,6 @@ def _by_kind(runs: Sequence[StoredRun]) -> list[Block]:
             if kind in by_kind
         ),
         digits=3,
-        note="Exact bytes of all messages. `evaluate` is what only measures, and is in no total.",
+        note="Exact bytes of all messages. `evaluate` only measures, and is in no total.",
     )
     return [table]
