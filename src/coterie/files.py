@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from coterie.errors import CoterieError
+
 
 @contextmanager
 def name_path_in_errors(path: Path) -> Iterator[None]:
@@ -29,6 +31,14 @@ def write_whole(path: Path, content: bytes, durable: bool = True) -> None:
         except OSError:
             part.unlink(missing_ok=True)
             raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
 
 
 def part_of(path: Path, name: str) -> Path:

@@ -17,7 +17,7 @@ from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import make_folder, write_whole
 from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
 from coterie.results.comparisons import chosen_so_far
 from coterie.results.protocols import COMPARED
@@ -46,10 +46,7 @@ def run_design(
         runs.results(job for tried in candidates(asked, folder).values() for each in tried for job in each.jobs)
         runs.results(compared_jobs(asked, folder, chosen_so_far(folder, asked)))
     new = not path.exists()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
+    make_folder(path)
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
             write_whole(folder.plan_file, asked.to_toml().encode())

@@ -6,9 +6,11 @@ from pathlib import Path
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
-from coterie.run.config import Config
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
+
+FREE = (("data", "clients"), ("evaluation", "targets"))
+"""What the data decide, and what changes no numbers."""
 
 
 class ExistingRuns:
@@ -41,8 +43,10 @@ def _read(job: RunJob) -> Result | None:
             raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
         return None
     try:
-        changed = _changed(job.config, read_run_config(folder))
-        if changed:
+        asked, stored = job.config, read_run_config(folder)
+        if asked.model.name is None:  # the data decided
+            asked = asked.model_copy(update={"model": stored.model})
+        if changed := differences(stored, asked, FREE):
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(f"'{path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})")
         result = Result.load(path) if folder.finished else None
@@ -52,9 +56,3 @@ def _read(job: RunJob) -> Result | None:
         evaluated = evaluated_rounds(result.rounds, job.config.evaluation.every, result.rounds)
         folder.check_metrics(result.history, evaluated)
     return result
-
-
-def _changed(asked: Config, stored: Config) -> list[str]:
-    """Say what differs, but for what the data decided and the targets, which change no numbers."""
-    asked = asked if asked.model.name is not None else asked.model_copy(update={"model": stored.model})
-    return differences(stored, asked, [("data", "clients"), ("evaluation", "targets")])

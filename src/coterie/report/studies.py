@@ -13,7 +13,7 @@ from coterie.results.layer_measures import LAYER_MEASURES
 from coterie.results.protocols import accuracies_text
 from coterie.results.statistics import Spread
 
-HEADINGS = {key: measure.heading for key, measure in LAYER_MEASURES.items()}
+HEADINGS = {key: heading for key, (heading, _) in LAYER_MEASURES.items()}
 
 
 def pairs_table(study: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
+from coterie.files import make_folder
 from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import ROWS, WIDE
@@ -123,10 +124,7 @@ def checked_place(path: Path) -> Path:
         raise CoterieError(f"'{path}' is a file: choose another --out")
     if RunFolder(path).exists or ComparisonFolder(path).exists:
         raise CoterieError(f"'{path}' holds a run or a comparison: choose another --out")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
+    make_folder(path)
     return path
 
 

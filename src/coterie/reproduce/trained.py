@@ -11,6 +11,7 @@ from coterie.reproduce import findings
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.comparison_folder import seeds_text
 from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS
 from coterie.results.reproductions import NumberPair, run_path
 from coterie.results.run_folder import PATIENCE, locked
@@ -102,8 +103,8 @@ def _line(
     beside = {name: over_seeds(results, name, {}) for name in _names_beside(item.entry.kind)}
     measured = {cell.quantity: cell.options, **{name: {} for name in beside if name != cell.quantity}}
     odd = {name: findings.no_numbers(results, name, options) for name, options in measured.items()}
-    notes = [f"{name}: no number in {_seeds(seeds)}" for name, seeds in odd.items() if seeds]
-    notes += [f"failed: {_seeds(sorted(failed))}"] * bool(failed)
+    notes = [f"{name}: no number in {seeds_text(seeds)}" for name, seeds in odd.items() if seeds]
+    notes += [f"failed: {seeds_text(sorted(failed))}"] * bool(failed)
     return replace(
         beside_published(cell, ours, DIGITS.get(item.entry.unit, 3)),
         beside=beside,
@@ -113,10 +114,6 @@ def _line(
         tried=len(results),
         asked=asked,
     )
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _names_beside(kind: str) -> list[str]:

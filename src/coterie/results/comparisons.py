@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.results.comparison_folder import (
-    Changes,
-    ComparisonFolder,
-    ComparisonPlan,
-    Tables,
-    Tuned,
-    mean_score,
-    seeds_text,
-)
+from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
 from coterie.results.formats import toml_value
 from coterie.results.run_folder import RunFolder, changed_settings
@@ -249,7 +241,7 @@ def _finished_runs(
     return runs
 
 
-def _other_settings(plan: ComparisonPlan, changes: Changes, config: Tables) -> list[str]:
+def _other_settings(plan: ComparisonPlan, changes: Mapping[str, Any], config: Tables) -> list[str]:
     """Say which names and numbers of a run are others than the plan asks for; other values are not written alike."""
     paths = {f"{section}.{key}": value for section, table in plan.base.items() for key, value in table.items()}
     stored: dict[str, dict[str, Any]] = {}

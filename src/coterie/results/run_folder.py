@@ -103,13 +103,6 @@ class RunFolder:
                     f"'{path}' holds {state} {path}', choose another --out, or replace it by --overwrite"
                 )
 
-    def make(self) -> None:
-        """Make the folder, if it is not there."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CoterieError(f"the run folder '{self.path}' can't be made: {error.strerror}") from None
-
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open the folder of a run that was started."""

@@ -17,6 +17,7 @@ from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
+from coterie.files import make_folder
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, locked, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
@@ -57,7 +58,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     if config.curriculum.expert is not None and needs_expert(config):
         read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
-    folder.make()
+    make_folder(folder.path)
     with _resumable(folder), locked(folder.path):
         folder.clear()
         folder.write_config(to_toml(config))
@@ -93,7 +94,7 @@ def run_with(
 ) -> Result:
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = _folder_of(config)
-    folder.make()
+    make_folder(folder.path)
     if not folder.deployed and folder.other_files:
         raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
     with locked(folder.path, PATIENCE):

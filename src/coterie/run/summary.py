@@ -37,6 +37,11 @@ def summarise(
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
     step = algorithm.adaptation(fed)  # of methods that personalise by one step of each client (Per-FedAvg)
+    accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
+    for best, key in BEST.items():
+        accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
+    if step is not None:
+        accuracy["one_step"] = evaluator.fine_tuned(step, [c for c in fed.clients if c not in late])
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -45,19 +50,7 @@ def summarise(
         model=str(config.model.name),
         seed=config.run.seed,
         rounds=fed.settings.rounds,
-        accuracy={
-            **{protocol: last[protocol] for protocol in FOLLOWED},
-            "plus": plus,
-            **{
-                best: max((row[key] for row in history if row[key] is not None), default=None)
-                for best, key in BEST.items()
-            },
-            **(
-                {}
-                if step is None
-                else {"one_step": evaluator.fine_tuned(step, [c for c in fed.clients if c not in late])}
-            ),
-        },
+        accuracy=accuracy,
         per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
         groups=labels,
         true_groups=truth,

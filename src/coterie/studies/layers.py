@@ -82,7 +82,7 @@ class LayerStudy:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``coterie layers --json`` prints."""
-        measures = {key: measure.sentence for key, measure in LAYER_MEASURES.items()}
+        measures = {key: meaning for key, (_, meaning) in LAYER_MEASURES.items()}
         return {"measures": measures, "runs": [run.to_json() for run in self.runs]}
 
     def report(self) -> str:
