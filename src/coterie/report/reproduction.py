@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from coterie.report import static
 from coterie.report.text_table import TextTable, csv_text, sentence, wrapped
@@ -107,17 +106,36 @@ def _tables(result: Reproduction) -> list[tuple[str, TextTable]]:
 
 def _table(result: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
     """Return a table of one column of the paper: a row per number."""
-    notes = result.notes()
-    keys = dict.fromkeys(key for line in lines for key in line.beside)
-    beside = [key for key in keys if any(line.beside.get(key) is not None for line in lines)]
-    noted = ["notes"] * any(line.notes for line in lines)
-    rows = [
-        [line.row, line.quantity, line.published or "–", ours_text(line), signed_text(line.difference, line.digits)]
-        + [number_text(line.beside.get(key), digits_of(line, key), line.asked) for key in beside]
-        + [line.grade if line.published else "–", *([note_numbers(line, notes)] if noted else [])]
+    columns, rows = _numbers(result, lines)
+    return TextTable(columns, [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows])
+
+
+def _numbers(
+    result: Reproduction, lines: Sequence[NumberPair], prefix: str = "", named: bool = False
+) -> tuple[list[str], list[tuple[str | NumberCell, ...]]]:
+    """Return columns and a row per number; `prefix` is for our other numbers, `named` adds the paper's column."""
+    notes, noted = result.notes(), any(line.notes for line in lines)
+    beside = dict.fromkeys(key for line in lines for key in line.beside)
+    keys = [key for key in beside if any(line.beside.get(key) is not None for line in lines)]
+    columns = [result.rows_are, *["column"] * named, "measured", "paper", "ours", "difference"]
+    columns += [*(f"{prefix}{key}" for key in keys), "grade", *["notes"] * noted]
+    rows: list[tuple[str | NumberCell, ...]] = [
+        (
+            *(line.row, *[line.column] * named, line.quantity),
+            NumberCell(line.published or "–", line.paper),
+            NumberCell(ours_text(line), line.ours.mean if line.ours else None),
+            NumberCell(signed_text(line.difference, line.digits), line.difference),
+            *(_beside_cell(line, key) for key in keys),
+            *(line.grade if line.published else "–", *[note_numbers(line, notes)] * noted),
+        )
         for line in lines
     ]
-    return TextTable([result.rows_are, "measured", "paper", "ours", "difference", *beside, "grade", *noted], rows)
+    return columns, rows
+
+
+def _beside_cell(line: NumberPair, key: str) -> NumberCell:
+    spread = line.beside.get(key)
+    return NumberCell(number_text(spread, digits_of(line, key), line.asked), spread.mean if spread else None)
 
 
 def as_printed(result: Reproduction) -> tuple[list[str], list[list[str]]]:
@@ -245,48 +263,20 @@ def _page_tables(result: Reproduction) -> tuple[Block, ...]:
     """Return a table per column, with a line for each published number; of a wide one also that as printed."""
     numbered = result.notes()
     blocks: list[Block] = []
-    columns = list(dict.fromkeys(line.column for line in result.lines))
     if result.wide and result.lines:
         heads, rows = as_printed(result)
         title = "As printed: ours, and the paper's in brackets"
         blocks.append(Table(title=title, columns=(result.rows_are, *heads), rows=tuple(map(tuple, rows))))
-        blocks.append(_listed(result, result.lines, "Every number", numbered, named=True))
+        columns, numbers = _numbers(result, result.lines, "ours, ", named=True)
+        blocks.append(Table(title="Every number", columns=tuple(columns), rows=tuple(numbers)))
     else:
-        for column in columns:
-            lines = [line for line in result.lines if line.column == column]
-            blocks.append(_listed(result, lines, column or result.title, numbered))
+        for heading in dict.fromkeys(line.column for line in result.lines):
+            columns, numbers = _numbers(result, [line for line in result.lines if line.column == heading], "ours, ")
+            blocks.append(Table(title=heading or result.title, columns=tuple(columns), rows=tuple(numbers)))
     if numbered:
         notes = tuple((number, note) for note, number in numbered.items())
         blocks.append(Table(title="Notes", columns=("number", "note"), rows=notes))
     return tuple(blocks)
-
-
-def _listed(
-    result: Reproduction, lines: Sequence[NumberPair], title: str, numbered: Mapping[str, int], named: bool = False
-) -> Table:
-    beside = dict.fromkeys(key for line in lines for key in line.beside)
-    keys = [key for key in beside if any(line.beside.get(key) for line in lines)]
-    noted = any(line.notes for line in lines)
-    columns = [result.rows_are, *["column"] * named, "measured", "paper", "ours", "difference", "grade"]
-    columns += [*["notes"] * noted, *(f"ours, {key}" for key in keys)]
-    rows: list[tuple[Any, ...]] = []
-    for line in lines:
-        others = []
-        for key in keys:
-            spread = line.beside.get(key)
-            text = number_text(spread, digits_of(line, key), line.asked)
-            others.append(NumberCell(text, spread.mean if spread else None))
-        rows.append(
-            (
-                *(line.row, *[line.column] * named, line.quantity),
-                NumberCell(line.published or "–", line.paper),
-                NumberCell(ours_text(line), line.ours.mean if line.ours else None),
-                NumberCell(signed_text(line.difference, line.digits), line.difference),
-                *(line.grade if line.published else "–", *[note_numbers(line, numbered)] * noted),
-                *others,
-            )
-        )
-    return Table(title=title, columns=tuple(columns), rows=tuple(rows))
 
 
 def _origin(result: Reproduction, prefix: str) -> Section:
