@@ -119,7 +119,7 @@ def run_jobs(
 def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
     failed = {}
     for job in jobs:
-        job.folder.clear_error()
+        job.folder.error_file.unlink(missing_ok=True)
         progress.started(job)
         try:
             result = run_one(job.config, RoundProgress(partial(progress.round, job)))
@@ -193,7 +193,7 @@ class Worker(threading.Thread):
         """Work until there is nothing left to do."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             while (job := self.waiting.get()) is not None and not self.stopping:
-                job.folder.clear_error()
+                job.folder.error_file.unlink(missing_ok=True)
                 try:
                     end = self._hand_over(job, output)
                 except Exception as error:  # a process that can't be started, or broke while it was written to

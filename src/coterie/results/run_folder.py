@@ -150,20 +150,6 @@ class RunFolder:
         shutil.rmtree(self.clients, ignore_errors=True)
         shutil.rmtree(shared_beside(self.clients), ignore_errors=True)  # which a killed simulation left
 
-    def clear_unstarted(self) -> None:
-        """Remove what a run left that was killed before it had begun."""
-        for name in BEFORE_CONFIG if self.path.is_dir() else ():
-            (self.path / name).unlink(missing_ok=True)
-
-    def write_error(self, trace: str) -> None:
-        """Keep the traceback of a failure."""
-        self.error_file.parent.mkdir(parents=True, exist_ok=True)
-        self.error_file.write_text(trace, encoding="utf-8")
-
-    def clear_error(self) -> None:
-        """Remove the traceback of an earlier attempt."""
-        self.error_file.unlink(missing_ok=True)
-
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""
         self.metrics_file.unlink(missing_ok=True)
