@@ -278,7 +278,7 @@ class ScriptedEngine(RecordingEngine):
 
 
 def _resumed(method: str, folder: Path, answers: int, settings: Mapping[str, Any]) -> Result:
-    """Break a run off after so many answers, and go on with it."""
+    """Break a run off after a number of answers, and resume it."""
     try:
         small_run(method, **settings, out=str(folder), progress=_BreaksOff(answers))
     except _BrokenOff:
@@ -291,7 +291,7 @@ class _BrokenOff(Exception):
 
 
 class _BreaksOff(Progress):
-    """Ends a run when so many clients have answered."""
+    """Ends a run after a number of answers."""
 
     def __init__(self, answers: int) -> None:
         self.answers = answers

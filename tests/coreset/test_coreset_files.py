@@ -148,7 +148,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CoterieError, match=r"save it as .npz by np.savez\('g.npz', adjacency="):
         read_graph(tmp_path / "g.npy")
     (tmp_path / "binary.csv").write_bytes(bytes(range(128, 256)))
-    with pytest.raises(CoterieError, match="no text"):
+    with pytest.raises(CoterieError, match="not a text file"):
         read_graph(tmp_path / "binary.csv")
     np.savez(tmp_path / "pickle.npz", adjacency=np.array([{}], dtype=object))
     with pytest.raises(CoterieError, match=r"arrays of numbers are needed$"):

@@ -44,7 +44,7 @@ class FedGroup(GroupedMethod):
         "edc: k-means on the cosines of first updates with their m main directions; madc: complete linkage on their "
         "cosines with each other",
     ] = "edc"
-    alpha_pre: Annotated[int, Ge(1), "so many clients per group pre-train at first and form the groups"] = 20
+    alpha_pre: Annotated[int, Ge(1), "how many clients per group pre-train at first and form the groups"] = 20
     pretrain_steps: Annotated[int, Ge(1), "mini-batches of pre-training"] = 50
     pretrain_epochs: Annotated[int | None, Ge(1), "epochs of pre-training, instead of mini-batches"] = None
     centres: Annotated[
@@ -65,7 +65,7 @@ class FedGroup(GroupedMethod):
     ] = True
 
     grouping: Grouping | None = saved(default=None)
-    """Of the group cold start, and then of who joined, in the order of `member`."""
+    """From the group cold start, then with those that joined, in the order of `member`."""
     directions: list[Array] = saved(default_factory=list)
     """Δ^(g) of each group, (parameters,)."""
     cold: set[ClientId] = saved(default_factory=set)
@@ -85,7 +85,7 @@ class FedGroup(GroupedMethod):
         return {client: reply.answer(TrainReply).params for client, reply in replies.items()}
 
     def group_cold_start(self, fed: Federation) -> list[ClientId]:
-        """Form m groups of the first updates Δ_i of α_pre·m clients (Alg. 3); return who was asked for one.
+        """Form m groups of the first updates Δ_i of α_pre·m clients (Alg. 3); return the clients asked for one.
 
         w^(g) ← the plain mean of its clients' models, and Δ^(g) ← w^(g) − w₀. A client that did not move is in group 0.
         """

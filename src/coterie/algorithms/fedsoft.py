@@ -20,7 +20,7 @@ class FedSoft(GroupedMethod):
     """Clients belong to all groups in shares, and train models of their own that are held near the groups' centres."""
 
     lam: Annotated[float, Ge(0), "strength λ of the proximal term λ/2·Σ_s u_is ‖w − c_s‖²"] = 0.1
-    tau: Annotated[int, Ge(1), "all clients estimate their shares every so many rounds"] = 2
+    tau: Annotated[int, Ge(1), "all clients estimate their shares once in this many rounds"] = 2
     sigma: Annotated[float, Gt(0), Lt(1), "share in a group whose centre suits none of a client's samples best"] = 1e-4
     selection: Annotated[
         bool, "each centre draws clients by their shares; else the round's cohort trains, and counts by its shares"
@@ -82,7 +82,7 @@ class FedSoft(GroupedMethod):
 
     @property
     def selects_clients(self) -> bool:
-        """Whether the centres draw clients, whoever is in the cohort."""
+        """Whether the centres draw clients, regardless of the cohort."""
         return self.selection
 
     def memberships(self) -> dict[ClientId, list[float]]:

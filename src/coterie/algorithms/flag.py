@@ -71,7 +71,7 @@ class FLAG(OneShotClustering[Description]):
     ] = "light"
 
     scales: Scales | None = saved(default=None)
-    """Of the first clients; those who come later are measured by them."""
+    """From the first clients; later ones are measured by them."""
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""

@@ -63,7 +63,7 @@ class FLISHC(Inference, OneShotClustering[Array]):
         return replace(super().form(fed, proximity), rule=self.hc_mode, reason=reason)
 
     def rule(self, fed: Federation) -> Rule:
-        """As was asked for; the released script merges no clients."""
+        """The rule that was asked for; the released script merges no clients."""
         return super().rule(fed) if self.hc_mode == "hierarchical" else Threshold(self.linkage, UNIT, threshold=-1.0)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
@@ -82,7 +82,7 @@ class FLISHC(Inference, OneShotClustering[Array]):
             self.mix(fed)
 
     def mix(self, fed: Federation) -> None:
-        """θ_i ← mean of the last models of i's neighbours; of those who have not trained yet, θ⁰."""
+        """θ_i ← mean of the last models of i's neighbours; θ⁰ for those that have not trained yet."""
         near, samples = self.neighbours(), fed.samples
         means = {
             N: weighted_mean([self.last.get(j, self.start) for j in N], [samples.get(j, 1) for j in N])
@@ -100,5 +100,5 @@ class FLISHC(Inference, OneShotClustering[Array]):
         return dict(zip(self.described, around, strict=True))
 
     def groups(self) -> dict[ClientId, int]:
-        """Return the group of each client; of the released script's, who has the same neighbours."""
+        """Return the group of each client; in the released script's mode, clients with the same neighbours."""
         return super().groups() if self.hc_mode == "hierarchical" else together(self.neighbours())

@@ -23,7 +23,7 @@ class IFCA(GroupedMethod):
         "by which a client chooses; test-accuracy is PACFL's code, which looks at the test samples (a leak)",
     ] = "train-loss"
     weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
-    init_retry: Annotated[int, Ge(0), "draw new models, so often, while too few clients choose one (IFCA's guard)"] = 0
+    init_retry: Annotated[int, Ge(0), "draw new models up to this often while too few choose one (IFCA's guard)"] = 0
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""

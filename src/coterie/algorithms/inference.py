@@ -57,7 +57,7 @@ class Inference:
         return None if self.server_data == "noise" else self.server_data
 
     def rule(self, fed: Federation) -> Rule:
-        """Cut at 1 − β; where β is not given, where the silhouette is the largest, or as was asked for."""
+        """Cut at 1 − β; without a β, where the silhouette is largest, or by the rule that was asked for."""
         if self.beta is None:
             return fed.settings.grouping.make("silhouette", unit=UNIT, linkage=self.linkage)
         return fed.settings.grouping.make("degrees", unit=UNIT, linkage=self.linkage, threshold=1 - self.beta)

@@ -72,7 +72,7 @@ class LGFedAvg(Algorithm):
         return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
 
     def model_for(self, client: ClientId) -> SharedLayers | Params:
-        """Return the global layers, to be laid over one's own; for who has none yet after FedAvg, its whole model."""
+        """Return the global layers, to lay over the client's own; a client without any gets FedAvg's whole model."""
         if self.pretrain and client not in self.begun:
             return frozen({**self.start, **self.layers})
         return SharedLayers(self.layers)

@@ -97,7 +97,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             self._regroup(rule, grouping, cross, among)
 
     def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
-        """Groups stay as they are; who is near enough joins, others form new ones (PACFL, Alg. 2 and 3)."""
+        """Groups stay as they are; newcomers near enough join, others form new ones (PACFL, Alg. 2 and 3)."""
         self.grouping = extend(grouping, cross, among, rule.reach(grouping))
         for group in range(grouping.n_groups, self.grouping.n_groups):
             founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])

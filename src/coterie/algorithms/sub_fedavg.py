@@ -55,7 +55,7 @@ class SubFedAvgUn(Algorithm):
     trained: dict[ClientId, int] = saved(default_factory=dict)
     """The round in which that was."""
     verdicts: dict[str, int] = saved(default_factory=dict)
-    """How often clients decided in which way."""
+    """How often clients came to each verdict."""
     notes: list[str] = saved(default_factory=list)
 
     def begin(self, fed: Federation) -> None:
@@ -106,7 +106,7 @@ class SubFedAvgUn(Algorithm):
 
     @property
     def pruned(self) -> float:
-        """Mean share of weights that clients have pruned, of those who ever answered."""
+        """Mean share of weights pruned, over the clients that ever answered."""
         return float(np.mean([self.pruned_by(client) for client in self.sizes])) if self.sizes else 0.0
 
     def pruned_by(self, client: ClientId) -> float:
@@ -119,7 +119,7 @@ class SubFedAvgUn(Algorithm):
         return transfers_when_pruned(self.pruned)
 
     def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
-        """How far clients have pruned, and how well their sub-networks do; each of those who trained since then."""
+        """How far clients have pruned and how well they then do: on average, and each that has trained since."""
         accuracy = {c: scores[c][0] / scores[c][1] for c in self.sizes if scores.get(c, (0, 0))[1]}
         recent = [client for client in sorted(accuracy) if self.trained[client] > since]
         return {

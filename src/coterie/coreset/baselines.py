@@ -17,13 +17,13 @@ from coterie.errors import CoterieError
 from coterie.streams import derived_seed, stream
 
 WHOLE_ROWS = 2000
-"""Up to so many nodes k-means sees whole rows of P^ℓ for ℓ > 1; beyond, their random projections."""
+"""Up to this many nodes k-means sees whole rows of P^ℓ for ℓ > 1; beyond, their random projections."""
 PROJECTED = 256
 SOURCES = 5000
-"""Up to so many nodes betweenness counts the paths from all; beyond, those from `PIVOTS` random ones."""
+"""Up to this many nodes betweenness counts the paths from all; beyond, those from `PIVOTS` random ones."""
 PIVOTS = 1000
 DENSE = 2000
-"""Up to so many nodes eigenvectors are computed densely."""
+"""Up to this many nodes eigenvectors are computed densely."""
 TIED = 1e-12
 
 

@@ -18,7 +18,7 @@ HEADERS = {"source", "target", "from", "to", "src", "dst", "node", "node1", "nod
 """First fields of a line that names columns, where the nodes are named by words too."""
 MATRICES = ("adjacency", "A")
 GAPS, SPARE = 100, 10**6
-"""Numbered nodes may be so many times as many as edges, and so many more."""
+"""The largest node number may be GAPS times the number of edges, plus SPARE."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _numbered(fields: list[str]) -> bool:
 
 
 def _refuse_odd_lines(records: list[tuple[int, list[str]]], path: Path) -> None:
-    """Name the first line that is no edge, or that has a weight where the first has none, or the reverse."""
+    """Name the first line that is not an edge, or that differs from the first in having a weight."""
     if not records:
         raise CoterieError(f"'{path}' has no lines 'node,node' or 'node,node,weight'")
     first, width = records[0][0], len(records[0][1])

@@ -16,7 +16,7 @@ Sparse = Any
 
 NEIGHBOURS = 10
 ALMOST = 1e-9
-"""Two weights of one edge may differ by so much of the largest weight: rounding, not a direction."""
+"""Share of the largest weight by which two weights of an edge may differ: rounding, not a direction."""
 
 
 def checked_graph(adjacency: Any) -> Sparse:

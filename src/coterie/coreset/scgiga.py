@@ -28,7 +28,7 @@ NEAR = 1e-3
 SMALL = 1e-6
 BLOCK = 16384
 LOOKED_AT = 16
-"""Where lengths are estimated, so many of the best nodes are measured before one is chosen."""
+"""How many of the best nodes are measured before one is chosen, if lengths are estimated."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Ascent:
         return True
 
     def run(self, iterations: int) -> Self:
-        """Go on until so many iterations are done in all; what is there already is kept."""
+        """Continue up to this many iterations in all; what has been done is kept."""
         while self.iterations < iterations and self.advance():
             pass
         return self

@@ -199,7 +199,7 @@ class WeightedNodes:
 
 
 def quadrature_error(walk: Walk, indices: Ints, weights: Floats) -> float:
-    """Return ‖P^ℓ w − 1/n‖₂ of any weighted nodes, each of which is there once."""
+    """Return ‖P^ℓ w − 1/n‖₂ of any weighted nodes, each given once."""
     walked = spread(walk.p, Few(indices, weights), walk.steps)
     return float(np.linalg.norm(walked.dense(walk.n) - 1 / walk.n))
 

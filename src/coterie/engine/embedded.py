@@ -48,7 +48,7 @@ class EmbeddedEngine(Engine):
         self._workers.shutdown(cancel_futures=True)
 
     def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return all clients that have come: here nobody leaves."""
+        """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:

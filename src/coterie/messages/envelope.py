@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 EVALUATION = "evaluate"
-"""The kind of requests that only measure: they see a client's latest state, and no fault or cost falls on them."""
+"""The kind of requests that only measure: they see a client's latest state, without simulated faults and at no cost."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no valid reply of a client: an event, not an exception."""
+    """Why a client sent no valid reply: an event, not an exception."""
 
     client: ClientId
     round: int

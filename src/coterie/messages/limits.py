@@ -7,7 +7,7 @@ import numpy as np
 from coterie.messages.params import LARGEST, Array, Params, unusable
 
 LARGEST_LOSS = 1e100
-"""Beyond this no loss is believed: sums and squares of losses must stay finite. An honest client's may be large, where
+"""Beyond this no loss is believed: sums and squares of losses must stay finite. An honest client's may be large if
 the model that it was sent is hopeless."""
 MOST_SAMPLES = 10**12
 """Beyond this no number of samples or steps is believed."""

@@ -53,7 +53,7 @@ class Curriculum:
     """Which samples step t may use: the first g(t) in order of a score (ALGORITHMS 6)."""
 
     score: Score = "G"
-    """By the loss of the received model (G), one's own (L), both, or the request's model ``expert`` (E); ``-pred``: by
+    """By the loss of the received model (G), its own (L), both, or the request's model ``expert`` (E); ``-pred``: by
     whether predictions are right, or agree."""
     pacing: Pacing = "linear"
     a: float = 0.8

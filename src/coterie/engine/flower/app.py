@@ -23,7 +23,7 @@ WIRE, BESIDE = "wire", "beside"
 HELLO = "hello"
 """The query that asks a node to introduce itself."""
 FAILED, MISTAKE = "failed", "mistake"
-"""Kinds of failures of a client itself; a mistake is one that whoever runs the federation can mend."""
+"""Kinds of failures of a client itself; a mistake is one that the operator of the federation can fix."""
 
 Introduction = dict[str, str | int]
 """How a node introduces itself."""

@@ -41,7 +41,7 @@ class UnknownNode:
 
 
 class FlowerDeployment(Engine):
-    """Carries requests to sites. Who is here is looked up anew in every round; within a round nobody disappears."""
+    """Carries requests to sites. Which sites are here is looked up every round; within a round none disappears."""
 
     name = "flower"
     closes_early = True
@@ -104,7 +104,7 @@ class FlowerDeployment(Engine):
         return {client: samples[client] for client in self._nodes}
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
-        """Carry requests to sites; who has not answered after `deadline` seconds is late."""
+        """Carry requests to sites; those that have not answered after `deadline` seconds are late."""
         yield from self._transport.exchange(self._nodes, requests, deadline)
 
     def incidents(self) -> list[Failure]:

@@ -44,7 +44,7 @@ class Train(Verb):
 
     plan: Plan
     start: tuple[str, ...] = ("model",)
-    """Models laid over each other, the last on top: ``("own", "model")`` is one's own model with the sent layers."""
+    """Models laid over each other, the last on top: ``("own", "model")`` is the client's own with the sent layers."""
     keep: bool = True
     """Whether the result becomes the client's own model."""
     send: bool | tuple[str, ...] = True
