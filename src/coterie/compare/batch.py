@@ -41,16 +41,16 @@ def run_design(
     folder = ComparisonFolder(path)
     folder.check_free()
     runs = ExistingRuns()
-    asked = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
+    extended = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
     if path.exists():  # what does not fit is refused before anything is written
-        runs.results(job for tried in candidates(asked, folder).values() for each in tried for job in each.jobs)
-        runs.results(compared_jobs(asked, folder, chosen_so_far(folder, asked)))
+        runs.results(job for tried in candidates(extended, folder).values() for each in tried for job in each.jobs)
+        runs.results(compared_jobs(extended, folder, chosen_so_far(folder, extended)))
     new = not path.exists()
     make_folder(path)
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
-            write_whole(folder.plan_file, asked.to_toml().encode())
-            comparison = _make_runs(asked, folder, jobs, runs, listening, lock)
+            write_whole(folder.plan_file, extended.to_toml().encode())
+            comparison = _make_runs(extended, folder, jobs, runs, listening, lock)
             comparison.save()
             return comparison
     except KeyboardInterrupt:
@@ -81,10 +81,10 @@ def _make_runs(
     if missing:
         progress.note(f"{missing} is defined in this session: runs are made one after the other")
 
-    def make(wanted: Sequence[RunJob]) -> dict[RunJob, str]:
+    def make(jobs_wanted: Sequence[RunJob]) -> dict[RunJob, str]:
         """Make the runs that are not finished, and return why some failed."""
-        finished = existing.results(wanted)
-        waiting = [job for job in wanted if job not in finished]
+        finished = existing.results(jobs_wanted)
+        waiting = [job for job in jobs_wanted if job not in finished]
         return run_jobs(waiting, 1 if missing else jobs, progress, lock, imports)
 
     to_choose = candidates(design, folder)

@@ -39,8 +39,10 @@ def _read(job: RunJob) -> Result | None:
     if not path.is_dir():
         raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
     if not folder.exists:
-        if others := folder.other_files:
-            raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
+        if other_files := folder.other_files:
+            raise CoterieError(
+                f"'{path}' is not a run, but holds {', '.join(other_files[:3])}: remove it to run it again"
+            )
         return None
     try:
         asked, stored = job.config, read_run_config(folder)

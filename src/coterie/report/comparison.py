@@ -61,10 +61,10 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
 def _tables(table: ComparisonTable) -> list[TextTable]:
     """Return the tables of a comparison, without columns that have no content."""
     columns = [*COMPARED.values(), *HEADINGS]
-    tables = [_text_table(table.what, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
+    tables = [_text_table(table.noun, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
     tables[0] = replace(tables[0], bold=_best(table))
     if table.rows[0].reached:
-        tables.append(_text_table(table.what, *_targets(table)))
+        tables.append(_text_table(table.noun, *_targets(table)))
     if len(table.rows) > 1:
         columns, rows = [*COMPARED.values()], _differences(table, [*COMPARED])
         tables.append(_text_table(f"minus {table.baseline}", columns, rows))
@@ -208,14 +208,14 @@ def main_table(compared: StoredComparison) -> Section:
     note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
-        columns=(table.what, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
+        columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
         rows=tuple(rows),
         bold=bold,
         note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),
     )
     columns, aims = _targets(table)
     title = "Rounds and megabytes to a target"
-    reached = _page_table(title, table.what, columns, aims, f"{TARGET} –: the protocol is not defined.")
+    reached = _page_table(title, table.noun, columns, aims, f"{TARGET} –: the protocol is not defined.")
     return Section(heading="The table", blocks=(main.without_empty(), *[reached] * bool(columns)))
 
 
@@ -238,7 +238,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
     if lacking:
         texts.append(
-            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {table.what} have "
+            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {table.noun} have "
             "no numbers of the same seed."
         )
     if len(table.seeds) == 1:
@@ -248,7 +248,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], by_label)) for p, by_label in by_protocol.items()]
     title, names = f"Minus {table.baseline}, in percentage points", [COMPARED[protocol] for protocol in by_protocol]
     note = DIFFERENCE.format(baseline=table.baseline) if len(table.seeds) > 1 else ""
-    grid = _page_table(title, table.what, names, _differences(table, [*by_protocol]), note)
+    grid = _page_table(title, table.noun, names, _differences(table, [*by_protocol]), note)
     return Section(heading=heading, text=tuple(texts), blocks=(*switch("Protocol", variants), grid))
 
 
@@ -257,7 +257,7 @@ def _difference_bars(table: ComparisonTable, name: str, by_label: Mapping[str, D
     whiskers = any(number is not None for number in low)
     return Bars(
         title=f"{name} minus {name} of {table.baseline}",
-        x_label=table.what,
+        x_label=table.noun,
         y_label="percentage points",
         categories=tuple(by_label),
         series=(
@@ -284,7 +284,7 @@ def choices(compared: StoredComparison) -> Section | None:
         blocks=(
             Table(
                 title="All values tried",
-                columns=(compared.table.what, "tried", "score (%)"),
+                columns=(compared.table.noun, "tried", "score (%)"),
                 rows=tuple((label, tried, values([score], 100)[0]) for label, tried, score in compared.scores),
                 note="Not measured: the run failed, or the protocol is not defined. Test samples played no part.",
             ),
@@ -313,7 +313,7 @@ def all_runs(compared: StoredComparison) -> Section:
         blocks=(
             Table(
                 title="All runs",
-                columns=(compared.table.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
+                columns=(compared.table.noun, "seed", "state", *names, "groups", "ARI", "events", "folder"),
                 rows=tuple(rows),
                 note="Not measured, or no column: it is not defined for the method, or the run is not finished.",
             ).without_empty(),

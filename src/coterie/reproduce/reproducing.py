@@ -57,7 +57,7 @@ def reproduce(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on; finished runs are not run again") from None
     entry = item.entry
-    made = Reproduction(
+    reproduction = Reproduction(
         name=item.name,
         title=entry.title,
         source=item.book.source,
@@ -80,8 +80,8 @@ def reproduce(
         runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
-    made.save(place / item.name)
-    return made
+    reproduction.save(place / item.name)
+    return reproduction
 
 
 def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
@@ -105,11 +105,11 @@ def open_catalogue(book: str | Path | None = None) -> Catalogue:
 
 
 def check_data(item: Reproducible, request: ReproductionRequest) -> None:
-    """Refuse if nothing would be left, for want of data."""
-    wanted = [column for column in item.columns() if request.wants(item, column)]
-    absent = {column.label: missing(item, column) for column in wanted}
+    """Refuse if none of the data are here."""
+    columns = [column for column in item.columns() if request.wants(item, column)]
+    absent = {column.label: missing(item, column) for column in columns}
     lost = dict.fromkeys(name for names in absent.values() for name in names)
-    named = [column for column in wanted if column.data or column.options.get("dataset")]
+    named = [column for column in columns if column.data or column.options.get("dataset")]
     if not named:
         lost |= dict.fromkeys(not_here(item.entry.needs))
         if lost:
@@ -133,8 +133,8 @@ def command(table: str, request: ReproductionRequest, out: str | Path | None, bo
     parts = ["coterie", "reproduce", table]
     parts += ["--rounds-scale", f"{request.rounds_scale:g}"] * (request.rounds_scale < 1)
     for name in ("seeds", "datasets", "algorithms"):
-        given = getattr(request, name)
-        parts += [f"--{name}", ",".join(map(str, given))] if given is not None else []
+        value = getattr(request, name)
+        parts += [f"--{name}", ",".join(map(str, value))] if value is not None else []
     parts += ["--out", str(out)] if out else []
     parts += ["--catalogue", str(book)] if book else []
     return shlex.join(parts)

@@ -286,8 +286,8 @@ def plain(thing: Any) -> Any:
     {'kind': 'mark', 'at': 3, 'text': 'here', 'axis': 'x'}
     """
     if is_dataclass(thing):
-        own = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
-        return {"kind": type(thing).__name__.lower(), **own}
+        content = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
+        return {"kind": type(thing).__name__.lower(), **content}
     if isinstance(thing, (tuple, list)):
         return [plain(part) for part in thing]
     if isinstance(thing, (bool, np.bool_)):

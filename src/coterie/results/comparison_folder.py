@@ -146,7 +146,7 @@ class Tuned:
     def text(self, label: str, plan: ComparisonPlan) -> str:
         """Say what was chosen, from what, and by what."""
         tuning = plan.tuning
-        what = ", ".join(f"{key} = {toml_value(value)}" for key, value in self.chosen.items())
+        chosen = ", ".join(f"{key} = {toml_value(value)}" for key, value in self.chosen.items())
         scores = ", ".join(
             f"{' '.join(toml_value(value) for value in values.values())}: "
             + ("none" if score is None else f"{100 * score:.2f}")
@@ -154,7 +154,7 @@ class Tuned:
         )
         edge = [key for key, value in self.chosen.items() if _at_the_edge(value, tuning.grid[key])]
         return (
-            f"{label}: {what}, chosen by {COMPARED[plan.protocol]} on {tuning.share:.0%} of each client's training "
+            f"{label}: {chosen}, chosen by {COMPARED[plan.protocol]} on {tuning.share:.0%} of each client's training "
             f"samples, {seeds_text(tuning.seeds)} ({scores})"
             + (f"; at the edge of the values tried for {', '.join(edge)}" if edge else "")
         )

@@ -126,7 +126,7 @@ def comparison_table(
         label: {seed: by_seed[seed] for seed in plan.seeds if seed in by_seed} for label, by_seed in results.items()
     }
     title = comparison_title(plan, results)
-    return make_table(ordered, plan.seeds, title=title, what=plan.noun, baseline=plan.baseline, notes=notes)
+    return make_table(ordered, plan.seeds, title=title, noun=plan.noun, baseline=plan.baseline, notes=notes)
 
 
 def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str:

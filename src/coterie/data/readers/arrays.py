@@ -102,11 +102,11 @@ def checked_inputs(raw: Array, where: str) -> Array:
     if x.dtype != np.uint8:
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is reported below
             x = x.astype(np.float32)
-        wrong = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
-        if len(wrong):
+        not_finite = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+        if len(not_finite):
             raise CoterieError(
-                f"{where} has {len(wrong)} of {len(x)} samples with NaN or infinite values, first in sample "
-                f"{wrong[0]}: replace these values or drop the samples"
+                f"{where} has {len(not_finite)} of {len(x)} samples with NaN or infinite values, first in sample "
+                f"{not_finite[0]}: replace these values or drop the samples"
             )
     return np.ascontiguousarray(x)
 

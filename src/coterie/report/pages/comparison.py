@@ -48,7 +48,7 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
     table = compared.table
     finished = sum(attempt.finished for attempt in compared.attempts)
     texts = [
-        f"{len(compared.labels)} {compared.table.what}s on {table.title}. "
+        f"{len(compared.labels)} {compared.table.noun}s on {table.title}. "
         + ("All " if finished == len(compared.attempts) else f"{finished} of ")
         + f"{len(compared.attempts)} runs are finished."
     ]
@@ -101,7 +101,7 @@ def over_rounds(compared: StoredComparison) -> Section:
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
         series = mean_series("accuracy +", [*tuned.values()], 100)
-        variants.append(final_accuracy(compared.table.what, [*tuned], series, "Whiskers: a standard deviation."))
+        variants.append(final_accuracy(compared.table.noun, [*tuned], series, "Whiskers: a standard deviation."))
     others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
     return Section(
         heading=heading,
@@ -187,7 +187,7 @@ def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits
         return None
     return Bars(
         title=title,
-        x_label=compared.table.what,
+        x_label=compared.table.noun,
         y_label=unit,
         categories=tuple(labels),
         series=tuple(series),
