@@ -309,12 +309,12 @@ OURS = ("torch", "native")
 # ---- what is asked for
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
-    names = _listed(text)
+    names = _split(text)
     for name in names:
         if name not in offered:
             raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, offered)}")
@@ -324,7 +324,7 @@ def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
 
 
 def _numbers(flag: str, text: str, most: int) -> list[int]:
-    numbers = _listed(text)
+    numbers = _split(text)
     if not numbers or not all(n.isdecimal() and 1 <= int(n) <= most for n in numbers):
         raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} separated by commas, got '{text}'")
     return list(dict.fromkeys(map(int, numbers)))

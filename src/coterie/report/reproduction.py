@@ -172,16 +172,16 @@ def digits_of(line: NumberPair, name: str) -> int:
     return line.digits if name != "groups" else 0 if spread is not None and spread.std is None else 1
 
 
-def number_text(number: Spread | None, digits: int, asked: int = 0) -> str:
+def number_text(number: Spread | None, digits: int, seeds: int = 0) -> str:
     """Write a mean with its spread, and of how many seeds, if more were asked for.
 
-    >>> number_text(Spread(2, 1.5, 0.25), 2, asked=3)
+    >>> number_text(Spread(2, 1.5, 0.25), 2, seeds=3)
     '1.50 ± 0.25 (2 of 3)'
     """
     if number is None:
         return "–"
     spread = "" if number.std is None else f" ± {number.std:.{digits}f}"
-    return f"{number.mean:.{digits}f}{spread}" + f" ({number.n} of {asked})" * (number.n < asked)
+    return f"{number.mean:.{digits}f}{spread}" + f" ({number.n} of {seeds})" * (number.n < seeds)
 
 
 def signed_text(value: float | None, digits: int) -> str:
