@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
+from coterie.results.run_folder import RunFolder
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
 
@@ -29,6 +31,11 @@ class ExistingRuns:
             if path in self._results:
                 finished[job] = self._results[path]
         return finished
+
+    def read_result(self, folder: RunFolder) -> dict[str, Any] | None:
+        """Return the fields of a result that `results` has read; None if there is none."""
+        result = self._results.get(folder.path)
+        return None if result is None else result.to_json()
 
 
 def _read(job: RunJob) -> Result | None:

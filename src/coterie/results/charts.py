@@ -290,11 +290,8 @@ def plain(thing: Any) -> Any:
         return {"kind": type(thing).__name__.lower(), **content}
     if isinstance(thing, (tuple, list)):
         return [plain(part) for part in thing]
-    if isinstance(thing, (bool, np.bool_)):
-        return bool(thing)
-    if isinstance(thing, (int, np.integer)):
-        return int(thing)
-    return value(thing) if isinstance(thing, (float, np.floating)) else thing
+    thing = thing.item() if isinstance(thing, np.generic) else thing
+    return value(thing) if isinstance(thing, float) else thing
 
 
 def chart_of(data: Mapping[str, Any]) -> Chart:

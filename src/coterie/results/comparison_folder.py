@@ -165,10 +165,10 @@ def _at_the_edge(value: Any, values: Sequence[Any]) -> bool:
     return numbers and len(values) > 2 and value in (min(values), max(values))
 
 
-def mean_score(accuracies: Sequence[float | None], wanted: int) -> float | None:
-    """Return the mean of accuracies; None unless there are as many finite ones as wanted."""
+def mean_score(accuracies: Sequence[float | None]) -> float | None:
+    """Return the mean of accuracies; None unless all are finite."""
     finite = [value for value in accuracies if value is not None and math.isfinite(value)]
-    return math.fsum(finite) / len(finite) if len(finite) == wanted else None
+    return math.fsum(finite) / len(finite) if len(finite) == len(accuracies) else None
 
 
 def candidate_name(values: Mapping[str, Any]) -> str:
