@@ -8,7 +8,7 @@ from typing import Any
 
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
-from coterie.report.text_table import TextTable, csv_text, wrapped
+from coterie.report.text_table import TextTable, csv_text, document
 from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
 from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
@@ -46,16 +46,8 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
     if format == "csv":  # numbers as they are: accuracies as fractions, nothing where undefined
         lines = [_flat(row, table) for row in table.rows]
         return csv_text(lines[0], (line.values() for line in lines))
-    tables = _tables(table)
-    if format == "text":
-        prose = wrapped([*table.notes, *_legend(table, "*")], 100)
-        return "\n\n".join([table.title, *(part.text() for part in tables), prose]) + "\n"
-    legend = _legend(table, "bold")
-    if format == "markdown":
-        return "\n\n".join([table.title, *(part.markdown() for part in tables), *table.notes, *legend]) + "\n"
-    remarks = [f"% {line}" for line in (table.title, *table.notes, *legend)]
-    head = "\n".join([*remarks, "% Needs \\usepackage{booktabs}."])
-    return "\n\n".join([head, *(part.latex() for part in tables)]) + "\n"
+    below = [*table.notes, *_legend(table, "*" if format == "text" else "bold")]
+    return document(format, [table.title], [("", part) for part in _tables(table)], below, 100)
 
 
 def _tables(table: ComparisonTable) -> list[TextTable]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coterie.report import static
-from coterie.report.text_table import TextTable, csv_text, sentence, wrapped
+from coterie.report.text_table import TextTable, csv_text, document, sentence
 from coterie.results.charts import Block, Code, Fact, NumberCell, Page, Section, Switch, Table
 from coterie.results.formats import TableFormat
 from coterie.results.reproductions import NumberPair, Reproduction
@@ -30,18 +30,9 @@ def reproduction_text(result: Reproduction, format: TableFormat) -> str:
     """Write a reproduction in a format."""
     if format == "csv":
         return _csv(result)
-    above, tables, below = _above(result), _tables(result), _below(result)
-    if format == "text":
-        parts = [f"{head}\n\n{table.text()}" if head else table.text() for head, table in tables]
-        return "\n\n".join(part for part in (wrapped(above), *parts, wrapped(below)) if part) + "\n"
-    if format == "markdown":
-        parts = [f"### {above[0]}", *above[1:]]
-        for head, table in tables:
-            parts += [f"**{head}**"] * bool(head) + [table.markdown()]
-        return "\n\n".join([*parts, *below]) + "\n"
-    remarks = "\n".join(f"% {line}" for line in (*above, *below, "Needs \\usepackage{booktabs}."))
-    parts = [f"% {head}\n{table.latex()}" if head else table.latex() for head, table in tables]
-    return "\n\n".join([remarks, *parts]) + "\n"
+    title, *above = _above(result)
+    above = [f"### {title}" if format == "markdown" else title, *above]
+    return document(format, above, _tables(result), _below(result))
 
 
 def _csv(result: Reproduction) -> str:
