@@ -10,10 +10,12 @@ from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, document
 from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
+from coterie.results.comparison_folder import values_text
 from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, brief
+from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
 
 LEGEND = (
@@ -125,21 +127,15 @@ def _numbers(row: ComparisonRow) -> list[tuple[Column, Spread | None]]:
 
 
 def _number_text(spread: Spread | None, column: Column) -> str:
-    return plain_text(spread, column.digits) if column.with_spread else mean_text(spread, column.digits)
-
-
-def plain_text(spread: Spread | None, digits: int = 1) -> str:
-    """Write a number that may be the same in all seeds."""
+    """Write a mean, with its spread where the column has one and seeds differ; of whole numbers without a point."""
     if spread is None:
         return "–"
-    if not spread.std:
-        return f"{spread.mean:g}" if digits == 1 and spread.mean == int(spread.mean) else f"{spread.mean:.{digits}f}"
-    return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
-
-
-def mean_text(spread: Spread | None, digits: int) -> str:
-    """Write a mean."""
-    return "–" if spread is None else f"{spread.mean:.{digits}f}"
+    mean = f"{spread.mean:.{column.digits}f}"
+    if not column.with_spread:
+        return mean
+    if spread.std:
+        return f"{mean} ± {spread.std:.{column.digits}f}"
+    return f"{spread.mean:g}" if column.digits == 1 and spread.mean == int(spread.mean) else mean
 
 
 def _reached(reached: Reached) -> list[NumberCell]:
@@ -277,7 +273,11 @@ def choices(compared: StoredComparison) -> Section | None:
             Table(
                 title="All values tried",
                 columns=(compared.table.noun, "tried", "score (%)"),
-                rows=tuple((label, tried, values([score], 100)[0]) for label, tried, score in compared.scores),
+                rows=tuple(
+                    (label, values_text(tried), percent(score))
+                    for label, choice in compared.tuned.items()
+                    for tried, score in choice.scores
+                ),
                 note="Not measured: the run failed, or the protocol is not defined. Test samples played no part.",
             ),
         ),

@@ -9,7 +9,6 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
-from coterie.results.formats import toml_value
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 
@@ -92,15 +91,6 @@ class StoredComparison:
     def chosen(self) -> dict[str, str]:
         """Which settings were chosen on validation samples, in words, by label."""
         return {label: choice.text(label, self.plan) for label, choice in self.tuned.items()}
-
-    @property
-    def scores(self) -> list[tuple[str, str, float | None]]:
-        """Label, values tried, and their score on validation samples."""
-        return [
-            (label, ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items()), score)
-            for label, choice in self.tuned.items()
-            for values, score in choice.scores
-        ]
 
     def all_runs(self) -> list[tuple[str, StoredRun]]:
         """Return the finished ones, each with its label."""
