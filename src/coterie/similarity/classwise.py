@@ -86,7 +86,8 @@ def classwise_angles(
         i, j = np.flatnonzero(has_i), np.flatnonzero(has_j)
         U_i = [signatures[int(k)][c] for k in i]
         U_j = None if others is None else [others[0][int(k)][c] for k in j]
-        W = _weights(n_i[i, c], n_j[j, c], eps_mode)
+        a, b = _logarithms(n_i[i, c], eps_mode)[:, None], _logarithms(n_j[j, c], eps_mode)
+        W = np.maximum(a, b) / np.minimum(a, b)
         share = np.clip((W - w_min) / (w_max - w_min), 0, 1) if w_max > w_min else np.full(W.shape, 0.5)
         V[np.ix_(i, j)] += principal_angles(U_i, U_j, "theta1") * ((1 - delta) + 2 * delta * share)
     return np.asarray(V / max(1, n_i.shape[1]))
@@ -132,12 +133,6 @@ def _logarithms(counts: npt.NDArray[np.integer], eps_mode: EpsMode) -> Floats:
     if eps_mode == "paper":
         return np.asarray(np.maximum(np.log(counts + EPSILON), FLOOR))
     raise ValueError(f"eps_mode = {eps_mode!r} is not one of log1p, paper")
-
-
-def _weights(n_i: npt.NDArray[np.integer], n_j: npt.NDArray[np.integer], eps_mode: EpsMode) -> Floats:
-    """Return W_ijc of the clients that have class c (Eq. 4)."""
-    a, b = _logarithms(n_i, eps_mode)[:, None], _logarithms(n_j, eps_mode)
-    return np.maximum(a, b) / np.minimum(a, b)
 
 
 def _weight_range(counts: npt.NDArray[np.integer], eps_mode: EpsMode) -> tuple[float, float]:
