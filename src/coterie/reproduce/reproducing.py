@@ -8,7 +8,7 @@ from typing import TypeVar
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
 from coterie.files import make_folder
-from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
+from coterie.reproduce.catalogue import Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import ROWS, WIDE
 from coterie.reproduce.findings import ReproductionSession
@@ -90,18 +90,13 @@ def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
 
 def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
     """Find a table or figure that can be reproduced."""
-    item = open_catalogue(book).resolved(name)
+    item = (catalogue() if book is None else read_own(Path(book))).resolved(name)
     if item.entry.kind == "cannot":
         raise CoterieError(f"{item.name} cannot be reproduced: {item.entry.reason}")
     if item.entry.kind not in (*TRAINED, *COMPUTED):
         kinds = ", ".join((*TRAINED, *COMPUTED))
         raise CoterieError(f"{item.name} is of unknown kind '{item.entry.kind}': there are {kinds}")
     return item
-
-
-def open_catalogue(book: str | Path | None = None) -> Catalogue:
-    """Return the catalogue that comes with Coterie, or one's own."""
-    return catalogue() if book is None else read_own(Path(book))
 
 
 def check_data(item: Reproducible, request: ReproductionRequest) -> None:
