@@ -130,20 +130,16 @@ def train(
     if as_json:
         typer.echo(json.dumps({"sgemm_gflops": sgemm, "rows": [asdict(row) for row in rows]}, indent=2))
     else:
-        typer.echo(_table(rows, sgemm).text())
-
-
-def _table(rows: Sequence[Measurement], sgemm: float) -> TextTable:
-    head = ["model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"]
-    cells = [
-        [
-            *(row.model, str(row.batch), str(row.threads), row.trainer, f"{row.steps_per_second:.0f}"),
-            "–" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×",
-            f"{100 * row.gflops / row.threads / sgemm:.0f} %",
+        head = ["model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"]
+        cells = [
+            [
+                *(row.model, str(row.batch), str(row.threads), row.trainer, f"{row.steps_per_second:.0f}"),
+                "–" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×",
+                f"{100 * row.gflops / row.threads / sgemm:.0f} %",
+            ]
+            for row in rows
         ]
-        for row in rows
-    ]
-    return TextTable(head, cells, left=["trainer"])
+        typer.echo(TextTable(head, cells, left=["trainer"]).text())
 
 
 def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Measurement]:

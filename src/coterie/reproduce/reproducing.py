@@ -12,7 +12,7 @@ from coterie.reproduce.catalogue import Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import ROWS, WIDE
 from coterie.reproduce.findings import ReproductionSession
-from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
+from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import train
 from coterie.results.comparison_folder import ComparisonFolder
@@ -102,15 +102,11 @@ def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
 def check_data(item: Reproducible, request: ReproductionRequest) -> None:
     """Refuse if none of the data are here."""
     columns = [column for column in item.columns() if request.wants(item, column)]
-    absent = {column.label: missing(item, column) for column in columns}
-    lost = dict.fromkeys(name for names in absent.values() for name in names)
-    named = [column for column in columns if column.data or column.options.get("dataset")]
-    if not named:
-        lost |= dict.fromkeys(not_here(item.entry.needs))
-        if lost:
-            raise CoterieError(f"{item.name} needs data: {how_to_get(list(lost))}")
-    elif all(absent.values()):
-        raise CoterieError(f"none of the data of {item.name} are here: {how_to_get(list(lost))}")
+    absent = [missing(item, column) for column in columns]
+    if all(absent):
+        named = any(column.data or column.options.get("dataset") for column in columns)
+        error = f"none of the data of {item.name} are here" if named else f"{item.name} needs data"
+        raise CoterieError(f"{error}: {how_to_get(list(dict.fromkeys(name for names in absent for name in names)))}")
 
 
 def checked_place(path: Path) -> Path:

@@ -89,7 +89,7 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
 def over_rounds(compared: StoredComparison) -> Section:
     """Show accuracies and what else is followed, as means over seeds with bands."""
     heading = "Accuracy over rounds"
-    if _too_many(compared):
+    if len(compared.labels) > MANY:
         return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
     band = _band(compared)
     variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
@@ -112,7 +112,7 @@ def over_rounds(compared: StoredComparison) -> Section:
 
 def traffic_over_seeds(compared: StoredComparison) -> Section | None:
     """Show accuracies against what was sent."""
-    if _too_many(compared):
+    if len(compared.labels) > MANY:
         return None
     variants = accuracies(
         lambda key: _lines(compared, key, 100, megabytes=True)[0],
@@ -156,10 +156,6 @@ def _band(compared: StoredComparison) -> str:
         if any(len(by_seed) > 1 for by_seed in compared.runs.values())
         else "One seed: no band."
     )
-
-
-def _too_many(compared: StoredComparison) -> bool:
-    return len(compared.labels) > MANY
 
 
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
