@@ -37,6 +37,7 @@ def load_data(config: Config) -> FederatedData:
         (config.partition.name, config.partition.options) if config.partition.name else None,
         clients,
         config.run.seed,
+        server_share=config.data.server_share,
         surplus=config.partition.surplus or 1,
         exchangeable=bool(config.partition.f_ord),
     )

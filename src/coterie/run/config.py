@@ -54,6 +54,12 @@ class DataSection(ChoiceSection):
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
     clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
+    server_share: float | None = setting(
+        None,
+        "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
+        ge=0,
+        le=0.5,
+    )
 
 
 class PartitionSection(ChoiceSection):
