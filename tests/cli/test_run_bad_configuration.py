@@ -53,7 +53,7 @@ WRONG_FLAGS = {
         ["--algorithm", "flis-dc", "--server-share", "0"],
         ["server_share = 0", "'flis-dc'", "raise it", "--server-share"],
     ),
-    "most samples for the server": (["--server-share", "0.6"], ["data.server_share", "0.6", "less than or equal to 0.5"]),
+    "most samples for the server": (["--server-share", "0.6"], ["data.server_share", "0.6", "equal to 0.5"]),
     "short form without value": (["--partition", "label-skew:rho"], ["'label-skew:rho'", "name:option=value"]),
     "--set without =": (["--set", "training.lr"], ["--set training.lr", "section.key=value"]),
     "--set without section": (["--set", "lr=1"], ["'lr'", "section.key"]),

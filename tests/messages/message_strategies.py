@@ -19,6 +19,7 @@ from coterie.messages import (
     Failure,
     Losses,
     LossesReply,
+    MetaStep,
     ModelSpec,
     Plan,
     Prune,
@@ -65,7 +66,7 @@ plans = st.builds(
     correction=st.none() | texts,
     mask=st.none() | texts,
     curriculum=st.none() | curricula,
-    meta_step=st.none() | floats,
+    meta_step=st.none() | st.builds(MetaStep, floats, st.booleans()),
     snapshots=st.lists(integers, **several).map(tuple),
     holdout=floats,
 )
@@ -76,6 +77,7 @@ plain = st.recursive(
     max_leaves=5,
 )
 specs = st.builds(
+    MetaStep,
     ModelSpec,
     texts,
     st.lists(st.integers(1, 99), **several).map(tuple),

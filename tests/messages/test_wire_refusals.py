@@ -25,6 +25,7 @@ from coterie.messages import (
     Failure,
     Losses,
     LossesReply,
+    MetaStep,
     ModelSpec,
     Plan,
     Prune,
@@ -41,7 +42,7 @@ from coterie.messages import (
 
 PLAN = Plan(
     Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
-    meta_step=0.1, snapshots=(1,),
+    meta_step=MetaStep(0.1, True), snapshots=(1,),
 )  # fmt: skip
 WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REQUEST = Request(

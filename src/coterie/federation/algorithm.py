@@ -77,8 +77,12 @@ class Algorithm(Resumable, ABC):
         return None
 
     def adaptation(self, fed: Federation) -> Plan | None:
-        """Return the plan by which clients adapt the model before it is scored as ``one_step``, if there is one."""
+        """Return the plan by which clients adapt a model before they use it, so that L and C are measured after it."""
         return None
+
+    def newcomer_plan(self, fed: Federation) -> Plan:
+        """Return the plan by which newcomers train what they receive; how many epochs is the user's choice."""
+        return fed.plan
 
     def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
         """Return further fields of a row of ``metrics.jsonl``.

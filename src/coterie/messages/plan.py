@@ -11,7 +11,8 @@ One step of a plan, for a mini-batch b:
     w ← w − η c                                  correction, outside the momentum
     w ← m ⊙ w                                    mask
 
-With a meta-step α the gradient is taken at w − α ∇f(w; b₁) on a second batch b₂ (Per-FedAvg).
+With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
+half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
 """
 
 import math
@@ -62,6 +63,16 @@ class Curriculum:
 
 
 @dataclass(frozen=True)
+class MetaStep:
+    """Per-FedAvg's inner half-step, after which the gradient of the outer one is taken."""
+
+    rate: float
+    """α; the plan's own rate is then β."""
+    shared_momentum: bool = False
+    """Whether one buffer serves both half-steps, as in the authors' code: the inner gradient enters the outer step."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -78,8 +89,7 @@ class Plan:
     mask: str | None = None
     """Name of a model of zeros and ones, or ``"own"`` for the client's; masked weights stay exactly 0."""
     curriculum: Curriculum | None = None
-    meta_step: float | None = None
-    """Per-FedAvg's α; the plan's own rate is then β."""
+    meta_step: MetaStep | None = None
     snapshots: tuple[int, ...] = ()
     """Epochs after which the parameters are noted on the way."""
     holdout: float = 0.0

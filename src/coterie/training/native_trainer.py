@@ -46,7 +46,7 @@ class NativeTrainer:
             rates=np.array([plan.lr.at(step) for step in range(len(batches))], np.float32),
             momentum=plan.momentum,
             weight_decay=plan.weight_decay,
-            meta_step=plan.meta_step,
+            meta_step=None if plan.meta_step is None else (plan.meta_step.rate, plan.meta_step.shared_momentum),
             anchors=[
                 (
                     compiled.flatten(model, default=0.0),

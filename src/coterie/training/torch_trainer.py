@@ -125,9 +125,11 @@ def _train(network: _Network, job: Job) -> Outcome:
         rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
         loss, gradient = network.gradient(x[batch], y[batch])
-        if plan.meta_step is not None:
+        if (inner := plan.meta_step) is not None:
             before = w.clone()
-            w.sub_(gradient if mask is None else gradient * mask, alpha=plan.meta_step)
+            if inner.shared_momentum and velocity is not None:
+                gradient = velocity.mul_(plan.momentum).add_(gradient)
+            w.sub_(gradient if mask is None else gradient * mask, alpha=inner.rate)
             batch = torch.from_numpy(batches[1])
             loss, gradient = network.gradient(x[batch], y[batch])
             w.copy_(before)
