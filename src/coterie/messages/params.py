@@ -11,6 +11,8 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Params: TypeAlias = Mapping[str, Array]
 
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""What BatchNorm counts instead of learning it, by the ends of names."""
 LARGEST = 1e12
 """No number of a model is larger: of such numbers not even sums of squares would stay finite."""
 

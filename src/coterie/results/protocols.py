@@ -68,12 +68,12 @@ _TABLE = (
     ),
     AccuracyProtocol("W", "W", sentence="as C, but over all clients' test samples pooled"),
     AccuracyProtocol("L_max", "L max", sentence="as L, in the best evaluated round"),
-    AccuracyProtocol("one_step", "one step", sentence="as +, but after one step of training (Per-FedAvg)"),
+    AccuracyProtocol("L_best", "L best", sentence="as L, each client in the evaluated round that was its best"),
 )
 PROTOCOLS = {protocol.key: protocol for protocol in _TABLE}
 """All of them, by key."""
 AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.card}
-"""Those of ``result.json`` that pages show; `L_max` and `one_step` are in the file only."""
+"""Those of ``result.json`` that pages show; `L_max` and `L_best` are in the file only."""
 CURVES = {key: PROTOCOLS[key] for key in ("L", "C", "G", "W")}
 """Those of ``metrics.jsonl``."""
 FOLLOWED = tuple(key for key in CURVES if key in AT_END)

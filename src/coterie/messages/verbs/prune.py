@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_tensors
-from coterie.messages.params import Params
+from coterie.messages.params import STATISTICS, Params
 
 Verdict = Literal["pruned", "unchanged", "target", "reverted"]
 """On a proposal to prune: taken; too near to the first one; not needed, as enough is pruned; not accurate enough."""
@@ -39,10 +39,6 @@ class Channels:
     def read(self) -> str:
         """The tensor with one or several columns per channel."""
         return f"{self.reader}.weight"
-
-
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-"""What BatchNorm counts instead of learning it, by the ends of names."""
 
 
 @dataclass(frozen=True)
