@@ -42,8 +42,8 @@ def summarise(
     for best, key in BEST.items():
         accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
-    per_client = _per_client(evaluator, data.clients, early)
-    by_group = None if data.final_groups is None else _by_true_group(per_client, evaluator, data, history)
+    of_clients = _of_clients(evaluator, data.clients, early)
+    by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history)
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -56,7 +56,7 @@ def summarise(
         unadapted=last.get("unadapted"),
         accuracy_by_true_group=by_group,
         accuracy_group_mean=None if by_group is None else {key: mean(values) for key, values in by_group.items()},
-        per_client=per_client,
+        per_client={protocol: of_clients[protocol] for protocol in EACH_CLIENT},
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
@@ -89,22 +89,25 @@ def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
     return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
 
 
-def _per_client(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
+def _of_clients(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
     """Return accuracies by client, of its own model and the one it receives; None for others than these."""
+    measured = {"L": evaluator.own, "C": evaluator.received}
+    if evaluator.own_unadapted:
+        measured |= {"L_unadapted": evaluator.own_unadapted, "C_unadapted": evaluator.received_unadapted}
     return {
         protocol: accuracies({c: score for c, score in scores.items() if c in set(whose)}, clients)
-        for protocol, scores in zip(EACH_CLIENT, (evaluator.own, evaluator.received), strict=True)
+        for protocol, scores in measured.items()
     }
 
 
 def _by_true_group(
-    per_client: Mapping[str, Sequence[float | None]],
+    of_clients: Mapping[str, Sequence[float | None]],
     evaluator: Evaluator,
     data: FederatedData,
     history: Sequence[Mapping[str, Any]],
 ) -> dict[str, list[float | None]]:
     """Return the means over the clients of each true group, at the end and in its best round."""
-    at_end = {**per_client, "plus": accuracies(evaluator.tuned, data.clients)}
+    at_end = {**of_clients, "plus": accuracies(evaluator.tuned, data.clients)}
     means = {key: group_means(values, true_groups(data, history[-1]["round"])) for key, values in at_end.items()}
     for key in EACH_CLIENT:
         rounds = zip(*(row["by_true_group"][key] for row in history), strict=True)
@@ -124,7 +127,7 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     if not fed.joined:
         return None
     who, groups = sorted(fed.joined), algorithm.groups() or {}
-    scores = _per_client(evaluator, clients, who)
+    scores = _of_clients(evaluator, clients, who)
     each = {protocol: [values[client] for client in who] for protocol, values in scores.items()}
     measured = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
     return {
