@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -194,11 +195,9 @@ def agreement(item: Reproducible, session: ReproductionSession) -> Findings:
     """How far clients' models agree on the server's samples: matrices, and what is missing to full agreement."""
     options, lines, charts = item.entry.options, list[NumberPair](), list[Chart]()
     seed = session.request.seeds_of(item)[0]
-    tried = [(alpha, epochs, "reserved") for alpha in options["alphas"] for epochs in options["epochs"]]
-    last = options["epochs"][-1]
-    tried += [(alpha, last, where) for alpha in options["alphas"] for where in options["server_data"]]
+    tried = list(product(options["server_data"], options["alphas"], options["epochs"]))
     for cell in session.request.cells(item):
-        for alpha, epochs, where in dict.fromkeys(tried):
+        for where, alpha, epochs in tried:
             tables = {section: dict(table) for section, table in cell.settings.items()}
             tables["partition"] = {"name": "dirichlet", "alpha": alpha}
             tables["training"] = {**tables["training"], "epochs": epochs}
