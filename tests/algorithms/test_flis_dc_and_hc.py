@@ -435,7 +435,7 @@ def test_mistakes_say_what_to_write_before_any_client_works(method: str) -> None
     if method == "flis-hc":
         with pytest.raises(CoterieError, match="leave out the keys of"):
             small_run(method, algorithm_options={"hc_mode": "row-threshold"}, groups=4)
-        with pytest.raises(CoterieError, match="use count or gap or silhouette, or its option beta"):
+        with pytest.raises(CoterieError, match="use components or count or gap or silhouette or spectral, or its"):
             small_run(method, threshold=0.5)
     else:
         with pytest.raises(CoterieError, match="can't form groups by rule 'count': use gap or silhouette"):

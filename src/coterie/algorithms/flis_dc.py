@@ -18,7 +18,9 @@ from coterie.similarity import inference_similarity
 class FLISDC(Inference, GroupedMethod):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
-    traits = replace(GroupedMethod.traits, rules=replace(RULES, refuses=("degrees", "count")))
+    traits = replace(
+        GroupedMethod.traits, rules=replace(RULES, refuses=("degrees", "count", "components", "spectral"))
+    )
     linkage: ClassVar[str] = "average"
 
     select_on: Annotated[
