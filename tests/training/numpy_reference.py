@@ -2,7 +2,8 @@
 
 Written from the step rule in the documentation of plans, not from any trainer:
 
-    g = grad f(w; b) + sum_k mu_k (w - a_k) + lambda w;  v = rho v + g;  w = w - eta v;  w = w - eta c;  w = m * w
+    g = grad f(w; b) + sum_k mu_k (w - a_k) + lambda w + s sign(w)
+    v = rho v + g;  w = w - eta v;  w = w - eta c;  w = m * w
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,8 @@ def train(
         for name in w:
             g = gradient[name] + plan.weight_decay * w[name]
             g = g + sum(strength * (w[name] - anchor[name]) for anchor, strength in anchors)
+            if plan.l1 is not None and name in plan.l1.tensors:
+                g = g + plan.l1.strength * np.sign(w[name])
             velocity[name] = plan.momentum * v[name] + g
             after[name] = w[name] - rate * velocity[name]
             if correction is not None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, L1Penalty, MetaStep, ModelSpec, Plan, Schedule
 from coterie.training import Job, Outcome, Trainer, steps
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -97,6 +97,8 @@ def test_one_epoch_of_plain_sgd_with_a_last_partial_batch(trainer: Trainer) -> N
         ({"epochs": 3}, {"momentum": 0.9}, 12),
         ({"epochs": 2}, {"weight_decay": 0.3}, 8),
         ({"epochs": 2, "momentum": 0.5}, {"weight_decay": 0.3}, 8),
+        ({"epochs": 2}, {"l1": L1Penalty(0.1, ("fc.weight",))}, 8),
+        ({"epochs": 2, "momentum": 0.5, "weight_decay": 0.1}, {"l1": L1Penalty(0.1, ("fc.bias",))}, 8),
         ({"epochs": 2}, {"meta_step": MetaStep(0.4)}, 4),
         ({"epochs": 2, "batch_size": 5}, {"meta_step": MetaStep(0.4)}, 4),
         ({"epochs": 2, "batch_size": 30}, {"meta_step": MetaStep(0.4)}, 2),
@@ -347,6 +349,7 @@ def tasks(draw: st.DrawFn) -> Task:
         curriculum=draw(st.none() | curriculum),
         meta_step=draw(st.none() | st.builds(MetaStep, st.floats(0.0, 0.5), st.booleans())),
         snapshots=tuple(draw(st.sets(st.integers(1, 4), max_size=3))),
+        l1=draw(st.none() | st.builds(L1Penalty, st.floats(0.0, 0.1), st.just(("fc.weight",)))),
     )
     seed = draw(st.integers(0, 2**16))
     arrays: dict[str, Any] = {"anchors": anchors(*names)}

@@ -6,6 +6,7 @@ control, a mask) it names them; the arrays travel in the request beside it, or l
 One step of a plan, for a mini-batch b:
 
     g ← ∇f(w; b) + Σ_k μ_k (w − a_k) + λ w       anchors and weight decay
+    g ← g + s sign(w)                            L1 penalty, on the tensors that it names
     v ← ρ v + g                                  momentum
     w ← w − η v
     w ← w − η c                                  correction, outside the momentum
@@ -16,8 +17,10 @@ half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) bef
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from coterie.messages.params import SENT_IF_SET
 
 Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
 Order = Literal["curriculum", "anti", "random"]
@@ -73,6 +76,15 @@ class MetaStep:
 
 
 @dataclass(frozen=True)
+class L1Penalty:
+    """A term ``strength · Σ|w|`` over some tensors, which draws them to 0."""
+
+    strength: float
+    """s."""
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -94,6 +106,8 @@ class Plan:
     """Epochs after which the parameters are noted on the way."""
     holdout: float = 0.0
     """Share of the client's training samples that is kept out of training, always the same ones."""
+    l1: L1Penalty | None = field(default=None, metadata=SENT_IF_SET)
+    """Of BatchNorm's scales, for Sub-FedAvg."""
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:
