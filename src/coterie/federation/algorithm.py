@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, ModelSpec, Plan
+from coterie.messages import ClientId, ModelSpec, Params, Plan
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -57,6 +57,10 @@ class Algorithm(Resumable, ABC):
     @abstractmethod
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None if the server has no model for it."""
+
+    def global_model(self) -> Params | None:
+        """Return a model for all that the server keeps beside what clients receive, to be measured under G, if any."""
+        return None
 
     def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
         """Place clients that joined late, so that `model_for` knows them."""

@@ -17,7 +17,7 @@ from coterie.federation.served_model import (
     parts,
 )
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Plan, Request, Train, Verb
+from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Params, Plan, Request, Train, Verb
 from coterie.registry import home
 from coterie.training import digest
 
@@ -77,7 +77,9 @@ class Evaluator(Resumable):
                 self.received[client] = received[-1]
                 self.received_unadapted |= {client: received[0]} if adaptation else {}
                 self.seen[client] = names[client]
-        G, covered = self._global(models, names), len(self.received)
+        auxiliary = None if clients else self.algorithm.global_model()
+        G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
+        covered = len(self.received)
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
         return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
 
@@ -155,6 +157,17 @@ class Evaluator(Resumable):
             return self._pooled()
         score = test.evaluate(self.fed.trainer, self.fed.spec, model)
         return score.correct / score.samples if score.samples else None
+
+    def _beside(self, model: Params) -> float | None:
+        """G of a model that no client receives: on the common test set, else clients are asked."""
+        if (test := self.fed.settings.test) is not None:
+            scores = [test.evaluate(self.fed.trainer, self.fed.spec, model)]
+        else:
+            request = self.fed.request(Evaluate(), model=model, kind=EVALUATION)
+            replies = self.fed.ask(dict.fromkeys(self.fed.clients, request))
+            scores = [reply.answer(EvaluateReply) for reply in replies.values()]
+        samples = sum(score.samples for score in scores)
+        return sum(score.correct for score in scores) / samples if samples else None
 
     def _pooled(self) -> float | None:
         if len(self.received) < len(self.fed.clients):
