@@ -8,3 +8,4 @@ settings.register_profile("coterie", deadline=None, derandomize=True, max_exampl
 settings.load_profile("coterie")
 
 collect_ignore = [] if find_spec("flwr_datasets") else ["src/coterie/engine/flower/partitioner.py"]
+collect_ignore_glob = ["tests/*/conftest.py"]  # several would be one module to doctest

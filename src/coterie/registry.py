@@ -157,9 +157,9 @@ class Registry(Generic[T]):
             try:
                 values[option.name] = TypeAdapter(option.annotation, config=finite).validate_python(value)
             except ValidationError as error:
-                wrong = error.errors()[0]["msg"]
+                message = error.errors()[0]["msg"]
                 raise CoterieError(
-                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wrong[:1].lower()}{wrong[1:]}"
+                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {message[:1].lower()}{message[1:]}"
                 ) from None
             if error_in_value := option.error_in(values[option.name]):
                 raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {error_in_value}")

@@ -11,9 +11,9 @@ from coterie.native import available
 from coterie.testing import BATTERY, needs_nothing_but_messages
 
 QUICK = (needs_nothing_but_messages,)
-"""Checks that run with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
+"""Checks that a sample runs with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
 SAMPLE = ("fedavg", "pacfl")
-"""The methods that `make quick` puts through the battery: one with a single model, one with groups."""
+"""The methods that `make quick` puts through the battery too: one with a single model, one with groups."""
 
 
 def cases() -> Iterator[Any]:
@@ -25,7 +25,7 @@ def cases() -> Iterator[Any]:
             marks = [] if method in SAMPLE else [pytest.mark.integration]
             if compiled:
                 yield pytest.param(method, check, "native", id=f"native-{name}", marks=marks)
-            late = [pytest.mark.slow] if compiled and check not in QUICK else []
+            late = [] if not compiled or (check in QUICK and method in SAMPLE) else [pytest.mark.slow]
             yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=marks + late)
 
 

@@ -53,7 +53,7 @@ def test_help_is_there_without_the_plugin(place: Path) -> None:
 
 @pytest.mark.integration
 def test_the_method_runs(place: Path) -> None:
-    answer = spawn("run", "--plugin", PLUGIN, "--algorithm", "capped:most=50", *SMALL, "--out", "run", "--quiet")
+    answer = cli("run", "--plugin", PLUGIN, "--algorithm", "capped:most=50", *SMALL, "--out", "run", "--quiet")
     assert (answer.code, answer.err) == (0, "")
     assert outcome(place / "run")["result"]["algorithm"] == "capped"
 
@@ -96,7 +96,7 @@ def test_the_measure_is_shown_and_groups_by(place: Path) -> None:
 @pytest.mark.integration
 def test_a_run_by_both_goes_on_where_it_was(place: Path) -> None:
     both = ["--algorithm", "pacfl:measure=chordal", "--rule", "ratio", "--newcomers", "0.3"]
-    assert spawn("run", "--plugin", PLUGIN, *both, *SMALL, "--out", "run", "--quiet").code == 0
+    assert cli("run", "--plugin", PLUGIN, *both, *SMALL, "--out", "run", "--quiet").code == 0
     result = outcome(place / "run")["result"]
     assert result["grouping"]["rule"] == "ratio"
     (place / "run" / "result.json").unlink()

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,16 +113,16 @@ def test_a_client_can_not_change_the_options_of_the_servers_network(wrap: Wrap) 
         def train(self, job: Job) -> Outcome:
             with pytest.raises(TypeError, match="does not support item assignment"):
                 job.spec.options["hidden"] = 7  # type: ignore[index]
-            assert job.spec.options["widths"] == (3, 4)
+            assert job.spec.options["widths"] == ((3,), 4)
             return super().train(replace(job, spec=SPEC))
 
-    given = {"widths": [3, 4]}
+    given: dict[str, Any] = {"widths": [[3], 4]}
     spec, model = ModelSpec("mclr", (1, 8, 8), 10, given), initial(SPEC, 0)
     request = Request(1, 0, spec, (Train(Plan(Schedule(0.1))),), {"model": model})
     with EmbeddedEngine(load("digits", clients=4), MemoryStore(), Meddler()) as embedded:
         [reply] = wrap(embedded).exchange({2: request}, None)
-    given["widths"].append(5)
-    assert spec.options == {"widths": (3, 4)}
+    given["widths"][0].append(5)
+    assert spec.options == {"widths": ((3,), 4)}
     assert isinstance(reply, Reply)
     assert pickle.loads(pickle.dumps(spec)) == copy.deepcopy(spec) == spec
 

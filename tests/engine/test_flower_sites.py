@@ -109,7 +109,7 @@ def test_a_run_folder_says_that_its_clients_are_elsewhere(tmp_path: Path) -> Non
     run = tmp_path / "run"
     assert coterie.Result.load(run).partition is None
     page = render(make_page([run]))
-    assert "Their data are with them" in page
+    assert "Their data stay with them" in page
     for false in ("divided by", "Who holds what", "The command that reruns it"):
         assert false not in page
     with pytest.raises(CoterieError, match="models are at their sites"):

@@ -427,7 +427,7 @@ def by_hand(settings: dict[str, dict[str, Any]], numbers: list[float | None]) ->
         cells(**{label: [number] for label, number in zip(settings, numbers, strict=True)}),
         [0],
         title="t",
-        what="setting",
+        noun="setting",
     )
     plan = ComparisonPlan(base={}, cells=settings, seeds=(0,), kind="sweep")
     return StoredComparison(Path("x"), plan, made, {label: {} for label in settings})

@@ -14,6 +14,8 @@ from coterie.algorithms import ALGORITHMS
 from coterie.clustering import RULES
 from coterie.data import DATASETS
 from coterie.errors import CoterieError
+from coterie.messages import ModelSpec
+from coterie.run.engines import _imported_by_clients
 from coterie.run.plugins import modules_to_import, registered_things
 from coterie.run.settings import settings_to_config
 from coterie.similarity import MEASURES
@@ -66,6 +68,17 @@ def test_a_rule_and_a_measure_of_this_session_run_here(module: str, monkeypatch:
     monkeypatch.setattr(MEASURES["chordal"], "__module__", "__main__", raising=False)
     with pytest.raises(CoterieError, match="measure 'chordal' is defined in this session only"):
         coterie.compare(algorithms="pacfl:measure=chordal,fedavg", seeds=[0], jobs=2, **SMALL)
+
+
+def test_rays_processes_import_a_network_and_a_measure(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But neither a method nor a rule, which stay with the server and may be part of a script."""
+    config = settings_to_config(None, SMALL | {"algorithm": "pacfl:measure=chordal", "rule": "ratio"})
+    spec = ModelSpec("mlp", (1, 8, 8), 10)
+    monkeypatch.setattr(RULES["ratio"], "__module__", "__main__")
+    assert _imported_by_clients(config, spec) == [module]
+    monkeypatch.setattr(MEASURES["chordal"], "__module__", "__main__", raising=False)
+    with pytest.raises(CoterieError, match="measure 'chordal' is part of a script, which Ray's processes can't import"):
+        _imported_by_clients(config, spec)
 
 
 @pytest.mark.integration

@@ -198,4 +198,4 @@ def test_a_measure_that_returns_nonsense_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(CoterieError, match="needs = 'pixels' is not one of vectors"):
         measure("odd", needs="pixels")(lambda samples: samples)
     with pytest.raises(CoterieError, match="a measure is a function, registered by"):
-        MEASURES.register("plain")(flat._function)
+        MEASURES.register("plain")(flat.function)

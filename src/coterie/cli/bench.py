@@ -130,20 +130,16 @@ def train(
     if as_json:
         typer.echo(json.dumps({"sgemm_gflops": sgemm, "rows": [asdict(row) for row in rows]}, indent=2))
     else:
-        typer.echo(_table(rows, sgemm).text())
-
-
-def _table(rows: Sequence[Measurement], sgemm: float) -> TextTable:
-    head = ["model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"]
-    cells = [
-        [
-            *(row.model, str(row.batch), str(row.threads), row.trainer, f"{row.steps_per_second:.0f}"),
-            "–" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×",
-            f"{100 * row.gflops / row.threads / sgemm:.0f} %",
+        head = ["model", "batch", "threads", "trainer", "steps/s", "to loop", "of SGEMM"]
+        cells = [
+            [
+                *(row.model, str(row.batch), str(row.threads), row.trainer, f"{row.steps_per_second:.0f}"),
+                "–" if row.ratio_to_loop is None else f"{row.ratio_to_loop:.2f}×",
+                f"{100 * row.gflops / row.threads / sgemm:.0f} %",
+            ]
+            for row in rows
         ]
-        for row in rows
-    ]
-    return TextTable(head, cells, left=["trainer"])
+        typer.echo(TextTable(head, cells, left=["trainer"]).text())
 
 
 def measure(cases: Sequence[Workload], trainers: Sequence[str], threads: Sequence[int]) -> Iterator[Measurement]:
@@ -309,12 +305,12 @@ OURS = ("torch", "native")
 # ---- what is asked for
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
-    names = _listed(text)
+    names = _split(text)
     for name in names:
         if name not in offered:
             raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, offered)}")
@@ -324,7 +320,7 @@ def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
 
 
 def _numbers(flag: str, text: str, most: int) -> list[int]:
-    numbers = _listed(text)
+    numbers = _split(text)
     if not numbers or not all(n.isdecimal() and 1 <= int(n) <= most for n in numbers):
         raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} separated by commas, got '{text}'")
     return list(dict.fromkeys(map(int, numbers)))

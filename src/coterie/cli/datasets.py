@@ -2,16 +2,17 @@
 
 import typer
 
-from coterie.cli.listing import load_plugins, show_entry
+from coterie.cli.listing import show_entry
 from coterie.cli.options import Name, Plugins
 from coterie.data import DATASETS
 from coterie.data.catalogue import CATALOGUE, facts, listing
 from coterie.report.text_table import columns
+from coterie.run.plugins import import_plugins
 
 
 def datasets(name: Name = None, plugin: Plugins = None) -> None:
     """List the data sets, or the options of one."""
-    load_plugins(plugin)
+    import_plugins(plugin or ())
     if name is None:
         typer.echo("\n".join(columns(listing())) + "\n\n'coterie datasets NAME' shows the options of one.")
         return

@@ -8,6 +8,7 @@ import typer
 
 from coterie.registry import Registry
 from coterie.report.text_table import columns
+from coterie.run.plugins import import_plugins
 
 
 def show_registry(
@@ -19,20 +20,12 @@ def show_registry(
     more: str = ".",
 ) -> None:
     """Print a line per entry, by default its summary, or one entry with its options."""
-    load_plugins(plugins)
+    import_plugins(plugins or ())
     if name is not None:
         show_entry(registry, name)
         return
     typer.echo("\n".join(columns([(entry, (line or registry.summary)(entry)) for entry in registry])))
     typer.echo(f"\n'coterie {command} NAME' shows the options of one{more}")
-
-
-def load_plugins(plugins: list[str] | None) -> None:
-    """Import the user's own modules, which register more names."""
-    if plugins:
-        from coterie.run.plugins import import_plugins
-
-        import_plugins(plugins)
 
 
 def show_entry(registry: Registry[Any], name: str) -> None:

@@ -16,6 +16,8 @@ import typer
 import typer.core
 
 from coterie.errors import CoterieError, Stopped
+from coterie.registry import Registry
+from coterie.run.plugins import blamed_on_plugin, import_plugins
 
 COMMANDS = (
     "run", "cluster", "compare", "sweep", "resume", "predict", "export", "report", "inspect", "pairs", "layers",
@@ -39,8 +41,6 @@ class LazyGroup(typer.core.TyperGroup):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command; where its help is asked for, plugins are imported first, so that it lists their names."""
         if not {"-h", "--help"}.isdisjoint(args):
-            from coterie.run.plugins import import_plugins
-
             words = [part for text in args for part in text.split("=", text.startswith("--plugin="))]
             try:
                 import_plugins(value for flag, value in pairwise(words) if flag == "--plugin")
@@ -108,9 +108,6 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         detail = f": '{error.filename}' can't be written" if error.filename else ""
         return f"the disk is full{detail}: free some space, then 'coterie resume'", 2
-    from coterie.registry import Registry
-    from coterie.run.plugins import blamed_on_plugin
-
     if blame := blamed_on_plugin(error):
         return f"{blame} (--debug shows the traceback)", 2
     if isinstance(error, OSError) and error.filename:

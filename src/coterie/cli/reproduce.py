@@ -1,21 +1,26 @@
 """``coterie reproduce``: list the papers' tables and figures, or make one again."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import Jobs, Quiet
+from coterie.cli.progress import ConsoleBatchProgress
 from coterie.errors import CoterieError
-
-if TYPE_CHECKING:
-    from coterie.reproduce.catalogue import Catalogue, Reproducible
-    from coterie.reproduce.request import ReproductionRequest
+from coterie.report.text_table import columns
+from coterie.reproduce import Catalogue, Reproducible, read_own
+from coterie.reproduce import catalogue as shipped
+from coterie.reproduce import reproduce as make
+from coterie.reproduce.estimate import TRAINS, duration, minutes
+from coterie.reproduce.reproducing import PLACE, find_entry
+from coterie.reproduce.request import ReproductionRequest, data_of, how_to_get, not_here, skipped
+from coterie.results.reproductions import FILE, error_files, run_path
+from coterie.run.values import parse_seeds
 
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 
@@ -52,16 +57,8 @@ def reproduce(
 
     The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
     """
-    from coterie.cli.interrupts import explain_interrupt
-    from coterie.cli.progress import ConsoleBatchProgress
-    from coterie.reproduce.reproducing import PLACE, find_entry, open_catalogue
-    from coterie.reproduce.reproducing import reproduce as make
-    from coterie.reproduce.request import ReproductionRequest
-    from coterie.results.reproductions import FILE, error_files
-    from coterie.run.values import parse_seeds
-
     if name is None:
-        typer.echo(listing(open_catalogue(catalogue)))
+        typer.echo(listing(read_own(catalogue) if catalogue else shipped()))
         return
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
@@ -82,10 +79,6 @@ def reproduce(
 
 def listing(catalogue: Catalogue) -> str:
     """Return two lines per table and figure: name, kind, time and data; what it shows, and its other names."""
-    from coterie.report.text_table import columns
-    from coterie.reproduce.estimate import duration, minutes
-    from coterie.reproduce.request import ReproductionRequest
-
     rows: list[list[str]] = []
     source = ""
     for name, item in catalogue.items():
@@ -115,22 +108,18 @@ def listing(catalogue: Catalogue) -> str:
 
 def _wrapped(line: str, indent: int) -> str:
     """Fold a line of the list at a terminal's width; elsewhere lines stay whole, so that they can be searched."""
-    columns = shutil.get_terminal_size().columns
-    if not sys.stdout.isatty() or len(line) <= columns or columns < 2 * indent:
+    width = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or len(line) <= width or width < 2 * indent:
         return line
     start = len(line) - len(line.lstrip())
     return textwrap.fill(
-        line.strip(), columns, initial_indent=" " * start, subsequent_indent=" " * (indent if start else 0),
+        line.strip(), width, initial_indent=" " * start, subsequent_indent=" " * (indent if start else 0),
         break_on_hyphens=False,
     )  # fmt: skip
 
 
 def plan(item: Reproducible, request: ReproductionRequest) -> str:
     """Say what would run."""
-    from coterie.reproduce.estimate import TRAINS, duration, minutes
-    from coterie.reproduce.request import how_to_get, not_here, skipped
-    from coterie.results.reproductions import run_path
-
     request.check(item)
     cells = request.cells(item)
     runs = (
@@ -156,8 +145,6 @@ def plan(item: Reproducible, request: ReproductionRequest) -> str:
 
 def _data(item: Reproducible, request: ReproductionRequest) -> str:
     """Name the data sets; those that are not here are marked."""
-    from coterie.reproduce.request import data_of, not_here
-
     named = data_of(item, request)
     absent = not_here(named)
     return ", ".join(f"{name} (-)" if name in absent else name for name in named) or "no data"

@@ -4,14 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from coterie.messages import Array
 from coterie.streams import stream
 from coterie.training import CommonTest
-
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
+from coterie.training.job import Floats, Index
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """One request being answered: what the verbs have in common."""
 
-from coterie.client.data import Floats, Index, LocalData
+from coterie.client.data import LocalData
 from coterie.client.store import State
 from coterie.messages import Array, ClientId, Params, Request
 from coterie.messages.envelope import Part
 from coterie.models import initial
-from coterie.training import Trainer
+from coterie.training.job import Floats, Index, Trainer
 
 
 class RequestHandler:

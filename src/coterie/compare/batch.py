@@ -6,20 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from coterie.compare.comparison import (
-    Comparison,
-    candidates,
-    choose_candidate,
-    compared_jobs,
-    results_by_label,
-)
+from coterie.compare.comparison import Comparison, candidate_jobs, compared_jobs, results_by_label
 from coterie.compare.design import Design
 from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import BatchProgress, RunJob, run_jobs
 from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
-from coterie.results.comparison_folder import ComparisonFolder, Tuned, seeds_text
-from coterie.results.comparisons import chosen_so_far
+from coterie.results.comparison_folder import ComparisonFolder, seeds_text
+from coterie.results.comparisons import choose_settings
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.plugins import modules_to_import, registered_things
@@ -41,16 +35,16 @@ def run_design(
     folder = ComparisonFolder(path)
     folder.check_free()
     runs = ExistingRuns()
-    asked = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
+    extended = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
     if path.exists():  # what does not fit is refused before anything is written
-        runs.results(job for tried in candidates(asked, folder).values() for each in tried for job in each.jobs)
-        runs.results(compared_jobs(asked, folder, chosen_so_far(folder, asked)))
+        runs.results(candidate_jobs(extended, folder))
+        runs.results(compared_jobs(extended, folder, choose_settings(folder, extended, runs.read_result)))
     new = not path.exists()
     make_folder(path)
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
-            write_whole(folder.plan_file, asked.to_toml().encode())
-            comparison = _make_runs(asked, folder, jobs, runs, listening, lock)
+            write_whole(folder.plan_file, extended.to_toml().encode())
+            comparison = _make_runs(extended, folder, jobs, runs, listening, lock)
             comparison.save()
             return comparison
     except KeyboardInterrupt:
@@ -81,29 +75,27 @@ def _make_runs(
     if missing:
         progress.note(f"{missing} is defined in this session: runs are made one after the other")
 
-    def make(wanted: Sequence[RunJob]) -> dict[RunJob, str]:
+    def make(jobs_wanted: Sequence[RunJob]) -> dict[RunJob, str]:
         """Make the runs that are not finished, and return why some failed."""
-        finished = existing.results(wanted)
-        waiting = [job for job in wanted if job not in finished]
+        finished = existing.results(jobs_wanted)
+        waiting = [job for job in jobs_wanted if job not in finished]
         return run_jobs(waiting, 1 if missing else jobs, progress, lock, imports)
 
-    to_choose = candidates(design, folder)
-    first = [job for tried in to_choose.values() for candidate in tried for job in candidate.jobs]
-    last = compared_jobs(design, folder, {})
+    first, last = candidate_jobs(design, folder), compared_jobs(design, folder, {})
+    to_choose = {label: tries[0] for label, changes in design.cells.items() if (tries := design.tuning.tries(changes))}
     total = len(first) + len(last) + len(design.seeds) * len(to_choose)
     title = f"{len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}"
     progress.begin(title, total, len(existing.results([*first, *last])))
     make(first)
-    tuned: dict[str, Tuned] = {}
+    existing.results(first)
+    tuned = choose_settings(folder, design, existing.read_result, all_finished=False)
     failed: dict[tuple[str, int], str] = {}
-    for label, tried in to_choose.items():
-        best = choose_candidate(design, tried, existing)
-        if best is None:
-            why = f"no value of {', '.join(tried[0].values)} gave a {COMPARED[design.protocol]} on validation samples"
-            failed |= {(label, seed): why for seed in design.seeds}
+    for label, values in to_choose.items():
+        if label in tuned:
+            progress.note(tuned[label].text(label, design))
         else:
-            progress.note(best.text(label, design))
-            tuned[label] = best
+            why = f"no value of {', '.join(values)} gave a {COMPARED[design.protocol]} on validation samples"
+            failed |= {(label, seed): why for seed in design.seeds}
     last = compared_jobs(design, folder, tuned)
     failed |= {(job.label, job.seed): why for job, why in make(last).items()}
     results = existing.results(job for job in last if (job.label, job.seed) not in failed)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from coterie.compare.design import Design
-from coterie.compare.existing_runs import ExistingRuns
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tuned, candidate_name, mean_score
+from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tuned, candidate_name
 from coterie.results.comparison_table import ComparisonTable, reached
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat
@@ -110,35 +109,17 @@ def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any
     }
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Values tried for a cell, and the runs on validation samples that score them."""
-
-    values: Mapping[str, Any]
-    jobs: Sequence[RunJob]
-
-
-def candidates(design: Design, folder: ComparisonFolder) -> dict[str, list[Candidate]]:
-    """Return what is tried for each cell that has something to choose; runs are scored at their end only."""
-    by_label: dict[str, list[Candidate]] = {}
+def candidate_jobs(design: Design, folder: ComparisonFolder) -> list[RunJob]:
+    """Return the runs on validation samples that score what is tried for each cell, at their end only."""
+    jobs = []
     for label, changes in design.cells.items():
         for values in design.tuning.tries(changes):
             name = f"{label} with {candidate_name(values)}"
             more = values | {"evaluation.every": 0, "evaluation.targets": []}
             more["evaluation.validation"] = design.tuning.share
             folders = {seed: folder.candidate(design, label, values, seed).path for seed in design.tuning.seeds}
-            jobs = [RunJob(name, design.config(label, seed, out, more)) for seed, out in folders.items()]
-            by_label.setdefault(label, []).append(Candidate(values, jobs))
-    return by_label
-
-
-def choose_candidate(design: Design, tried: Sequence[Candidate], runs: ExistingRuns) -> Tuned | None:
-    """Choose the values with the highest mean accuracy; None if no candidate has a score."""
-    scores = []
-    for candidate in tried:
-        accuracies = [result.accuracy[design.protocol] for result in runs.results(candidate.jobs).values()]
-        scores.append((candidate.values, mean_score(accuracies, len(candidate.jobs))))
-    return Tuned.best(scores)
+            jobs += [RunJob(name, design.config(label, seed, out, more)) for seed, out in folders.items()]
+    return jobs
 
 
 def compared_jobs(design: Design, folder: ComparisonFolder, tuned: Mapping[str, Tuned]) -> list[RunJob]:

@@ -23,12 +23,12 @@ class Design(ComparisonPlan):
         from coterie.run.building import absolute
 
         tables: dict[str, Any] = copy.deepcopy({section: dict(table) for section, table in self.base.items()})
-        given = {**self.cells[label], **(more or {})}
+        changes = {**self.cells[label], **(more or {})}
         try:
-            for path, value in given.items():
+            for path, value in changes.items():
                 merge(tables, path, value)
             tables.setdefault("run", {}).update({"seed": seed, "out": None if out is None else str(out)})
-            return absolute(make_config(tables, Origins(given=dict.fromkeys(given, label))))
+            return absolute(make_config(tables, Origins(given=dict.fromkeys(changes, label))))
         except CoterieError as error:
             raise CoterieError(f"{label}: {error}") from None
 
@@ -49,13 +49,13 @@ class Design(ComparisonPlan):
             raise CoterieError(
                 f"the baseline '{self.baseline}' is not compared: {suggestion(self.baseline, self.cells)}"
             )
-        made: dict[str, Config] = {}
+        configs: dict[str, Config] = {}
         for label, changes in self.cells.items():
-            made[label] = self.config(label, self.seeds[0])
+            configs[label] = self.config(label, self.seeds[0])
             for tried in self.tuning.tries(changes):
                 self.config(label, self.seeds[0], more=tried)
-            for other in list(made)[:-1]:
-                if not differences(made[label], made[other]):
+            for other in list(configs)[:-1]:
+                if not differences(configs[label], configs[other]):
                     raise CoterieError(f"'{other}' and '{label}' are the same: leave one out")
 
     def changed(
@@ -79,17 +79,19 @@ class Design(ComparisonPlan):
 
     def extended(self, new: Design, where: Path) -> Design:
         """Add what a new design asks for; refuse one with other settings."""
-        what = f"'{where}' holds a {'comparison' if self.kind == 'compare' else 'sweep'}"
+        holder = f"'{where}' holds a {'comparison' if self.kind == 'compare' else 'sweep'}"
         if new.kind != self.kind:
-            raise CoterieError(f"{what}: choose another --out")
+            raise CoterieError(f"{holder}: choose another --out")
         for label, changes in new.cells.items():
-            here = replace(self, cells={label: self.cells.get(label, changes)})
-            changed = differences(here.config(label, 0), new.config(label, 0))
+            stored = replace(self, cells={label: self.cells.get(label, changes)})
+            changed = differences(stored.config(label, 0), new.config(label, 0))
             changed = [change for change in changed if not change.startswith("evaluation.targets ")]
             if changed:
-                raise CoterieError(f"{what} with other settings ({label}: {'; '.join(changed)}): choose another --out")
+                raise CoterieError(
+                    f"{holder} with other settings ({label}: {'; '.join(changed)}): choose another --out"
+                )
         if (self.tuning, self.tuning.grid and self.protocol) != (new.tuning, new.tuning.grid and new.protocol):
-            raise CoterieError(f"{what} whose settings were chosen in another way: choose another --out")
+            raise CoterieError(f"{holder} whose settings were chosen in another way: choose another --out")
         return replace(
             new,
             cells={**self.cells, **new.cells},

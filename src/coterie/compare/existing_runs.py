@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
+from coterie.results.run_folder import RunFolder
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
 
@@ -30,6 +32,11 @@ class ExistingRuns:
                 finished[job] = self._results[path]
         return finished
 
+    def read_result(self, folder: RunFolder) -> dict[str, Any] | None:
+        """Return the fields of a result that `results` has read; None if there is none."""
+        result = self._results.get(folder.path)
+        return None if result is None else result.to_json()
+
 
 def _read(job: RunJob) -> Result | None:
     """Return the result of a job if it is finished; refuse a folder that does not belong to it."""
@@ -39,8 +46,10 @@ def _read(job: RunJob) -> Result | None:
     if not path.is_dir():
         raise CoterieError(f"'{path}' is a file, where a run folder should be: remove it")
     if not folder.exists:
-        if others := folder.other_files:
-            raise CoterieError(f"'{path}' is not a run, but holds {', '.join(others[:3])}: remove it to run it again")
+        if other_files := folder.other_files:
+            raise CoterieError(
+                f"'{path}' is not a run, but holds {', '.join(other_files[:3])}: remove it to run it again"
+            )
         return None
     try:
         asked, stored = job.config, read_run_config(folder)

@@ -84,8 +84,7 @@ def run_one(config: Config, progress: Progress) -> Result:
     folder = RunFolder(Path(str(config.run.out)))
     if folder.config_file.exists():
         return resume(folder.path, progress)
-    if folder.path.is_dir():
-        folder.clear_unbegun()
+    folder.clear_unbegun()
     return start(config, progress=progress)
 
 

@@ -47,8 +47,8 @@ def comparison_design(
         chosen = parse_choice(label)
         name = str(chosen.pop("name"))
         ALGORITHMS[name]  # refuses an unknown one
-        own = {**methods.get(name, {}), **methods.get(label, {}), **chosen}
-        cells[label] = {"algorithm.name": name, **{path_of(key, name): value for key, value in own.items()}}
+        settings = {**methods.get(name, {}), **methods.get(label, {}), **chosen}
+        cells[label] = {"algorithm.name": name, **{path_of(key, name): value for key, value in settings.items()}}
     names = {*cells, *(str(changes["algorithm.name"]) for changes in cells.values())}
     for name in methods:
         if name not in names:
@@ -110,8 +110,8 @@ def _made(
 
 def _absolute(design: Design) -> Design:
     """Make paths absolute, so that the folder can be gone on with from anywhere."""
-    made = {label: design.config(label, design.seeds[0]) for label in design.cells}
-    first = next(iter(made.values()))
+    configs = {label: design.config(label, design.seeds[0]) for label in design.cells}
+    first = next(iter(configs.values()))
     base = {section: dict(table) for section, table in design.base.items()}
     cells = {label: dict(changes) for label, changes in design.cells.items()}
     if "plugins" in base.get("run", {}):
@@ -121,8 +121,8 @@ def _absolute(design: Design) -> Design:
     if os.path.isabs(first.data.name) and "name" in base.get("data", {}):
         base["data"]["name"] = first.data.name
     for label, changes in cells.items():
-        if "data.name" in changes and os.path.isabs(made[label].data.name):
-            changes["data.name"] = made[label].data.name
+        if "data.name" in changes and os.path.isabs(configs[label].data.name):
+            changes["data.name"] = configs[label].data.name
     return replace(design, base=base, cells=cells)
 
 
@@ -136,7 +136,7 @@ def path_of(key: str, method: str | None = None) -> str:
 
     name = key.strip().replace("-", "_")
     rules = {rule: f"grouping.{number}" for number, rule in implied_rules().items()}  # as in pacfl:count=4
-    flags = {each.keyword: each.path for each in keys()}
+    flags = {setting.keyword: setting.path for setting in keys()}
     options = ALGORITHMS.options(method) if method is not None and method in ALGORITHMS else {}
     path = f"algorithm.{name}" if name in options else flags.get(name) or rules.get(name) or name
     section, dot, last = path.partition(".")

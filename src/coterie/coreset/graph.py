@@ -44,19 +44,11 @@ def checked_graph(adjacency: Any) -> Sparse:
         a.eliminate_zeros()
     row = functools.partial(np.searchsorted, a.indptr, side="right")
     refuse_bad_numbers(a.data, lambda i: f"the weight of edge ({row(i) - 1}, {a.indices[i]})", "weights")
-    scaled = a
-    if a.nnz and a.data.max() != 1:
-        scaled = csr_array((a.data / a.data.max(), a.indices, a.indptr), shape=a.shape)
-    return _symmetric(_small_indices(scaled), a)
-
-
-def _small_indices(a: Sparse) -> Sparse:
-    """Count in 32 bits where that is enough: less memory, and all that scikit-learn takes."""
-    from scipy.sparse import csr_array
-
-    if a.indices.dtype == np.int32 or max(a.nnz, a.shape[0]) >= 2**31:
-        return a
-    return csr_array((a.data, a.indices.astype(np.int32), a.indptr.astype(np.int32)), shape=a.shape)
+    indices, indptr = a.indices, a.indptr
+    if max(a.nnz, a.shape[0]) < 2**31:  # 32 bits take less memory, and are all that scikit-learn takes
+        indices, indptr = indices.astype(np.int32, copy=False), indptr.astype(np.int32, copy=False)
+    largest = a.data.max(initial=0.0) or 1.0
+    return _symmetric(csr_array((a.data / largest, indices, indptr), shape=a.shape), a)
 
 
 def refuse_bad_numbers(values: Floats, name: Callable[[int], str], kind: str) -> None:

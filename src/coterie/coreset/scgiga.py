@@ -103,10 +103,17 @@ class Ascent:
         if residual < NEAR:
             y = old * self.scale * self.y
             y[column.nodes] += new / norm * column.values
-            cosine, residual = towards_the_mean(y)
+            y /= np.linalg.norm(y)
+            target = 1 / math.sqrt(self.walk.n)
+            cosine = float(y.sum()) * target
+            residual = float(np.linalg.norm(target - cosine * y))
         if residual >= self.residual:  # float64 holds no better one
             return False
-        self._rescale(old)
+        self.scale *= old
+        if self.scale < SMALL:
+            self.y *= self.scale
+            self.inner *= self.scale
+            self.scale = 1.0
         reached = spread(self.walk.p, column, self.walk.steps)
         self.y[column.nodes] += new / (norm * self.scale) * column.values
         self.inner[reached.nodes] += new / (norm * self.scale) * reached.values
@@ -114,13 +121,6 @@ class Ascent:
         self.weights[node] = self.weights.get(node, 0.0) + new
         self.cosine, self.residual = cosine, residual
         return True
-
-    def _rescale(self, factor: float) -> None:
-        self.scale *= factor
-        if self.scale < SMALL:
-            self.y *= self.scale
-            self.inner *= self.scale
-            self.scale = 1.0
 
     def selection(self, normalise: bool = False) -> WeightedNodes:
         """Return the weights of the original columns, scaled to lie nearest to 1/n, or to sum to 1."""
@@ -177,14 +177,6 @@ def step_length(zeta0: float, zeta1: float, zeta2: float) -> float:
     """
     ahead, behind = zeta0 - zeta1 * zeta2, max(zeta1 - zeta0 * zeta2, 0.0)
     return min(max(ahead / (ahead + behind), 0.0), 1.0) if ahead > 0 else 0.0
-
-
-def towards_the_mean(y: Floats) -> tuple[float, float]:
-    """Return p*·y and ‖p* − (p*·y)y‖ of y made a unit vector."""
-    y = y / np.linalg.norm(y)
-    target = 1 / math.sqrt(len(y))
-    cosine = float(y.sum()) * target
-    return cosine, float(np.linalg.norm(target - cosine * y))
 
 
 def best_scale(cosine: float, n: int) -> float:

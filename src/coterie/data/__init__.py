@@ -7,20 +7,11 @@ from coterie.data.folder import stored_names
 from coterie.data.loading import check, default_clients, default_partition, load, read_share
 from coterie.data.readers.formats import FORMATS, read, reader, recognise
 from coterie.data.readers.npz import read_inputs, read_npz
-from coterie.data.registries import (
-    DATASETS,
-    PARTITIONS,
-    Partition,
-    SourceTraits,
-    dataset,
-    divided_dataset,
-    partition,
-    traits,
-)
+from coterie.data.registries import DATASETS, PARTITIONS, Partition, dataset, divided_dataset, partition, traits
 
 __all__ = [
     "DATASETS", "FORMATS", "PARTITIONS", "Dataset", "FederatedData", "Normalisation", "Normaliser", "Partition",
-    "Samples", "SourceTraits", "check", "dataset", "default_clients", "default_partition", "divide",
+    "Samples", "check", "dataset", "default_clients", "default_partition", "divide",
     "divided_dataset", "is_here", "listing", "load", "partition", "read", "read_inputs", "read_npz", "read_share",
     "reader", "recognise", "stored_names", "traits",
 ]  # fmt: skip

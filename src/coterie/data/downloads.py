@@ -69,7 +69,8 @@ def _fetch(file: File, addresses: tuple[str, ...], place: Path, bar: Callable[[s
     import pooch  # type: ignore[import-untyped, unused-ignore]
     from requests.exceptions import RequestException  # type: ignore[import-untyped, unused-ignore]
 
-    if (place / file.name).is_file() and _matches(place / file.name, file.checksum):
+    path, (algorithm, _, digest) = place / file.name, file.checksum.partition(":")
+    if path.is_file() and pooch.file_hash(str(path), alg=algorithm) == digest:
         return
     pooch.get_logger().setLevel("ERROR")
     failures = []
@@ -96,13 +97,6 @@ def _fetch(file: File, addresses: tuple[str, ...], place: Path, bar: Callable[[s
         f"cannot download {', nor '.join(failures)}: try again later, "
         f"or fetch {file.name} in another way and put it into '{place}'"
     )
-
-
-def _matches(path: Path, checksum: str) -> bool:
-    import pooch
-
-    algorithm, _, digest = checksum.partition(":")
-    return bool(pooch.file_hash(str(path), alg=algorithm) == digest)
 
 
 def _reason(error: Any) -> str:

@@ -27,8 +27,8 @@ def cache() -> Path:
 
 def places() -> list[Path]:
     """Return the folders in which data sets are looked for, in this order; they are downloaded into the first."""
-    own = folder()
-    return [cache()] if own is None else [own, cache()]
+    users_folder = folder()
+    return [cache()] if users_folder is None else [users_folder, cache()]
 
 
 def stored_names() -> list[str]:

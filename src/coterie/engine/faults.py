@@ -5,17 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.messages import (
-    EVALUATION,
-    Answer,
-    ClientId,
-    EvaluateReply,
-    Failure,
-    PruneReply,
-    Reply,
-    Request,
-    TrainReply,
-)
+from coterie.messages import EVALUATION, ClientId, EvaluateReply, Failure, PruneReply, Reply, Request, TrainReply
 from coterie.streams import stream
 
 
@@ -56,7 +46,7 @@ def corrupted(reply: Reply, rng: np.random.Generator) -> Reply:
     """Return a reply as a broken or hostile client might send it: NaN, wrong shapes, impossible numbers."""
     way = int(rng.integers(3))
 
-    def spoil(answer: Answer) -> Any:
+    def spoil(answer: Any) -> Any:
         if not isinstance(answer, TrainReply | PruneReply) or not answer.params or way == 2:
             return EvaluateReply(-1, 7, float("nan"))
         name, value = next(iter(answer.params.items()))

@@ -74,8 +74,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         version = stored.get("format", 1)
         if version != FORMAT:
             raise CoterieError(
-                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: resume with the "
-                "version that started the run, or start over with --overwrite"
+                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: use the "
+                "version that made the run, or run it again with --overwrite"
             )
         return dict(_decoded(stored["state"], path))
     except FileNotFoundError as error:

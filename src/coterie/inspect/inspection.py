@@ -188,18 +188,18 @@ def inspect(
     progress = progress or Progress()
     if super_clusters is not None and super_clusters < 1:
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
-    wanted, others = read_measures(measures), read_partitions(config, against)
+    chosen, others = read_measures(measures), read_partitions(config, against)
     check_forms_groups(config)
     progress.phase(f"reading {config.data.name}")
     data = load_data(config)
-    view = _view(config, data, wanted, progress)
+    view = _view(config, data, chosen, progress)
     compared = []
     for other in others:
         progress.phase(f"dividing {config.data.name} by {other.partition.name}")
-        compared.append(_view(other, load_data(other), wanted, progress))
+        compared.append(_view(other, load_data(other), chosen, progress))
     progress.phase("drawing the maps")
-    apart = view.groups.grouping.proximity
-    places, how = on_a_map(label_total_variation(view.counts) if apart is None else apart, config.run.seed)
+    proximity = view.groups.grouping.proximity
+    places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
         title=f"{config.data.name}, {data.clients} clients, seed {config.run.seed}",
         view=view,
@@ -245,34 +245,34 @@ def read_partitions(config: Config, text: str | None) -> list[Config]:
         )
     if not text.strip(" ,"):
         raise CoterieError("--against names no partition: write for instance --against iid,label-skew:rho=0.2")
-    made = []
+    configs = []
     for partition in split_list(text):
         tables = config.model_dump()
         tables["partition"] = parse_choice(partition)
         try:
-            made.append(check_names(Config.model_validate(tables)))
+            configs.append(check_names(Config.model_validate(tables)))
         except CoterieError as error:
             raise CoterieError(str(error).replace("(in [partition])", "(in --against)")) from None
-    return made
+    return configs
 
 
-def _view(config: Config, data: FederatedData, wanted: Chosen, progress: Progress) -> View:
+def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progress) -> View:
     """Group and measure the clients of one federation."""
     if data.clients < 2:
         raise CoterieError("there is one client: nothing to compare it with; use --clients 2 or more")
     with grouped(config, data, progress) as (run, groups):
         if len(groups.clients) < 2:
             raise CoterieError("fewer than two clients described themselves: there is nothing to compare")
-        progress.phase(f"measuring {', '.join(wanted)}")
-        counts, signatures = _asked(run, groups.clients, {measure.needs for measure, _ in wanted.values()})
+        progress.phase(f"measuring {', '.join(chosen)}")
+        counts, signatures = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
     samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
-    small = reduced(samples) if any(measure.components for measure, _ in wanted.values()) else []
-    given: dict[str, Any] = {need: [signed.vectors for signed in replies] for need, replies in signatures.items()}
-    given["label counts"] = counts
+    small = reduced(samples) if any(measure.components for measure, _ in chosen.values()) else []
+    inputs: dict[str, Any] = {need: [signed.vectors for signed in replies] for need, replies in signatures.items()}
+    inputs["label counts"] = counts
     measured = {}
-    for name, (measure, options) in wanted.items():
+    for name, (measure, options) in chosen.items():
         seed = {"seed": config.run.seed} if "seed" in MEASURES.options(measure.name) else {}
-        clients = (small if measure.components else samples) if measure.needs == "samples" else given[measure.needs]
+        clients = (small if measure.components else samples) if measure.needs == "samples" else inputs[measure.needs]
         measured[name] = Measured(measure, measure(clients, **{**seed, **options}))
     partition = choice_text(config.partition.name, config.partition.described) or config.data.name
     return View(partition, groups, counts, measured, [_main(signed) for signed in signatures["vectors per label"]])
@@ -310,8 +310,8 @@ def on_a_map(proximity: Floats, seed: int) -> tuple[Floats, str]:
     if UMAP is None or len(proximity) < 8:  # UMAP's neighbourhoods need some neighbours
         return classical_mds(proximity), "classical multidimensional scaling of the proximities"
     neighbours = min(15, len(proximity) - 1)
-    made = UMAP(metric="precomputed", n_neighbors=neighbours, random_state=seed).fit_transform(proximity)
-    return np.asarray(made, np.float64), "UMAP of the proximities"
+    places = UMAP(metric="precomputed", n_neighbors=neighbours, random_state=seed).fit_transform(proximity)
+    return np.asarray(places, np.float64), "UMAP of the proximities"
 
 
 def _classes(data: FederatedData, in_full: bool, count: int | None, seed: int) -> Classes | None:

@@ -32,14 +32,19 @@ class ModelSpec:
     """Can't be changed: server and clients of one process share it."""
 
     def __post_init__(self) -> None:
-        fixed = {key: tuple(value) if isinstance(value, list) else value for key, value in self.options.items()}
-        object.__setattr__(self, "options", MappingProxyType(fixed))
+        fixed = MappingProxyType({key: _as_tuples(value) for key, value in self.options.items()})
+        object.__setattr__(self, "options", fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ModelSpec, (self.name, self.shape, self.classes, dict(self.options))
 
     def __hash__(self) -> int:
         return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return lists, and lists in them, as tuples, as the wire does."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[str, Array]:

@@ -105,13 +105,8 @@ class _Walk:
         if not self.stages or not self.stages[-1].conv or self.stages[-1].pool != 1:
             return False
         size = layer.kernel_size
-        if (
-            not isinstance(size, int)
-            or (layer.stride, layer.padding, layer.dilation) != (size, 0, 1)
-            or layer.ceil_mode
-        ):
-            return False
-        if not 1 <= size <= min(LARGEST_POOL, self.height, self.width):
+        plain = (layer.stride, layer.padding, layer.dilation, layer.ceil_mode) == (size, 0, 1, False)
+        if not plain or not isinstance(size, int) or not 1 <= size <= min(LARGEST_POOL, self.height, self.width):
             return False
         self.stages[-1].pool, self.height, self.width = size, self.height // size, self.width // size
         return True

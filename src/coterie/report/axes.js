@@ -7,15 +7,15 @@ const DASHES = ["", "7 4", "2 3", "8 3 2 3"];
 
 // ---- small things ------------------------------------------------------------------------------------------
 
-const known = number => number !== null && number !== undefined;
-const text = (number, digits) => known(number) ? number.toFixed(digits) : "not measured";
+const isNumber = number => number !== null && number !== undefined;
+const text = (number, digits) => isNumber(number) ? number.toFixed(digits) : "not measured";
 const colour = slot => slot === null ? "var(--grey)" : `var(--c${slot % COLOURS})`;
 const marker = slot => (slot + Math.floor(slot / COLOURS)) % COLOURS;
 const paint = slot => ({ fill: colour(slot), fillOpacity: [1, .55, .25][Math.floor(slot / COLOURS) % 3] });  // of bars
 const dash = slot => DASHES[Math.floor(slot / COLOURS) % DASHES.length];
 const span = numbers => {
   let low = Infinity, high = -Infinity;
-  for (const number of numbers) if (known(number)) { low = Math.min(low, number); high = Math.max(high, number); }
+  for (const number of numbers) if (isNumber(number)) { low = Math.min(low, number); high = Math.max(high, number); }
   return low <= high ? [low, high] : null;
 };
 
@@ -70,20 +70,20 @@ function stamp(parent, slot, x, y, r = 4.2, kind = slot === null ? 0 : marker(sl
 
 // ---- scales and axes ---------------------------------------------------------------------------------------
 
-function ticks(low, high, wanted) {
+function ticks(low, high, count) {
   if (!(high > low)) return [low];
-  const raw = (high - low) / Math.max(wanted, 1), power = 10 ** Math.floor(Math.log10(raw));
+  const raw = (high - low) / Math.max(count, 1), power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map(k => k * power).find(k => k >= raw * .999);
-  const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(Number((k * step).toPrecision(12)));
-  return found;
+  const marks = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) marks.push(Number((k * step).toPrecision(12)));
+  return marks;
 }
 
 function logTicks(low, high) {
-  const found = [];
+  const marks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
-    for (const k of [1, 2, 5]) if (k * 10 ** power >= low * .999 && k * 10 ** power <= high * 1.001) found.push(Number((k * 10 ** power).toPrecision(6)));
-  return found.length > 1 ? found : [low, high];
+    for (const k of [1, 2, 5]) if (k * 10 ** power >= low * .999 && k * 10 ** power <= high * 1.001) marks.push(Number((k * 10 ** power).toPrecision(6)));
+  return marks.length > 1 ? marks : [low, high];
 }
 
 const label = number => {

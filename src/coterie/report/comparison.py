@@ -8,12 +8,14 @@ from typing import Any
 
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
-from coterie.report.text_table import TextTable, csv_text, wrapped
+from coterie.report.text_table import TextTable, csv_text, document
 from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
+from coterie.results.comparison_folder import values_text
 from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, brief
+from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
 
 LEGEND = (
@@ -46,25 +48,17 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
     if format == "csv":  # numbers as they are: accuracies as fractions, nothing where undefined
         lines = [_flat(row, table) for row in table.rows]
         return csv_text(lines[0], (line.values() for line in lines))
-    tables = _tables(table)
-    if format == "text":
-        prose = wrapped([*table.notes, *_legend(table, "*")], 100)
-        return "\n\n".join([table.title, *(part.text() for part in tables), prose]) + "\n"
-    legend = _legend(table, "bold")
-    if format == "markdown":
-        return "\n\n".join([table.title, *(part.markdown() for part in tables), *table.notes, *legend]) + "\n"
-    remarks = [f"% {line}" for line in (table.title, *table.notes, *legend)]
-    head = "\n".join([*remarks, "% Needs \\usepackage{booktabs}."])
-    return "\n\n".join([head, *(part.latex() for part in tables)]) + "\n"
+    below = [*table.notes, *_legend(table, "*" if format == "text" else "bold")]
+    return document(format, [table.title], [("", part) for part in _tables(table)], below, 100)
 
 
 def _tables(table: ComparisonTable) -> list[TextTable]:
     """Return the tables of a comparison, without columns that have no content."""
     columns = [*COMPARED.values(), *HEADINGS]
-    tables = [_text_table(table.what, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
+    tables = [_text_table(table.noun, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
     tables[0] = replace(tables[0], bold=_best(table))
     if table.rows[0].reached:
-        tables.append(_text_table(table.what, *_targets(table)))
+        tables.append(_text_table(table.noun, *_targets(table)))
     if len(table.rows) > 1:
         columns, rows = [*COMPARED.values()], _differences(table, [*COMPARED])
         tables.append(_text_table(f"minus {table.baseline}", columns, rows))
@@ -133,21 +127,15 @@ def _numbers(row: ComparisonRow) -> list[tuple[Column, Spread | None]]:
 
 
 def _number_text(spread: Spread | None, column: Column) -> str:
-    return plain_text(spread, column.digits) if column.with_spread else mean_text(spread, column.digits)
-
-
-def plain_text(spread: Spread | None, digits: int = 1) -> str:
-    """Write a number that may be the same in all seeds."""
+    """Write a mean, with its spread where the column has one and seeds differ; of whole numbers without a point."""
     if spread is None:
         return "–"
-    if not spread.std:
-        return f"{spread.mean:g}" if digits == 1 and spread.mean == int(spread.mean) else f"{spread.mean:.{digits}f}"
-    return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
-
-
-def mean_text(spread: Spread | None, digits: int) -> str:
-    """Write a mean."""
-    return "–" if spread is None else f"{spread.mean:.{digits}f}"
+    mean = f"{spread.mean:.{column.digits}f}"
+    if not column.with_spread:
+        return mean
+    if spread.std:
+        return f"{mean} ± {spread.std:.{column.digits}f}"
+    return f"{spread.mean:g}" if column.digits == 1 and spread.mean == int(spread.mean) else mean
 
 
 def _reached(reached: Reached) -> list[NumberCell]:
@@ -208,14 +196,14 @@ def main_table(compared: StoredComparison) -> Section:
     note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
-        columns=(table.what, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
+        columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
         rows=tuple(rows),
         bold=bold,
         note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),
     )
     columns, aims = _targets(table)
     title = "Rounds and megabytes to a target"
-    reached = _page_table(title, table.what, columns, aims, f"{TARGET} –: the protocol is not defined.")
+    reached = _page_table(title, table.noun, columns, aims, f"{TARGET} –: the protocol is not defined.")
     return Section(heading="The table", blocks=(main.without_empty(), *[reached] * bool(columns)))
 
 
@@ -238,7 +226,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
     if lacking:
         texts.append(
-            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {table.what} have "
+            f"Under {', '.join(lacking)} there are no differences: {table.baseline} and another {table.noun} have "
             "no numbers of the same seed."
         )
     if len(table.seeds) == 1:
@@ -248,7 +236,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], by_label)) for p, by_label in by_protocol.items()]
     title, names = f"Minus {table.baseline}, in percentage points", [COMPARED[protocol] for protocol in by_protocol]
     note = DIFFERENCE.format(baseline=table.baseline) if len(table.seeds) > 1 else ""
-    grid = _page_table(title, table.what, names, _differences(table, [*by_protocol]), note)
+    grid = _page_table(title, table.noun, names, _differences(table, [*by_protocol]), note)
     return Section(heading=heading, text=tuple(texts), blocks=(*switch("Protocol", variants), grid))
 
 
@@ -257,7 +245,7 @@ def _difference_bars(table: ComparisonTable, name: str, by_label: Mapping[str, D
     whiskers = any(number is not None for number in low)
     return Bars(
         title=f"{name} minus {name} of {table.baseline}",
-        x_label=table.what,
+        x_label=table.noun,
         y_label="percentage points",
         categories=tuple(by_label),
         series=(
@@ -284,8 +272,12 @@ def choices(compared: StoredComparison) -> Section | None:
         blocks=(
             Table(
                 title="All values tried",
-                columns=(compared.table.what, "tried", "score (%)"),
-                rows=tuple((label, tried, values([score], 100)[0]) for label, tried, score in compared.scores),
+                columns=(compared.table.noun, "tried", "score (%)"),
+                rows=tuple(
+                    (label, values_text(tried), percent(score))
+                    for label, choice in compared.tuned.items()
+                    for tried, score in choice.scores
+                ),
                 note="Not measured: the run failed, or the protocol is not defined. Test samples played no part.",
             ),
         ),
@@ -313,7 +305,7 @@ def all_runs(compared: StoredComparison) -> Section:
         blocks=(
             Table(
                 title="All runs",
-                columns=(compared.table.what, "seed", "state", *names, "groups", "ARI", "events", "folder"),
+                columns=(compared.table.noun, "seed", "state", *names, "groups", "ARI", "events", "folder"),
                 rows=tuple(rows),
                 note="Not measured, or no column: it is not defined for the method, or the run is not finished.",
             ).without_empty(),

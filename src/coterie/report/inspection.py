@@ -70,7 +70,8 @@ def write_inspection(inspected: Mapping[str, Any], grouping: Grouping, folder: P
 
 def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
     """Return the page."""
-    advice, classes = inspected["advice"], inspected["classes"]
+    advice, classes, groups = inspected["advice"], inspected["classes"], inspected["grouping"]
+    agreement = "" if groups["ari"] is None else f" Agreement with the true groups (ARI): {groups['ari']:.3f}."
     measures_text = (
         "Mean and spread over all pairs of clients. Angles and labels come from what clients may send, and "
         "serve a real federation too; measures made from samples are for simulations."
@@ -83,7 +84,11 @@ def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
         Section(heading="Which labels clients have", text=(order_text,), blocks=(labels_chart(inspected),)),
         *(_proximities(inspected, name) for name in inspected["measures"]),
         Section(heading="Maps", text=(maps_text,), blocks=maps),
-        _suggested(inspected, grouping),
+        Section(
+            heading="Suggested groups",
+            text=(groups["reason"], f"Rule `{groups['rule']}`.{agreement}"),
+            blocks=(*([tree_chart(inspected, grouping)] if len(grouping.tree) else []), groups_table(inspected)),
+        ),
         *([_classes(classes)] if classes and "angles" in classes else []),
         Section(heading="The evidence for the advice", text=(advice["sentence"],), blocks=(evidence_table(advice),)),
     ]
@@ -117,16 +122,6 @@ def _proximities(inspected: Mapping[str, Any], name: str) -> Section:
         heading=f"Proximities: {measured['title']}",
         text=(f"{sentence(measured['says'])} {end} Made from {made_from(measured)}.{beside}",),
         blocks=tuple(heat_maps(inspected, name)),
-    )
-
-
-def _suggested(inspected: Mapping[str, Any], grouping: Grouping) -> Section:
-    ari = inspected["grouping"]["ari"]
-    agreement = "" if ari is None else f" Agreement with the true groups (ARI): {ari:.3f}."
-    return Section(
-        heading="Suggested groups",
-        text=(inspected["grouping"]["reason"], f"Rule `{inspected['grouping']['rule']}`.{agreement}"),
-        blocks=(*([tree_chart(inspected, grouping)] if len(grouping.tree) else []), groups_table(inspected)),
     )
 
 

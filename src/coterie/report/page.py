@@ -14,7 +14,8 @@ from coterie.report.alternatives import as_table
 from coterie.report.static import COLOURS
 from coterie.results.charts import Block, Chart, Code, Fact, NumberCell, Page, Section, Switch, Table, plain
 
-NOT_MEASURED = "not measured"
+NUMBER = ' class="number"'
+"""Of cells in columns of numbers."""
 LONG = 24
 """Cells with more letters than this are not squeezed to a word per line."""
 SCRIPTS = ("axes.js", "painters.js", "page.js")
@@ -126,8 +127,7 @@ def _chart(chart: Chart, charts: list[Chart]) -> str:
             text = f"<details><summary>Show the {lines} lines</summary>{text}</details>"
         return f'<figure class="block wide">{head}{text}{note}</figure>\n'
     charts.append(chart)
-    numbers = as_table(chart)
-    table = "" if numbers is None else f"<details><summary>The numbers, as a table</summary>{_table(numbers)}</details>"
+    table = f"<details><summary>The numbers, as a table</summary>{_table(as_table(chart))}</details>"
     plot = f'<div class="plot" data-chart="{len(charts) - 1}"></div>'
     return f'<figure class="block chart">{head}{plot}{note}{table}</figure>\n'
 
@@ -139,7 +139,7 @@ def _table(table: Table) -> str:
         for c in range(len(table.columns))
     ]
     heads = "".join(
-        f'<th scope="col"{_number(is_number)}>{escape(name)}</th>'
+        f'<th scope="col"{NUMBER * is_number}>{escape(name)}</th>'
         for name, is_number in zip(table.columns, numeric, strict=True)
     )
     rows = "".join(
@@ -153,10 +153,6 @@ def _table(table: Table) -> str:
     )
 
 
-def _number(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""
-
-
 def _cell(table: Table, row: int, column: int, is_number: bool) -> str:
     cell = table.rows[row][column]
     content = plain(cell.number if isinstance(cell, NumberCell) else cell)
@@ -166,7 +162,7 @@ def _cell(table: Table, row: int, column: int, is_number: bool) -> str:
     inner = f"<strong>{escape(text)}</strong>" if bold else escape(text)
     if content is None:
         inner = f'<span class="none">{inner}</span>'
-    kind = _number(is_number) or (' class="long"' if len(text) > LONG else "")
+    kind = NUMBER if is_number else ' class="long"' if len(text) > LONG else ""
     return f"<td{kind}{sort}>{inner}</td>"
 
 
@@ -178,5 +174,5 @@ def cell_text(content: str | float | None, digits: int) -> str:
     """
     content = plain(content)
     if content is None:
-        return NOT_MEASURED
+        return "not measured"
     return f"{content:.{digits}f}" if isinstance(content, float) else str(content)

@@ -4,8 +4,8 @@
 const painters = {
   lines(chart, svg, size, hidden) {
     const shown = chart.series.map((series, place) => ({ ...series, slot: series.slot ?? place })).filter((_, place) => !hidden.has(place));
-    const usable = x => known(x) && (!chart.log_x || x > 0);
-    const whole = chart.x_label === "round" || chart.series.every(series => series.x.every(x => !known(x) || Number.isInteger(x)));  // no round 1.5
+    const usable = x => isNumber(x) && (!chart.log_x || x > 0);
+    const whole = chart.x_label === "round" || chart.series.every(series => series.x.every(x => !isNumber(x) || Number.isInteger(x)));  // no round 1.5
     const xs = span(chart.series.flatMap(series => series.x.filter(usable)).concat(chart.marks.filter(mark => mark.axis === "x").map(mark => mark.at).filter(usable)));
     const ys = span(shown.flatMap(series => [...series.y, ...series.low, ...series.high]).concat(chart.marks.filter(mark => mark.axis === "y").map(mark => mark.at)));
     const [low, high] = chart.limits ?? padded(ys), full = Math.min(380, Math.max(280, size * .6));
@@ -21,18 +21,18 @@ const painters = {
     }
     for (const series of shown) {
       const points = series.x.map((x, i) => ({ x, y: series.y[i], low: series.low[i], high: series.high[i] })).filter(point => usable(point.x));
-      for (const run of runs(points, point => known(point.low) && known(point.high))) {
+      for (const run of runs(points, point => isNumber(point.low) && isNumber(point.high))) {
         const path = [...run.map(point => [X(point.x), Y(point.high)]), ...run.reverse().map(point => [X(point.x), Y(point.low)])];
         make("polygon", { class: "band", points: path.map(place => place.join(",")).join(" ") }, svg).style.fill = colour(series.slot);
       }
-      for (const run of runs(points, point => known(point.y))) {
+      for (const run of runs(points, point => isNumber(point.y))) {
         const line = make("polyline", { class: "line", points: run.map(point => `${X(point.x)},${Y(point.y)}`).join(" "), "stroke-dasharray": dash(series.slot) }, svg);
         line.style.stroke = colour(series.slot);
       }
-      const drawn = points.filter(point => known(point.y)), every = Math.max(1, Math.ceil(drawn.length / Math.max(8, size / 22)));
+      const drawn = points.filter(point => isNumber(point.y)), every = Math.max(1, Math.ceil(drawn.length / Math.max(8, size / 22)));
       drawn.forEach((point, i) => {
         if (i % every === 0 || i === drawn.length - 1) stamp(svg, series.slot, X(point.x), Y(point.y));
-        const band = known(point.low) && known(point.high) ? `\n${text(point.low, chart.digits)} to ${text(point.high, chart.digits)}` : "";
+        const band = isNumber(point.low) && isNumber(point.high) ? `\n${text(point.low, chart.digits)} to ${text(point.high, chart.digits)}` : "";
         spots.push({ x: X(point.x), y: Y(point.y), words: `${series.name}\n${chart.x_label}: ${label(point.x)}\n${chart.y_label}: ${text(point.y, chart.digits)}${band}` });
       });
     }
@@ -45,7 +45,7 @@ const painters = {
     const reach = chart.stacked
       ? chart.categories.flatMap((_, i) => [shown.reduce((sum, s) => sum + Math.max(s.y[i] ?? 0, 0), 0), shown.reduce((sum, s) => sum + Math.min(s.y[i] ?? 0, 0), 0)])
       : shown.flatMap(series => [...series.y, ...series.low, ...series.high]);
-    const found = span(reach), wide = found === null ? [0, 1] : [Math.min(found[0], 0), Math.max(found[1], 0)], more = (wide[1] - wide[0] || 1) * .05;
+    const limits = span(reach), wide = limits === null ? [0, 1] : [Math.min(limits[0], 0), Math.max(limits[1], 0)], more = (wide[1] - wide[0] || 1) * .05;
     const [low, high] = [wide[0] < 0 ? wide[0] - more : 0, wide[1] > 0 ? wide[1] + more : wide[0] < 0 ? 0 : 1];
     const lineSpan = over ? padded(span([...over.y, ...over.low, ...over.high]), .15) : null;
     const tall = Math.min(340, Math.max(250, size * .5)), left = room(low, high, tall - 52), right = over ? room(...lineSpan, tall - 52) + 6 : 14;
@@ -53,35 +53,35 @@ const painters = {
     const box = area(full, left, right, 26, below.height + 26, size);
     box.shared = Boolean(over);
     const Y = yAxis(svg, box, low, high, chart.y_label, false, chart.digits === 0), step = (box.right - box.left) / Math.max(n, 1), X = place => box.left + (place + .5) * step;
-    if (found === null) nothing(svg, box);
+    if (limits === null) nothing(svg, box);
     const share = chart.stacked ? 1 : Math.max(shown.length, 1), thick = Math.min(step * .8 / share, 60);
     chart.categories.forEach((category, i) => {
       let up = 0, down = 0;
       shown.forEach((series, k) => {
         const value = series.y[i];
-        if (!known(value)) return;
+        if (!isNumber(value)) return;
         const base = chart.stacked ? (value < 0 ? down : up) : 0, end = base + value;
         if (value < 0) down = end; else up = end;
         const x = X(i) + (chart.stacked ? -thick / 2 : (k - share / 2) * thick), y = Math.min(Y(base), Y(end)), h = Math.abs(Y(base) - Y(end));
         Object.assign(make("rect", { class: "bar", x, y, width: thick, height: h }, svg).style, paint(series.slot));
-        if (known(series.low[i]) && known(series.high[i])) {
+        if (isNumber(series.low[i]) && isNumber(series.high[i])) {
           const c = x + thick / 2, [a, b] = [Y(series.low[i]), Y(series.high[i])];
           make("path", { class: "whisker", d: `M${c},${a}V${b}M${c - 4},${a}h8M${c - 4},${b}h8` }, svg);
         }
-        const band = known(series.low[i]) && known(series.high[i]) ? `\n${text(series.low[i], chart.digits)} to ${text(series.high[i], chart.digits)}` : "";
+        const band = isNumber(series.low[i]) && isNumber(series.high[i]) ? `\n${text(series.low[i], chart.digits)} to ${text(series.high[i], chart.digits)}` : "";
         spots.push({ x: x + thick / 2, y, left: x, top: y - 3, w: thick, h: h + 6, words: `${chart.x_label}: ${category}\n${series.name}: ${text(value, chart.digits)}${band}` });
       });
     });
     make("line", { class: "axis", x1: box.left, x2: box.right, y1: Y(0), y2: Y(0) }, svg);
     if (over) {
       const slot = over.slot ?? all.length, L = yAxis(svg, box, ...lineSpan, chart.line_label, true);
-      for (const run of runs(over.y.map((y, i) => ({ i, y })), point => known(point.y)))
+      for (const run of runs(over.y.map((y, i) => ({ i, y })), point => isNumber(point.y)))
         make("polyline", { class: "line", points: run.map(point => `${X(point.i)},${L(point.y)}`).join(" ") }, svg).style.stroke = colour(slot);
       over.y.forEach((y, i) => {
-        if (!known(y)) return;
-        if (known(over.low[i]) && known(over.high[i])) make("path", { class: "whisker", d: `M${X(i)},${L(over.low[i])}V${L(over.high[i])}` }, svg);
+        if (!isNumber(y)) return;
+        if (isNumber(over.low[i]) && isNumber(over.high[i])) make("path", { class: "whisker", d: `M${X(i)},${L(over.low[i])}V${L(over.high[i])}` }, svg);
         stamp(svg, slot, X(i), L(y), 5);
-        const band = known(over.low[i]) && known(over.high[i]) ? `\n${text(over.low[i], chart.digits)} to ${text(over.high[i], chart.digits)}` : "";
+        const band = isNumber(over.low[i]) && isNumber(over.high[i]) ? `\n${text(over.low[i], chart.digits)} to ${text(over.high[i], chart.digits)}` : "";
         spots.unshift({ x: X(i), y: L(y), near: 12, words: `${chart.x_label}: ${chart.categories[i]}\n${over.name}: ${text(y, chart.digits)}${band}` });
       });
     }
@@ -108,16 +108,16 @@ const painters = {
     const context = canvas.getContext("2d"), picture = context.createImageData(Math.max(m, 1), Math.max(n, 1)), spots = [];
     let blank = false;
     chart.values.forEach((row, i) => row.forEach((value, j) => {
-      if (known(value)) picture.data.set([...viridis(share(value)), 255], 4 * (i * m + j)); else blank = true;
+      if (isNumber(value)) picture.data.set([...viridis(share(value)), 255], 4 * (i * m + j)); else blank = true;
       spots.push({ x: left + (j + .5) * cell.w, y: top + (i + .5) * cell.h, left: left + j * cell.w, top: top + i * cell.h, w: cell.w, h: cell.h,
         words: `${chart.row_label || "row"} ${chart.rows[i]}, ${chart.column_label || "column"} ${chart.columns[j]}\n${chart.unit}: ${text(value, chart.digits)}` });
     }));
     context.putImageData(picture, 0, 0);
     make("rect", { class: "axis", x: left, y: top, width: m * cell.w, height: n * cell.h }, svg);
     if (n * m <= 100 && cell.h > 20) chart.values.forEach((row, i) => row.forEach((value, j) => {  // few: numbers in the cells
-      const told = text(value, chart.digits);
-      if (!known(value) || width(told) + 8 > cell.w) return;
-      const [r, g, b] = viridis(share(value)), node = make("text", { x: left + (j + .5) * cell.w, y: top + (i + .5) * cell.h + 4, "text-anchor": "middle" }, svg, told);
+      const number = text(value, chart.digits);
+      if (!isNumber(value) || width(number) + 8 > cell.w) return;
+      const [r, g, b] = viridis(share(value)), node = make("text", { x: left + (j + .5) * cell.w, y: top + (i + .5) * cell.h + 4, "text-anchor": "middle" }, svg, number);
       node.style.fill = .2126 * (r / 255) ** 2.2 + .7152 * (g / 255) ** 2.2 + .0722 * (b / 255) ** 2.2 > .18 ? "#000" : "#fff";
     }));
     const every = Math.ceil(13 / cell.h);
@@ -140,7 +140,7 @@ const painters = {
   },
 
   scatter(chart, svg, size, hidden) {
-    const shown = chart.points.filter(point => known(point.x) && known(point.y) && !hidden.has(point.group ?? chart.groups.length)), all = chart.points;
+    const shown = chart.points.filter(point => isNumber(point.x) && isNumber(point.y) && !hidden.has(point.group ?? chart.groups.length)), all = chart.points;
     let xs = padded(span(all.map(point => point.x)), .08), ys = padded(span(all.map(point => point.y)), .08);
     const full = chart.map ? Math.min(480, Math.max(300, size * .8)) : Math.min(380, Math.max(280, size * .6));
     const box = chart.map ? area(full, 8, 8, 8, 8, size) : area(full, room(...ys, full - 70), 14, 26, 44, size);
@@ -191,7 +191,7 @@ const painters = {
       stamp(svg, chart.leaf_groups[place], X(place), box.bottom + 7, r);
       spots.push({ x: X(place), y: box.bottom + 7, words: `${name}\n${chart.groups[chart.leaf_groups[place]]}` });
     });
-    if (known(chart.cut)) {
+    if (isNumber(chart.cut)) {
       make("line", { class: "cut", x1: box.left, x2: box.right, y1: Y(chart.cut), y2: Y(chart.cut) }, svg);
       make("text", { class: "on", x: box.right - 2, y: Y(chart.cut) - 5, "text-anchor": "end" }, svg, `cut: ${text(chart.cut, chart.digits)}`);
     }
@@ -205,7 +205,7 @@ const painters = {
     const range = padded(span(chart.samples.flatMap(sample => sample.values))), row = 84, full = Math.max(shown.length, 1) * row + 56;
     const box = area(full, 8, 14, 6, 44, size), X = xAxis(svg, box, ...range, chart.x_label), spots = [];
     shown.forEach((sample, place) => {
-      const top = box.top + place * row, middle = top + 48, sorted = sample.values.map((value, i) => ({ value, i })).filter(entry => known(entry.value)).sort((a, b) => a.value - b.value);
+      const top = box.top + place * row, middle = top + 48, sorted = sample.values.map((value, i) => ({ value, i })).filter(entry => isNumber(entry.value)).sort((a, b) => a.value - b.value);
       make("text", { class: "on", x: box.left + 4, y: top + 15 }, svg, shortened(sample.name, size - 30));
       if (!sorted.length) { make("text", { class: "on", x: box.left + 4, y: middle }, svg, "not measured"); return; }
       const quartile = share => { const at = share * (sorted.length - 1), low = Math.floor(at), next = sorted[Math.min(low + 1, sorted.length - 1)].value; return sorted[low].value + (at - low) * (next - sorted[low].value); };
@@ -236,13 +236,13 @@ function viridis(share) {
 }
 
 function runs(points, good) {  // consecutive points that are measured
-  const found = [];
+  const segments = [];
   let run = [];
   for (const point of points) {
     if (good(point)) run.push(point);
-    else if (run.length) { found.push(run); run = []; }
+    else if (run.length) { segments.push(run); run = []; }
   }
-  return run.length ? [...found, run] : found;
+  return run.length ? [...segments, run] : segments;
 }
 
 const nothing = (svg, box) =>

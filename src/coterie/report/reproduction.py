@@ -1,10 +1,10 @@
 """Published numbers beside ours: for the terminal, Markdown, CSV and LaTeX, as pictures and as a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.report import static
-from coterie.report.text_table import TextTable, csv_text, sentence, wrapped
+from coterie.report.text_table import TextTable, csv_text, document, sentence
 from coterie.results.charts import Block, Code, Fact, NumberCell, Page, Section, Switch, Table
 from coterie.results.formats import TableFormat
 from coterie.results.reproductions import NumberPair, Reproduction
@@ -30,18 +30,9 @@ def reproduction_text(result: Reproduction, format: TableFormat) -> str:
     """Write a reproduction in a format."""
     if format == "csv":
         return _csv(result)
-    above, tables, below = _above(result), _tables(result), _below(result)
-    if format == "text":
-        parts = [f"{head}\n\n{table.text()}" if head else table.text() for head, table in tables]
-        return "\n\n".join(part for part in (wrapped(above), *parts, wrapped(below)) if part) + "\n"
-    if format == "markdown":
-        parts = [f"### {above[0]}", *above[1:]]
-        for head, table in tables:
-            parts += [f"**{head}**"] * bool(head) + [table.markdown()]
-        return "\n\n".join([*parts, *below]) + "\n"
-    remarks = "\n".join(f"% {line}" for line in (*above, *below, "Needs \\usepackage{booktabs}."))
-    parts = [f"% {head}\n{table.latex()}" if head else table.latex() for head, table in tables]
-    return "\n\n".join([remarks, *parts]) + "\n"
+    title, *above = _above(result)
+    above = [f"### {title}" if format == "markdown" else title, *above]
+    return document(format, above, _tables(result), _below(result))
 
 
 def _csv(result: Reproduction) -> str:
@@ -101,13 +92,12 @@ def _tables(result: Reproduction) -> list[tuple[str, TextTable]]:
         columns, rows = as_printed(result)
         return [("", TextTable([f"{result.rows_are}: ours (paper)", *columns], rows))]
     headings = dict.fromkeys(line.column for line in result.lines)
-    return [(column, _table(result, [line for line in result.lines if line.column == column])) for column in headings]
-
-
-def _table(result: Reproduction, lines: Sequence[NumberPair]) -> TextTable:
-    """Return a table of one column of the paper: a row per number."""
-    columns, rows = _numbers(result, lines)
-    return TextTable(columns, [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows])
+    tables = []
+    for heading in headings:
+        columns, numbers = _numbers(result, [line for line in result.lines if line.column == heading])
+        rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in numbers]
+        tables.append((heading, TextTable(columns, rows)))
+    return tables
 
 
 def _numbers(
@@ -124,9 +114,9 @@ def _numbers(
             *(line.row, *[line.column] * named, line.quantity),
             NumberCell(line.published or "–", line.paper),
             NumberCell(ours_text(line), line.ours.mean if line.ours else None),
-            NumberCell(signed_text(line.difference, line.digits), line.difference),
+            NumberCell("–" if line.difference is None else f"{line.difference:+.{line.digits}f}", line.difference),
             *(_beside_cell(line, key) for key in keys),
-            *(line.grade if line.published else "–", *[note_numbers(line, notes)] * noted),
+            *(line.grade if line.published else "–", *[", ".join(str(notes[note]) for note in line.notes)] * noted),
         )
         for line in lines
     ]
@@ -139,22 +129,15 @@ def _beside_cell(line: NumberPair, key: str) -> NumberCell:
 
 
 def as_printed(result: Reproduction) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of the paper, and its rows with our numbers, the paper's in brackets."""
-    columns = list(dict.fromkeys(line.column for line in result.lines))
-    cells = {(line.row, line.column): both_text(line, result.notes()) for line in result.lines}
+    """Return the columns of the paper, and its rows: our numbers, the paper's in brackets, the numbers of notes."""
+    columns, notes = list(dict.fromkeys(line.column for line in result.lines)), result.notes()
+    cells = {}
+    for line in result.lines:
+        published = f" ({line.published})" if line.published else ""
+        marks = "".join(f" [{notes[note]}]" for note in line.notes)
+        cells[line.row, line.column] = ours_text(line) + published + marks
     rows = dict.fromkeys(line.row for line in result.lines)
     return columns, [[row, *(cells.get((row, column), "") for column in columns)] for row in rows]
-
-
-def note_numbers(line: NumberPair, notes: Mapping[str, int]) -> str:
-    """Write the numbers of a line's notes."""
-    return ", ".join(str(notes[note]) for note in line.notes)
-
-
-def both_text(line: NumberPair, notes: Mapping[str, int]) -> str:
-    """Write our number, the published one in brackets, and the numbers of its notes."""
-    marks = "".join(f" [{notes[note]}]" for note in line.notes)
-    return ours_text(line) + (f" ({line.published})" if line.published else "") + marks
 
 
 def ours_text(line: NumberPair) -> str:
@@ -172,21 +155,16 @@ def digits_of(line: NumberPair, name: str) -> int:
     return line.digits if name != "groups" else 0 if spread is not None and spread.std is None else 1
 
 
-def number_text(number: Spread | None, digits: int, asked: int = 0) -> str:
+def number_text(number: Spread | None, digits: int, seeds: int = 0) -> str:
     """Write a mean with its spread, and of how many seeds, if more were asked for.
 
-    >>> number_text(Spread(2, 1.5, 0.25), 2, asked=3)
+    >>> number_text(Spread(2, 1.5, 0.25), 2, seeds=3)
     '1.50 ± 0.25 (2 of 3)'
     """
     if number is None:
         return "–"
     spread = "" if number.std is None else f" ± {number.std:.{digits}f}"
-    return f"{number.mean:.{digits}f}{spread}" + f" ({number.n} of {asked})" * (number.n < asked)
-
-
-def signed_text(value: float | None, digits: int) -> str:
-    """Write a difference."""
-    return "–" if value is None else f"{value:+.{digits}f}"
+    return f"{number.mean:.{digits}f}{spread}" + f" ({number.n} of {seeds})" * (number.n < seeds)
 
 
 def reproduction_page(results: Sequence[Reproduction]) -> Page:
@@ -246,22 +224,22 @@ def _sections(result: Reproduction, prefix: str) -> list[Section]:
             names = [chart.title.removeprefix(f"{result.title}: ") for chart in result.charts]
             blocks = (Switch(label="Figure", variants=tuple(zip(names, result.charts, strict=True))),)
         sections.append(Section(heading=f"{prefix}Figures", blocks=blocks))
-    sections.append(_origin(result, prefix))
-    return sections
+    origin = [("The command that makes it again", result.command), ("The runs behind it", "\n".join(result.runs))]
+    text = f"Kind: {result.kind}. Settings and published numbers are those of catalogue {result.version}."
+    codes = tuple(Code(title=title, text=code) for title, code in origin if code)
+    return [*sections, Section(heading=f"{prefix}How it was made", text=(text,), blocks=codes)]
 
 
 def _reading(result: Reproduction) -> tuple[str, ...]:
     """Say what columns mean, and what is to be noted."""
-    unit, note = f", in {result.unit}" if result.unit else "", [sentence(result.note)] * bool(result.note)
+    texts = [*_meanings(result), *[sentence(result.note)] * bool(result.note), *result.remarks]
     if not result.lines:
-        nothing = "Nothing was published as numbers, or none of it could be made: see below."
-        return (*_meanings(result), *note, *result.remarks, nothing)
-    return (f"Difference: ours minus the paper's{unit}.", *_meanings(result), *note, *result.remarks)
+        return (*texts, "Nothing was published as numbers, or none of it could be made: see below.")
+    return (f"Difference: ours minus the paper's{f', in {result.unit}' if result.unit else ''}.", *texts)
 
 
 def _page_tables(result: Reproduction) -> tuple[Block, ...]:
     """Return a table per column, with a line for each published number; of a wide one also that as printed."""
-    numbered = result.notes()
     blocks: list[Block] = []
     if result.wide and result.lines:
         heads, rows = as_printed(result)
@@ -273,18 +251,6 @@ def _page_tables(result: Reproduction) -> tuple[Block, ...]:
         for heading in dict.fromkeys(line.column for line in result.lines):
             columns, numbers = _numbers(result, [line for line in result.lines if line.column == heading], "ours, ")
             blocks.append(Table(title=heading or result.title, columns=tuple(columns), rows=tuple(numbers)))
-    if numbered:
-        notes = tuple((number, note) for note, number in numbered.items())
+    if notes := tuple((number, note) for note, number in result.notes().items()):
         blocks.append(Table(title="Notes", columns=("number", "note"), rows=notes))
     return tuple(blocks)
-
-
-def _origin(result: Reproduction, prefix: str) -> Section:
-    blocks: list[Block] = [Code(title="The command that makes it again", text=result.command)] if result.command else []
-    if result.runs:
-        blocks.append(Code(title="The runs behind it", text="\n".join(result.runs)))
-    return Section(
-        heading=f"{prefix}How it was made",
-        text=(f"Kind: {result.kind}. Settings and published numbers are those of catalogue {result.version}.",),
-        blocks=tuple(blocks),
-    )

@@ -15,6 +15,7 @@ from coterie.results.charts import Chart, Series, Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
@@ -178,7 +179,7 @@ def _bars(chart: charts.Bars, axes: Axes) -> None:
         style: Style = {"color": colour(slot), "alpha": pale, "edgecolor": "black", "linewidth": 0.4, "capsize": 3}
         axes.bar(places + shift, y, width, bottom, yerr=_whiskers(series), label=_name(series.name), **style)
         above, below = above + np.maximum(y, 0), below + np.minimum(y, 0)
-    _name_places(axes, chart.categories)
+    _name_places(axes.xaxis, chart.categories)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
     axes.set_xlim(-0.6, len(places) - 0.4)
@@ -194,14 +195,14 @@ def _bars(chart: charts.Bars, axes: Axes) -> None:
     finish(axes, second)
 
 
-def _name_places(axes: Axes, names: Sequence[str]) -> None:
-    """Write names along x: level if they are short, else upright, and none of too many."""
+def _name_places(axis: Axis, names: Sequence[str], upright: bool = True) -> None:
+    """Write names along an axis: level if they are short, else upright where that is allowed, and none of too many."""
     if len(names) > NAMED:
-        axes.set_xticks([])
+        axis.set_ticks([])
         return
     labels = [_name(name) for name in names]
-    upright = max((len(name) for name in names), default=0) * len(names) > 70
-    axes.set_xticks(range(len(names)), labels, rotation=90 if upright else 0, fontsize=7 if len(names) > 20 else 8)
+    rotation = 90 if upright and max(map(len, names), default=0) * len(names) > 70 else 0
+    axis.set_ticks(range(len(names)), labels, rotation=rotation, fontsize=7 if len(names) > 20 else 8)
 
 
 def _heat_map(chart: charts.HeatMap, axes: Axes) -> None:
@@ -214,12 +215,8 @@ def _heat_map(chart: charts.HeatMap, axes: Axes) -> None:
         values, cmap="viridis", interpolation="nearest", vmin=low, vmax=high, aspect="equal" if square else "auto"
     )
     axes.figure.colorbar(picture, ax=axes, label=_literal(chart.unit))
-    _name_places(axes, chart.columns)
-    if len(chart.rows) > NAMED:
-        axes.set_yticks([])
-    else:
-        size = 7 if len(chart.rows) > 20 else 8
-        axes.set_yticks(range(len(chart.rows)), [_name(name) for name in chart.rows], fontsize=size)
+    _name_places(axes.xaxis, chart.columns)
+    _name_places(axes.yaxis, chart.rows, upright=False)
     axes.set(xlabel=_literal(chart.column_label), ylabel=_literal(chart.row_label))
     start = 0
     for end in range(1, len(chart.groups) + 1):
@@ -277,7 +274,7 @@ def _dendrogram(chart: charts.Dendrogram, axes: Axes) -> None:
         axes.plot(leaves, [0] * len(leaves), marker(group), clip_on=False, **style)
     if chart.cut is not None:
         _level(axes, chart.cut, f"cut: {chart.cut:.{chart.digits}f}")
-    _name_places(axes, chart.names)
+    _name_places(axes.xaxis, chart.names)
     axes.set(xlabel="clients, in the order of the tree", ylabel=_literal(chart.unit))
     axes.set_ylim(bottom=0)
     finish(axes)

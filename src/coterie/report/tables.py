@@ -44,21 +44,13 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
             )
-        if result["newcomers"]:
-            notes.append(_newcomers(result))
+        if late := result["newcomers"]:
+            when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
+            founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
+            reached = ", ".join(f"{protocol} {_percent(late['accuracy'][protocol])}" for protocol in EACH_CLIENT)
+            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
-
-
-def _newcomers(result: Mapping[str, Any]) -> str:
-    """Return a line on those who came late."""
-    late = result["newcomers"]
-    when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
-    founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
-    return (
-        f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: L {_percent(late['accuracy']['L'])}, "
-        f"C {_percent(late['accuracy']['C'])}{founded}"
-    )
 
 
 def _percent(fraction: float | None) -> str:

@@ -100,7 +100,28 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = (), width: int = WIDTH) -> str:
     """Write a table for a terminal with prose above and below it."""
-    return "\n\n".join(part for part in (wrapped(above, width), table.text(), wrapped(below, width)) if part) + "\n"
+    return document("text", above, [("", table)], below, width)
+
+
+def document(
+    format: str, above: Sequence[str], tables: Iterable[tuple[str, TextTable]], below: Sequence[str], width: int = WIDTH
+) -> str:
+    """Write tables as text, Markdown or LaTeX, under their headings if they have any, with prose above and below."""
+    write, heading = _WRITERS[format]
+    if format == "text":
+        above, below = [wrapped(above, width)], [wrapped(below, width)]
+    elif format == "latex":
+        above, below = ["\n".join(f"% {line}" for line in (*above, *below, "Needs \\usepackage{booktabs}."))], []
+    parts = [(heading.format(name) if name else "") + write(table) for name, table in tables]
+    return "\n\n".join(part for part in (*above, *parts, *below) if part) + "\n"
+
+
+_WRITERS = {
+    "text": (TextTable.text, "{}\n\n"),
+    "markdown": (TextTable.markdown, "**{}**\n\n"),
+    "latex": (TextTable.latex, "% {}\n"),
+}
+"""How a table is written in a format, and its heading above it."""
 
 
 def wrapped(lines: Iterable[str], width: int = WIDTH) -> str:

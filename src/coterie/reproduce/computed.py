@@ -31,7 +31,7 @@ def _cost(cell: Cell) -> float | None:
     if cell.published is None or cell.published.value is None:
         return None
     if options.get("formula") == "sub-fedavg":
-        sent, pruned = (options.get(given, given) for given in (options["parameters"], options["pruned"]))
+        sent, pruned = (options.get(name, name) for name in (options["parameters"], options["pruned"]))
         whole = sub_fedavg_bytes(options["rounds"], 10, sent, pruned)
         return whole / float(options["per"])
     rounds = cell.published.implied_rounds

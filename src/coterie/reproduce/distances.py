@@ -77,7 +77,8 @@ def super_clusters(item: Reproducible, session: ReproductionSession) -> Findings
         ]
         remarks.append(_sets(cell, supers.sets))
     if item.entry.options.get("mix") and session.request.datasets is None:
-        mix = groups_of({"data": {"name": "mix-4", "clients": 100}, "algorithm": {"name": "pacfl"}}, 0)
+        tables = {"data": {"name": "mix-4", "clients": 100}, "algorithm": {"name": "pacfl"}}
+        mix = form_groups(seeded_config(tables, 0))
         clients = [str(client) for client in mix.clients]
         charts.append(map_of("Clients of MIX-4", clients, proximity_of(mix), mix.grouping.labels))
         remarks.append(
@@ -178,7 +179,7 @@ def agreement_error(item: Reproducible, session: ReproductionSession) -> Finding
     thresholds = np.round(np.arange(0, 1.01, 0.05), 2)
     lines, charts = [], list[Chart]()
     for cell in session.request.cells(item):
-        groups = groups_of(cell.settings, session.request.seeds_of(item)[0])
+        groups = form_groups(seeded_config(cell.settings, session.request.seeds_of(item)[0]))
         agreeing = 1 - proximity_of(groups)
         own = [set(np.flatnonzero(row).tolist()) for row in groups.counts]
         scale = (COHORT - 1) / max(len(own) - 1, 1)
@@ -202,7 +203,7 @@ def agreement(item: Reproducible, session: ReproductionSession) -> Findings:
             tables["partition"] = {"name": "dirichlet", "alpha": alpha}
             tables["training"] = {**tables["training"], "epochs": epochs}
             tables["algorithm"] = {"name": "flis-hc", "server_data": where}
-            groups = groups_of(tables, seed)
+            groups = form_groups(seeded_config(tables, seed))
             shown = 1 - proximity_of(groups)[:SHOWN, :SHOWN]
             apart = 1 - float(shown[np.triu_indices(len(shown), 1)].mean())
             name = f"α = {alpha:g}, E = {epochs}, server data {where}"
@@ -259,22 +260,15 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
         runs = [run.folder for run in results[key_of(cell)] if run.folder is not None]
         comparisons = study(runs).runs if runs else []
         means = [float(np.mean(run.means("cka"))) for run in comparisons]
-        few = failed.get(key_of(cell), {})
-        made = replace(beside_published(cell, spread(means), 3, "CKA"), asked=len(session.request.seeds_of(item)))
-        lines.append(replace(made, why="failed" if few and not means else ""))
+        why = "failed" if failed.get(key_of(cell)) and not means else ""
+        pair = beside_published(cell, spread(means), 3, "CKA")
+        lines.append(replace(pair, asked=len(session.request.seeds_of(item)), why=why))
         if comparisons:
-            first = comparisons[0]
-            series.append(
-                Series(name=cell.column, x=values(range(1, len(first.layers) + 1)), y=values(first.means("cka")))
-            )
+            x, y = values(range(1, len(comparisons[0].layers) + 1)), values(comparisons[0].means("cka"))
+            series.append(Series(name=cell.column, x=x, y=y))
     chart = Lines(title=item.entry.title, x_label="layer", y_label="CKA, mean over pairs", series=tuple(series))
     folders = dict.fromkeys(str(run.folder) for runs in results.values() for run in runs)
     return Findings(lines, [chart] if series else [], failed=describe_failures(cells, failed), runs=list(folders))
-
-
-def groups_of(tables: Mapping[str, Any], seed: int) -> ClusterResult:
-    """Form the groups of a method, without training them."""
-    return form_groups(seeded_config(tables, seed))
 
 
 def proximity_of(groups: ClusterResult) -> Floats:

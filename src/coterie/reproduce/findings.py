@@ -82,8 +82,8 @@ def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float 
         reached = first_round(result.history, protocol, float(value))
         return reached if unit == "rounds" or reached is None else _megabits(result, reached, options)
     if quantity.startswith("discrepancy "):
-        apart = [row["discrepancy"] for row in result.history if row.get("discrepancy") is not None]
-        return _statistic(quantity.removeprefix("discrepancy "), apart)
+        discrepancies = [row["discrepancy"] for row in result.history if row.get("discrepancy") is not None]
+        return _statistic(quantity.removeprefix("discrepancy "), discrepancies)
     if quantity == "W median":
         return _statistic("median", [100 * row["W"] for row in result.history if row.get("W") is not None])
     if quantity == "groups":

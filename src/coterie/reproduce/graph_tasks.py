@@ -25,6 +25,8 @@ Chosen = tuple[Ints, Floats]
 """Nodes, and their weights."""
 BESIDE = ("frank-wolfe", "k-means", "random")
 """Baselines that are drawn beside SCGIGA."""
+Scores = list[tuple[list[float], float]]
+"""What a row's nodes come to, by seed: a score for each size, and the cost of the largest choice."""
 
 
 def coreset(item: Reproducible, session: ReproductionSession) -> Findings:
@@ -115,16 +117,6 @@ class GraphTask:
     """Fewer sizes, for --rounds-scale."""
 
 
-@dataclass(frozen=True)
-class RowScores:
-    """What a row's nodes come to, by seed."""
-
-    scores: list[list[float]]
-    """For each size."""
-    costs: list[float]
-    """Of the largest choice."""
-
-
 def graph_labels(item: Reproducible, session: ReproductionSession) -> Findings:
     """Accuracy of a graph network that knows the labels of few nodes, by how these were chosen."""
     epochs = max(1, round(session.request.rounds_scale * gcn.EPOCHS))
@@ -177,7 +169,7 @@ def _make(task: GraphTask, item: Reproducible, session: ReproductionSession) -> 
         scores = _scores(task, column, cells, sizes, session.request.seeds_of(item))
         lines += [_line(task, cell, sizes, scores[cell.row]) for cell in cells]
         series = [
-            Series(name=cell.label, x=values(sizes), y=values(np.mean(scores[cell.row].scores, axis=0)))
+            Series(name=cell.label, x=values(sizes), y=values(np.mean([s for s, _ in scores[cell.row]], axis=0)))
             for cell in cells
         ]
         title = f"{item.entry.title}: {column.label}"
@@ -187,12 +179,12 @@ def _make(task: GraphTask, item: Reproducible, session: ReproductionSession) -> 
 
 def _scores(
     task: GraphTask, column: BookColumn, cells: Sequence[Cell], sizes: Sequence[int], seeds: Sequence[int]
-) -> dict[str, RowScores]:
+) -> dict[str, Scores]:
     """Choose nodes of a column's graphs as each row says, and score them."""
     from threadpoolctl import threadpool_limits
 
     fixed, factor = column.options["dataset"] in FIXED, 100.0 if task.percent else 1.0
-    rows = {cell.row: RowScores([], []) for cell in cells}
+    rows: dict[str, Scores] = {cell.row: [] for cell in cells}
     choices: dict[str, list[Chosen]] = {}
     with threadpool_limits(1), one_thread():  # matrices are small: threads would cost more than they give
         for seed, graph in zip(seeds, task.graphs(column, seeds), strict=True):
@@ -200,17 +192,18 @@ def _scores(
                 key = repr(_deciding(cell, seed, fixed))
                 if key not in choices:
                     choices[key] = task.choose(cell.options, graph, sizes, seed)
-                rows[cell.row].scores.append([factor * graph.score(*chosen) for chosen in choices[key]])
-                rows[cell.row].costs.append(float(graph.costs[choices[key][-1][0]].sum()))
+                scores = [factor * graph.score(*chosen) for chosen in choices[key]]
+                rows[cell.row].append((scores, float(graph.costs[choices[key][-1][0]].sum())))
     return rows
 
 
-def _line(task: GraphTask, cell: Cell, sizes: Sequence[int], row: RowScores) -> NumberPair:
+def _line(task: GraphTask, cell: Cell, sizes: Sequence[int], row: Scores) -> NumberPair:
     """Return the score of the most nodes, with those of fewer and the cost beside it."""
-    *fewer, most = [spread(of_size) for of_size in zip(*row.scores, strict=True)]
+    scores, costs = zip(*row, strict=True)
+    *fewer, most = [spread(of_size) for of_size in zip(*scores, strict=True)]
     beside = {f"{k} {task.what}": score for k, score in zip(sizes, fewer, strict=False)}
     own = beside_published(cell, most, 1 if task.percent else 3, f"{sizes[-1]} {task.what}")
-    return replace(own, beside={**beside, "cost": spread(row.costs)}, asked=len(row.scores))
+    return replace(own, beside={**beside, "cost": spread(costs)}, asked=len(row))
 
 
 def _deciding(cell: Cell, seed: int, fixed: bool) -> tuple[Any, ...]:

@@ -1,7 +1,6 @@
 """The graphs of chapter 6: block models, trees, random graphs, and two that must be downloaded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,25 @@ from coterie.errors import CoterieError
 
 NODES = 1000
 """Of the tree and the random graph."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A graph that is no data set of clients, and is looked for beside those."""
-
-    files: tuple[str, ...]
-    """Any of them will do."""
-    page: str
-
-
 STORED = {
-    "cora": Stored(("cora.npz", "cora/cora.content"), "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"),
-    "facebook": Stored(
-        ("facebook_combined.npz", "facebook_combined.txt"),
+    "cora": ("https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz", "cora.npz", "cora/cora.content"),
+    "facebook": (
         "https://snap.stanford.edu/data/facebook_combined.txt.gz",
+        *("facebook_combined.npz", "facebook_combined.txt"),
     ),
 }
+"""Graphs that are no data sets of clients, looked for beside those: address, and files of which any will do."""
 
 
 def stored(name: str) -> Path | None:
     """Return the file of a graph, if it is here."""
-    paths = (place / file for place in places() for file in STORED[name].files)
+    paths = (place / file for place in places() for file in STORED[name][1:])
     return next((path for path in paths if path.is_file()), None)
 
 
 def how_to_store(name: str) -> str:
     """Say how to get a graph."""
-    graph = STORED[name]
-    return f"get {graph.page} and unpack it into the folder '{places()[0]}'"
+    return f"get {STORED[name][0]} and unpack it into the folder '{places()[0]}'"
 
 
 def the_file(name: str) -> Path:

@@ -8,11 +8,11 @@ from typing import TypeVar
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
 from coterie.files import make_folder
-from coterie.reproduce.catalogue import Catalogue, Reproducible, catalogue, read_own
+from coterie.reproduce.catalogue import Reproducible, catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.computed import ROWS, WIDE
 from coterie.reproduce.findings import ReproductionSession
-from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, not_here, skipped
+from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, skipped
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import train
 from coterie.results.comparison_folder import ComparisonFolder
@@ -57,7 +57,7 @@ def reproduce(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("the same command goes on; finished runs are not run again") from None
     entry = item.entry
-    made = Reproduction(
+    reproduction = Reproduction(
         name=item.name,
         title=entry.title,
         source=item.book.source,
@@ -80,8 +80,8 @@ def reproduce(
         runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
-    made.save(place / item.name)
-    return made
+    reproduction.save(place / item.name)
+    return reproduction
 
 
 def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
@@ -90,7 +90,7 @@ def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
 
 def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
     """Find a table or figure that can be reproduced."""
-    item = open_catalogue(book).resolved(name)
+    item = (catalogue() if book is None else read_own(Path(book))).resolved(name)
     if item.entry.kind == "cannot":
         raise CoterieError(f"{item.name} cannot be reproduced: {item.entry.reason}")
     if item.entry.kind not in (*TRAINED, *COMPUTED):
@@ -99,23 +99,14 @@ def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
     return item
 
 
-def open_catalogue(book: str | Path | None = None) -> Catalogue:
-    """Return the catalogue that comes with Coterie, or one's own."""
-    return catalogue() if book is None else read_own(Path(book))
-
-
 def check_data(item: Reproducible, request: ReproductionRequest) -> None:
-    """Refuse if nothing would be left, for want of data."""
-    wanted = [column for column in item.columns() if request.wants(item, column)]
-    absent = {column.label: missing(item, column) for column in wanted}
-    lost = dict.fromkeys(name for names in absent.values() for name in names)
-    named = [column for column in wanted if column.data or column.options.get("dataset")]
-    if not named:
-        lost |= dict.fromkeys(not_here(item.entry.needs))
-        if lost:
-            raise CoterieError(f"{item.name} needs data: {how_to_get(list(lost))}")
-    elif all(absent.values()):
-        raise CoterieError(f"none of the data of {item.name} are here: {how_to_get(list(lost))}")
+    """Refuse if none of the data are here."""
+    columns = [column for column in item.columns() if request.wants(item, column)]
+    absent = [missing(item, column) for column in columns]
+    if all(absent):
+        named = any(column.data or column.options.get("dataset") for column in columns)
+        error = f"none of the data of {item.name} are here" if named else f"{item.name} needs data"
+        raise CoterieError(f"{error}: {how_to_get(list(dict.fromkeys(name for names in absent for name in names)))}")
 
 
 def checked_place(path: Path) -> Path:
@@ -133,8 +124,8 @@ def command(table: str, request: ReproductionRequest, out: str | Path | None, bo
     parts = ["coterie", "reproduce", table]
     parts += ["--rounds-scale", f"{request.rounds_scale:g}"] * (request.rounds_scale < 1)
     for name in ("seeds", "datasets", "algorithms"):
-        given = getattr(request, name)
-        parts += [f"--{name}", ",".join(map(str, given))] if given is not None else []
+        value = getattr(request, name)
+        parts += [f"--{name}", ",".join(map(str, value))] if value is not None else []
     parts += ["--out", str(out)] if out else []
     parts += ["--catalogue", str(book)] if book else []
     return shlex.join(parts)

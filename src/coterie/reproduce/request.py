@@ -83,56 +83,56 @@ class ReproductionRequest:
 
     def shortened(self, item: Reproducible) -> list[str]:
         """Say how what is asked for is less than what was published."""
-        said, used = [], self.seeds_of(item)
-        what = LENGTHS.get(item.entry.kind)
-        if self.rounds_scale < 1 and what:
-            said.append(f"{self.rounds_scale:g} of the {what} (--rounds-scale)")
+        notes, used = [], self.seeds_of(item)
+        unit = LENGTHS.get(item.entry.kind)
+        if self.rounds_scale < 1 and unit:
+            notes.append(f"{self.rounds_scale:g} of the {unit} (--rounds-scale)")
         if len(used) < len(ReproductionRequest().seeds_of(item)):
             plural = "s" if len(used) > 1 else ""
-            said.append(f"{len(used)} seed{plural} instead of {len(item.entry.seeds)} (--seeds)")
-        return said
+            notes.append(f"{len(used)} seed{plural} instead of {len(item.entry.seeds)} (--seeds)")
+        return notes
 
     def without_effect(self, item: Reproducible) -> list[str]:
         """Say which options were given that change nothing here."""
-        kind, said = item.entry.kind, []
+        kind, notes = item.entry.kind, []
         if self.rounds_scale < 1 and kind not in LENGTHS:
-            said.append("--rounds-scale has no effect here: there are no rounds to shorten.")
+            notes.append("--rounds-scale has no effect here: there are no rounds to shorten.")
         if self.seeds is not None and kind in SEEDLESS:
-            said.append("--seeds has no effect here: nothing is random.")
+            notes.append("--seeds has no effect here: nothing is random.")
         if self.seeds is not None and kind in ONE_SEED and len(self.seeds) > 1:
-            said.append(f"Of --seeds only the first, {self.seeds[0]}, is used here.")
-        return said
+            notes.append(f"Of --seeds only the first, {self.seeds[0]}, is used here.")
+        return notes
 
     def narrowed(self) -> list[str]:
         """Say which part was asked for."""
-        said = [f"data {', '.join(self.datasets)} (--datasets)"] if self.datasets else []
-        return said + ([f"methods {', '.join(self.algorithms)} (--algorithms)"] if self.algorithms else [])
+        parts = [f"data {', '.join(self.datasets)} (--datasets)"] if self.datasets else []
+        return parts + ([f"methods {', '.join(self.algorithms)} (--algorithms)"] if self.algorithms else [])
 
     def scaled(self, settings: Tables) -> Tables:
         """Return settings with fewer rounds; clients that train alone train for a part of their epochs, too."""
-        made = copy.deepcopy(settings)
-        training, algorithm = made.setdefault("training", {}), made.get("algorithm", {})
+        tables = copy.deepcopy(settings)
+        training, algorithm = tables.setdefault("training", {}), tables.get("algorithm", {})
         if self.rounds_scale < 1:
             training["rounds"] = max(1, round(self.rounds_scale * training.get("rounds", 50)))
             if algorithm.get("name") == "solo" and algorithm.get("epochs"):
                 algorithm["epochs"] = max(1, round(self.rounds_scale * algorithm["epochs"]))
-        return made
+        return tables
 
 
 def names_of(item: Reproducible, column: BookColumn) -> list[str]:
     """Return the names by which a user may ask for a column."""
-    own = [column.data, *item.needs(column)] if column.data else []
-    return list(dict.fromkeys(str(name) for name in (*own, column.options.get("dataset")) if name))
+    names = [column.data, *item.needs(column)] if column.data else []
+    return list(dict.fromkeys(str(name) for name in (*names, column.options.get("dataset")) if name))
 
 
 def methods_of(cell: Cell) -> list[str]:
     """Return the names by which a user may ask for a row: its key, the book's name, and the method's."""
-    own = str(cell.settings.get("algorithm", {}).get("name", "")) if cell.method else ""
-    return list(dict.fromkeys(name for name in (cell.row, cell.method or "", own) if name))
+    method = str(cell.settings.get("algorithm", {}).get("name", "")) if cell.method else ""
+    return list(dict.fromkeys(name for name in (cell.row, cell.method or "", method) if name))
 
 
 def skipped(item: Reproducible, request: ReproductionRequest) -> list[str]:
-    """Say what is left out of what is asked for, for want of data, and how to get them."""
+    """Say what is left out because its data are not here, and how to get them."""
     lacking: dict[tuple[str, ...], list[str]] = {}
     for column in item.columns():
         if request.wants(item, column) and (names := missing(item, column)):
@@ -142,9 +142,9 @@ def skipped(item: Reproducible, request: ReproductionRequest) -> list[str]:
 
 def data_of(item: Reproducible, request: ReproductionRequest) -> list[str]:
     """Return the names of the data sets that are asked for."""
-    wanted = [column for column in item.columns() if request.wants(item, column)]
-    own = [name for column in wanted for name in item.needs(column)]
-    return list(dict.fromkeys([*own, *(str(c.options["dataset"]) for c in wanted if "dataset" in c.options)]))
+    columns = [column for column in item.columns() if request.wants(item, column)]
+    needed = [name for column in columns for name in item.needs(column)]
+    return list(dict.fromkeys([*needed, *(str(c.options["dataset"]) for c in columns if "dataset" in c.options)]))
 
 
 def missing(item: Reproducible, column: BookColumn) -> list[str]:

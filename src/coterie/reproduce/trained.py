@@ -97,7 +97,7 @@ def seeded_config(tables: Mapping[str, Any], seed: int, folder: Path | None = No
 
 
 def _line(
-    item: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], asked: int
+    item: Reproducible, cell: Cell, results: Sequence[Result], failed: Mapping[int, str], seeds_asked: int
 ) -> NumberPair:
     ours = over_seeds(results, cell.quantity, cell.options)
     beside = {name: over_seeds(results, name, {}) for name in _names_beside(item.entry.kind)}
@@ -112,7 +112,7 @@ def _line(
         why="failed" if failed and not results else "NaN" if odd[cell.quantity] and ours is None else "",
         reached=(ours.n if ours else 0) if findings.is_target(cell.quantity) and results else None,
         tried=len(results),
-        asked=asked,
+        asked=seeds_asked,
     )
 
 

@@ -286,15 +286,12 @@ def plain(thing: Any) -> Any:
     {'kind': 'mark', 'at': 3, 'text': 'here', 'axis': 'x'}
     """
     if is_dataclass(thing):
-        own = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
-        return {"kind": type(thing).__name__.lower(), **own}
+        content = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
+        return {"kind": type(thing).__name__.lower(), **content}
     if isinstance(thing, (tuple, list)):
         return [plain(part) for part in thing]
-    if isinstance(thing, (bool, np.bool_)):
-        return bool(thing)
-    if isinstance(thing, (int, np.integer)):
-        return int(thing)
-    return value(thing) if isinstance(thing, (float, np.floating)) else thing
+    thing = thing.item() if isinstance(thing, np.generic) else thing
+    return value(thing) if isinstance(thing, float) else thing
 
 
 def chart_of(data: Mapping[str, Any]) -> Chart:

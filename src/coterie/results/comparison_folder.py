@@ -146,7 +146,6 @@ class Tuned:
     def text(self, label: str, plan: ComparisonPlan) -> str:
         """Say what was chosen, from what, and by what."""
         tuning = plan.tuning
-        what = ", ".join(f"{key} = {toml_value(value)}" for key, value in self.chosen.items())
         scores = ", ".join(
             f"{' '.join(toml_value(value) for value in values.values())}: "
             + ("none" if score is None else f"{100 * score:.2f}")
@@ -154,8 +153,8 @@ class Tuned:
         )
         edge = [key for key, value in self.chosen.items() if _at_the_edge(value, tuning.grid[key])]
         return (
-            f"{label}: {what}, chosen by {COMPARED[plan.protocol]} on {tuning.share:.0%} of each client's training "
-            f"samples, {seeds_text(tuning.seeds)} ({scores})"
+            f"{label}: {values_text(self.chosen)}, chosen by {COMPARED[plan.protocol]} on {tuning.share:.0%} of each "
+            f"client's training samples, {seeds_text(tuning.seeds)} ({scores})"
             + (f"; at the edge of the values tried for {', '.join(edge)}" if edge else "")
         )
 
@@ -165,15 +164,20 @@ def _at_the_edge(value: Any, values: Sequence[Any]) -> bool:
     return numbers and len(values) > 2 and value in (min(values), max(values))
 
 
-def mean_score(accuracies: Sequence[float | None], wanted: int) -> float | None:
-    """Return the mean of accuracies; None unless there are as many finite ones as wanted."""
+def mean_score(accuracies: Sequence[float | None]) -> float | None:
+    """Return the mean of accuracies; None unless all are finite."""
     finite = [value for value in accuracies if value is not None and math.isfinite(value)]
-    return math.fsum(finite) / len(finite) if len(finite) == wanted else None
+    return math.fsum(finite) / len(finite) if len(finite) == len(accuracies) else None
 
 
 def candidate_name(values: Mapping[str, Any]) -> str:
     """Name values that are tried, like ``lr=0.1``."""
     return ", ".join(f"{key.partition('.')[2]}={toml_value(value)}" for key, value in values.items())
+
+
+def values_text(values: Mapping[str, Any]) -> str:
+    """Write settings with their values."""
+    return ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items())
 
 
 def seeds_text(seeds: Sequence[int]) -> str:

@@ -76,8 +76,8 @@ class ComparisonTable:
     """A comparison, counted; numbers are fractions, bytes are megabytes."""
 
     title: str
-    what: str
-    """What the labels are: ``method``, or ``setting``."""
+    noun: str
+    """What a label names: a ``method``, or a ``setting``."""
     seeds: tuple[int, ...]
     baseline: str
     rows: tuple[ComparisonRow, ...]
@@ -120,7 +120,7 @@ class ComparisonTable:
             for spread, label in measured[:RANKED]
         )
         if len(measured) == 1:
-            return f"{symbol}: {ranked}" + f". No other {self.what} has a number." * (len(self.rows) > 1)
+            return f"{symbol}: {ranked}" + f". No other {self.noun} has a number." * (len(self.rows) > 1)
         text = f"{symbol}, from the highest: {ranked}{'; …' if len(measured) > RANKED else ''}"
         first = self.leaders[protocol]
         if first is None:
@@ -138,7 +138,7 @@ def make_table(
     seeds: Sequence[int],
     *,
     title: str,
-    what: str = "method",
+    noun: str = "method",
     baseline: str | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonTable:
@@ -160,7 +160,7 @@ def make_table(
     ]
     leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
     all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
-    return ComparisonTable(title, what, tuple(seeds), base, tuple(rows), leaders, all_notes)
+    return ComparisonTable(title, noun, tuple(seeds), base, tuple(rows), leaders, all_notes)
 
 
 def target_text(target: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Comparisons and sweeps as their folders hold them: also those that are not finished, or damaged in part."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
-from coterie.results.formats import toml_value
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 
@@ -93,15 +92,6 @@ class StoredComparison:
         """Which settings were chosen on validation samples, in words, by label."""
         return {label: choice.text(label, self.plan) for label, choice in self.tuned.items()}
 
-    @property
-    def scores(self) -> list[tuple[str, str, float | None]]:
-        """Label, values tried, and their score on validation samples."""
-        return [
-            (label, ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items()), score)
-            for label, choice in self.tuned.items()
-            for values, score in choice.scores
-        ]
-
     def all_runs(self) -> list[tuple[str, StoredRun]]:
         """Return the finished ones, each with its label."""
         return [(label, run) for label, by_seed in self.runs.items() for run in by_seed.values()]
@@ -126,7 +116,7 @@ def comparison_table(
         label: {seed: by_seed[seed] for seed in plan.seeds if seed in by_seed} for label, by_seed in results.items()
     }
     title = comparison_title(plan, results)
-    return make_table(ordered, plan.seeds, title=title, what=plan.noun, baseline=plan.baseline, notes=notes)
+    return make_table(ordered, plan.seeds, title=title, noun=plan.noun, baseline=plan.baseline, notes=notes)
 
 
 def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str:
@@ -164,7 +154,7 @@ def read_comparison(path: Path) -> StoredComparison:
     folder = ComparisonFolder.open(path)
     plan = ComparisonPlan.read(folder.plan_file)
     try:
-        tuned = chosen_so_far(folder, plan)
+        tuned = choose_settings(folder, plan)
         runs = {label: _finished_runs(folder, plan, label, tuned) for label in plan.cells}
         results = {
             label: {
@@ -200,20 +190,28 @@ def read_comparison(path: Path) -> StoredComparison:
     return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings)
 
 
-def chosen_so_far(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tuned]:
-    """Return what was chosen for the cells whose candidates are all finished."""
+def choose_settings(
+    folder: ComparisonFolder,
+    plan: ComparisonPlan,
+    read: Callable[[RunFolder], Mapping[str, Any] | None] = RunFolder.read_result,
+    *,
+    all_finished: bool = True,
+) -> dict[str, Tuned]:
+    """Choose for each cell the values with the highest mean accuracy on validation samples, where there is one.
+
+    With `all_finished`, only for cells whose candidates are; else one that has no result has no score.
+    """
     tuned = {}
     for label, changes in plan.cells.items():
-        scores: list[tuple[Mapping[str, Any], float | None]] = []
-        for values in plan.tuning.tries(changes):
-            results = [folder.candidate(plan, label, values, seed).read_result() for seed in plan.tuning.seeds]
-            accuracies = [result["accuracy"][plan.protocol] for result in results if result is not None]
-            if len(accuracies) < len(results):
-                break
-            scores.append((values, mean_score(accuracies, len(results))))
-        else:
-            if (best := Tuned.best(scores)) is not None:
-                tuned[label] = best
+        tries = plan.tuning.tries(changes)
+        results = [
+            [read(folder.candidate(plan, label, values, seed)) for seed in plan.tuning.seeds] for values in tries
+        ]
+        if all_finished and any(None in runs for runs in results):
+            continue
+        scores = [mean_score([run["accuracy"][plan.protocol] if run else None for run in runs]) for runs in results]
+        if best := Tuned.best([*zip(tries, scores, strict=True)]):
+            tuned[label] = best
     return tuned
 
 

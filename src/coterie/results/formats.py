@@ -26,10 +26,10 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
     'is of format 3, and this version of Coterie reads formats up to 1: update Coterie'
     >>> error_in_format({}, newest=1)
     """
-    given = content.get("format", 0)
-    if isinstance(given, int) and given <= newest:
+    version = content.get("format", 0)
+    if isinstance(version, int) and version <= newest:
         return None
-    return f"is of format {given}, and this version of Coterie reads formats up to {newest}: update Coterie"
+    return f"is of format {version}, and this version of Coterie reads formats up to {newest}: update Coterie"
 
 
 def read_toml(path: Path) -> dict[str, Any]:

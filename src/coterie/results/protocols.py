@@ -96,8 +96,8 @@ def held_out(share: float) -> str:
     >>> held_out(0.2)
     "Test samples are here 20 % of each client's training samples, held out; those of the data set were not looked at."
     """
-    who = f"{100 * share:g} % of each client's training samples, held out"
-    return f"Test samples are here {who}; those of the data set were not looked at." if share else ""
+    samples = f"{100 * share:g} % of each client's training samples, held out"
+    return f"Test samples are here {samples}; those of the data set were not looked at." if share else ""
 
 
 def brief(symbols: Collection[str]) -> list[str]:

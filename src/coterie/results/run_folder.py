@@ -87,6 +87,10 @@ class RunFolder:
         """Where the traceback of a failure is kept: beside the folder, which a new attempt needs empty."""
         return self.path.with_name(f"{self.path.name}.error.txt")
 
+    def model_file(self, format: str) -> Path:
+        """Return where a model is exported to by default."""
+        return self.path / f"model.{format}"
+
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite."""
         path = self.path

@@ -181,14 +181,14 @@ def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray
 
 def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
     """Return in which round each client comes that is held back at first; after training is one more than there are."""
-    wanted, clients = config.newcomers, data.clients
-    held = min(round(wanted.share * clients), clients - 1)
-    if wanted.share and clients == 1:
+    newcomers, clients = config.newcomers, data.clients
+    held = min(round(newcomers.share * clients), clients - 1)
+    if newcomers.share and clients == 1:
         raise CoterieError("newcomers: the only client must be there from the beginning: leave out newcomers")
-    if wanted.share and not held:
-        raise CoterieError(f"newcomers: {wanted.share:g} of {clients} clients is less than one: raise it")
-    order = stream(config.run.seed, "newcomers").permutation(clients) if wanted.draw == "random" else range(clients)
-    return {int(client): wanted.join_at or config.training.rounds + 1 for client in [*order][clients - held :]}
+    if newcomers.share and not held:
+        raise CoterieError(f"newcomers: {newcomers.share:g} of {clients} clients is less than one: raise it")
+    order = stream(config.run.seed, "newcomers").permutation(clients) if newcomers.draw == "random" else range(clients)
+    return {int(client): newcomers.join_at or config.training.rounds + 1 for client in [*order][clients - held :]}
 
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
@@ -205,6 +205,6 @@ def with_network(config: Config, shape: tuple[int, ...]) -> Config:
     """Name the network where the user does not: for images the method's own, if it has one, else by the inputs."""
     if config.model.name is not None:
         return config
-    own = ALGORITHMS[config.algorithm.name].traits.default_model
-    name = own if own and len(shape) == 3 else default_model(shape)
+    preferred = ALGORITHMS[config.algorithm.name].traits.default_model
+    name = preferred if preferred and len(shape) == 3 else default_model(shape)
     return config.changed(model={"name": name, **MODELS.validate(name, {})})

@@ -35,11 +35,11 @@ class Paced(BaseModel):
             return cls(**{key: value for key, value in table.items() if value is not None and value != ""})
         except ValidationError as error:
             first = error.errors()[0]
-            key, given = str(first["loc"][0]), first["input"]
+            key, received = str(first["loc"][0]), first["input"]
             if first["type"] == "literal_error":
                 names = get_args(cls.model_fields[key].annotation)
-                raise ValueError(f"{key} '{given}' is unknown: {suggestion(str(given), names)}") from None
-            raise ValueError(f"{key} = {given!r} {first['msg'].removeprefix('Input ')}") from None
+                raise ValueError(f"{key} '{received}' is unknown: {suggestion(str(received), names)}") from None
+            raise ValueError(f"{key} = {received!r} {first['msg'].removeprefix('Input ')}") from None
 
     def short(self) -> str:
         """Write all settings as ``key=value,key=value``."""

@@ -112,10 +112,10 @@ def read_expert(path: str, spec: ModelSpec) -> Params:
     check_expert(path)
     place = Path(path).expanduser()
     expert = _of_run(place) if place.is_dir() else _of_file(place)
-    wanted = initial(spec, 0)
-    if error := _error_in_parameters(expert, wanted):
+    expected = initial(spec, 0)
+    if error := _error_in_parameters(expert, expected):
         raise CoterieError(f"the expert '{path}' is another network than '{spec.name}' of this run: {error}")
-    return {name: np.asarray(expert[name], value.dtype) for name, value in wanted.items()}
+    return {name: np.asarray(expert[name], value.dtype) for name, value in expected.items()}
 
 
 def _of_run(folder: Path) -> Params:
@@ -136,16 +136,16 @@ def _of_file(file: Path) -> Params:
         raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
 
 
-def _error_in_parameters(given: Params, wanted: Params) -> str | None:
+def _error_in_parameters(expert: Params, expected: Params) -> str | None:
     """Say in what two networks differ, by the names and shapes of their parameters."""
-    missing, more = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
+    missing, more = [n for n in expected if n not in expert], [n for n in expert if n not in expected]
     if missing or more:
         lacks = f"it lacks {_listed(missing)}" if missing else ""
         has = f"it has {_listed(more)}, unknown here" if more else ""
         return " and ".join(part for part in (lacks, has) if part)
-    for name, value in wanted.items():
-        if given[name].shape != value.shape:
-            return f"its '{name}' is {given[name].shape}, here it is {value.shape}"
+    for name, value in expected.items():
+        if expert[name].shape != value.shape:
+            return f"its '{name}' is {expert[name].shape}, here it is {value.shape}"
     return None
 
 

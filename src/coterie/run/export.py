@@ -19,6 +19,7 @@ from coterie.files import write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
+from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
 from coterie.run.trained_models import TrainedModel, find_model
 from coterie.training import choose_trainer, one_thread
@@ -87,7 +88,7 @@ def export(
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
-    path = out or Path(run) / f"model.{format}"
+    path = out or RunFolder(Path(run)).model_file(format)
     if format == "onnx":
         _write_onnx(path, network, model)
     else:

@@ -89,13 +89,13 @@ def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
     return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
 
 
-def _of_clients(evaluator: Evaluator, clients: int, whose: Sequence[int]) -> dict[str, list[float | None]]:
+def _of_clients(evaluator: Evaluator, clients: int, included: Sequence[int]) -> dict[str, list[float | None]]:
     """Return accuracies by client, of its own model and the one it receives; None for others than these."""
     measured = {"L": evaluator.own, "C": evaluator.received}
     if evaluator.own_unadapted:
         measured |= {"L_unadapted": evaluator.own_unadapted, "C_unadapted": evaluator.received_unadapted}
     return {
-        protocol: accuracies({c: score for c, score in scores.items() if c in set(whose)}, clients)
+        protocol: accuracies({c: score for c, score in scores.items() if c in set(included)}, clients)
         for protocol, scores in measured.items()
     }
 
@@ -126,17 +126,17 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     """Report apart who came late: where they are, and how well their models serve them."""
     if not fed.joined:
         return None
-    who, groups = sorted(fed.joined), algorithm.groups() or {}
-    scores = _of_clients(evaluator, clients, who)
-    each = {protocol: [values[client] for client in who] for protocol, values in scores.items()}
-    measured = {protocol: [value for value in values if value is not None] for protocol, values in each.items()}
+    joined, groups = sorted(fed.joined), algorithm.groups() or {}
+    scores = _of_clients(evaluator, clients, joined)
+    per_client = {protocol: [values[client] for client in joined] for protocol, values in scores.items()}
+    measured = {protocol: [value for value in values if value is not None] for protocol, values in per_client.items()}
     return {
-        "clients": who,
+        "clients": joined,
         "round": min(fed.joined.values()),
-        "groups": [groups.get(client) for client in who],
+        "groups": [groups.get(client) for client in joined],
         "founded": founders(fed, algorithm),
         "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in measured.items()},
-        "per_client": each,
+        "per_client": per_client,
     }
 
 
@@ -179,7 +179,7 @@ def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, A
 
 def choice_text(name: str | None, options: dict[str, Any]) -> str | None:
     """Write a choice with its options as users write it."""
-    given = {key: value for key, value in options.items() if value is not None}
-    if name is None or not given:
+    options_set = {key: value for key, value in options.items() if value is not None}
+    if name is None or not options_set:
         return name
-    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in given.items())}"
+    return f"{name}:{','.join(f'{key}={toml_value(value)}' for key, value in options_set.items())}"

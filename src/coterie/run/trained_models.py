@@ -98,9 +98,9 @@ def find_model(path: Path, client: int | None = None, group: int | None = None) 
         return TrainedModel(_model_of_all(run), "the model of all clients", run)
     if not 0 <= client < run.clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {run.clients - 1}")
-    own = run.own_model(client)
-    if own is not None:
-        return TrainedModel(own, f"client {client}'s own model", run)
+    own_model = run.own_model(client)
+    if own_model is not None:
+        return TrainedModel(own_model, f"client {client}'s own model", run)
     served = run.algorithm.model_for(client)
     if isinstance(served, SharedLayers):
         params = {**initial(run.spec, run.config.run.seed), **served.params}
@@ -117,8 +117,8 @@ def _model_of_group(run: TrainedRun, group: int) -> Params:
     model = None if member is None else single(run.algorithm.model_for(member))
     if model is None:
         labels = sorted(set(groups.values()))
-        there = f"it has groups {', '.join(map(str, labels))}" if labels else "it has none"
-        raise CoterieError(f"the run has no model of a group {group}: {there}")
+        available = f"it has groups {', '.join(map(str, labels))}" if labels else "it has none"
+        raise CoterieError(f"the run has no model of a group {group}: {available}")
     return model
 
 

@@ -1,7 +1,5 @@
 """What chance does to a signature: the distance between two halves of one client's samples (ours)."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -29,24 +27,17 @@ def split_half_distance(
     count = len(samples)
     if count < FEWEST:
         return None
-    coordinates = _coordinates(samples.reshape(count, math.prod(samples.shape[1:])))
+    rows = samples.reshape(count, -1).astype(np.float64)
+    if count < rows.shape[1]:  # coordinates of the space that they span, which do not change angles
+        values, vectors = np.linalg.eigh(rows @ rows.T)
+        rows = vectors * np.sqrt(np.maximum(values, 0))
     y = None if labels is None else np.asarray(labels)
     distances = []
     for _ in range(splits):
         order = rng.permutation(count)
         halves = [
-            signature(coordinates[half], p, None if y is None else y[half])
+            signature(rows[half], p, None if y is None else y[half])
             for half in (order[: count // 2], order[count // 2 :])
         ]
         distances.append(MEASURES[measure]([halves[0]], [halves[1]]).item())
     return float(np.mean(distances))
-
-
-def _coordinates(samples: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-    """Return samples in coordinates of the space that they span, if that has fewer dimensions; angles do not change."""
-    count, features = samples.shape
-    rows = samples.astype(np.float64)
-    if count >= features:
-        return rows
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))

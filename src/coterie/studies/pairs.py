@@ -128,20 +128,20 @@ def study(
     first, others = _label_set(c1, "--c1"), _label_sets(c2)
     _refuse(config, seeds)
     progress.phase(f"reading {config.data.name}")
-    each = _samples(config, first, others, samples)
-    every = list(range(config.run.seed, config.run.seed + seeds))
+    per_client = _samples(config, first, others, samples)
+    seed_numbers = list(range(config.run.seed, config.run.seed + seeds))
     solo: list[float] = []
     beside: dict[Labels, list[tuple[float, float, float]]] = {other: [] for other in others}
-    for seed in every:
+    for seed in seed_numbers:
         progress.phase(f"seed {seed}: {_name(first)} alone")
-        alone = start(_setting(config, "solo", [first], each, seed), write=False)
+        alone = start(_setting(config, "solo", [first], per_client, seed), write=False)
         solo.append(_accuracy(alone.per_client["L"][0]))
         for other in others:
             progress.phase(f"seed {seed}: {_name(first)} with {_name(other)}")
-            paired = _setting(config, config.algorithm.name, [first, other], each, seed)
+            paired = _setting(config, config.algorithm.name, [first, other], per_client, seed)
             angle, result = _angle(load_data(paired)), start(paired, write=False)
-            own, received = (_accuracy(result.per_client[protocol][0]) for protocol in EACH_CLIENT)
-            beside[other].append((angle, own, received))
+            trained, received = (_accuracy(result.per_client[protocol][0]) for protocol in EACH_CLIENT)
+            beside[other].append((angle, trained, received))
     rows = []
     for other, measured in beside.items():
         angles, accuracies, of_received = zip(*measured, strict=True)
@@ -149,8 +149,8 @@ def study(
         numbers = float(np.mean(angles)), SeedValues.of(accuracies), SeedValues.of(of_received), gain
         rows.append(PairRow(other, len({*first} & {*other}), *numbers, verdict(gain.values)))
     training = config.training
-    title = f"{config.data.name}, {each} samples per client, {training.rounds} rounds of {training.epochs} epochs"
-    return PairStudy(title, first, each, every, config.algorithm.name, SeedValues.of(solo), rows)
+    title = f"{config.data.name}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+    return PairStudy(title, first, per_client, seed_numbers, config.algorithm.name, SeedValues.of(solo), rows)
 
 
 def verdict(gains: Sequence[float]) -> str:
@@ -200,14 +200,14 @@ def _setting(config: Config, method: str, sets: Sequence[Labels], samples: int, 
     return check_names(Config.model_validate(chosen))
 
 
-def _samples(config: Config, first: Labels, others: Sequence[Labels], wanted: int | None) -> int:
-    """Return how many samples each client gets: as wanted, or 500, or fewer where the data set has not so many."""
+def _samples(config: Config, first: Labels, others: Sequence[Labels], asked_for: int | None) -> int:
+    """Return how many samples each client gets: as asked for, else 500, or fewer if the data set has fewer."""
     pooled = sources.load(config.data.name, config.data.options, ("iid", {}), 1, config.run.seed)
     y = pooled.train.y if pooled.common_test else np.concatenate([pooled.train.y, pooled.test.y])
     labels, counts = np.unique(y, return_counts=True)
     check_labels(sorted({*first, *(label for other in others for label in other)}), labels, config.data.name)
-    if wanted is not None:
-        return wanted
+    if asked_for is not None:
+        return asked_for
     most = SAMPLES
     for other in others:
         for label in {*first, *other}:

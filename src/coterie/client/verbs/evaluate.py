@@ -10,11 +10,8 @@ def answer(handler: RequestHandler, verb: Evaluate) -> EvaluateReply:
     names, data, spec = verb.models_needed(), handler.data, handler.request.spec
     params = handler.model(names[0]) if len(names) == 1 else handler.overlaid(names)
     common = data.common_test if verb.on == "test" else None
-    if common is not None and len(names) == 1 and not _is_personal(handler, names[0]):
+    # No other client has these models; the winner of ``Losses`` usually is one that others received.
+    personal = handler.made.keys() - {"best"} | ({"own"} if "model" in handler.state else set())
+    if common is not None and len(names) == 1 and names[0] not in personal:
         return common.evaluate(handler.trainer, spec, params, data.test)
     return evaluate(handler.trainer, spec, params, *handler.samples(verb.on, verb.share))
-
-
-def _is_personal(handler: RequestHandler, name: str) -> bool:
-    """Say whether no other client has this model; the winner of ``Losses`` usually is one that others received."""
-    return (name in handler.made and name != "best") or (name == "own" and "model" in handler.state)

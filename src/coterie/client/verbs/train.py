@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from coterie.client.data import Floats, Index
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Array, Curriculum, Params, Train, TrainReply, usable
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses
+from coterie.training.job import Floats, Index
 
 
 def answer(handler: RequestHandler, verb: Train) -> TrainReply:
@@ -16,7 +16,17 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     plan, request = verb.plan, handler.request
     used, _ = handler.data.training_part(plan.holdout, request.seed, handler.id)
     x, y = handler.data.load(used)
-    start = handler.overlaid(verb.start)
+    start, order, mask = handler.overlaid(verb.start), None, None
+    if plan.curriculum is not None:
+        order = curriculum_order(
+            plan.curriculum,
+            lambda params: handler.trainer.logits(request.spec, params, x),
+            y,
+            judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
+            rng=stream(request.seed, f"{verb.purpose} order", handler.id, request.round),
+        )
+    if plan.mask is not None:
+        mask = handler.state.get("mask") if plan.mask == "own" else request.models[plan.mask]
     job = Job(
         request.spec,
         plan,
@@ -26,8 +36,8 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         stream(request.seed, verb.purpose, handler.id, request.round),
         anchors=tuple((handler.model(anchor.model), anchor.strength) for anchor in plan.anchors),
         correction=_correction(handler, plan.correction),
-        mask=_mask(handler, plan.mask),
-        order=_order(handler, verb, start, x, y),
+        mask=mask,
+        order=order,
     )
     outcome = handler.trainer.train(job)
     snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
@@ -43,32 +53,12 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     return TrainReply(len(y), outcome.steps, outcome.loss, verb.sent(outcome.params), control or {})
 
 
-def _order(handler: RequestHandler, verb: Train, start: Params, x: Floats, y: Index) -> Index | None:
-    """Return the samples in the order of the plan's curriculum, if it has one."""
-    curriculum, request = verb.plan.curriculum, handler.request
-    if curriculum is None:
-        return None
-    return curriculum_order(
-        curriculum,
-        lambda params: handler.trainer.logits(request.spec, params, x),
-        y,
-        judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
-        rng=stream(request.seed, f"{verb.purpose} order", handler.id, request.round),
-    )
-
-
 def _correction(handler: RequestHandler, name: str | None) -> Params | None:
     """Return c − cᵢ (SCAFFOLD): the server's control less the client's."""
     if name is None:
         return None
     own = handler.state.get("control", {})
     return {key: value - own[key] if key in own else value for key, value in handler.request.models[name].items()}
-
-
-def _mask(handler: RequestHandler, name: str | None) -> Params | None:
-    if name == "own":
-        return handler.state.get("mask")
-    return None if name is None else handler.request.models[name]
 
 
 def _control_change(handler: RequestHandler, job: Job, outcome: Outcome) -> dict[str, Array] | None:

@@ -50,23 +50,23 @@ def shards(
     Without a `size` this is an exact partition, with shards whose sizes differ by one at most. With a `size`
     the samples that do not fill a shard, and the shards that nobody draws, are left out.
     """
-    samples, wanted = len(data.train), clients * per_client
+    samples, needed = len(data.train), clients * per_client
     there = samples if size is None else samples // size
-    if wanted > there:
+    if needed > there:
         remedies = []
         if there >= per_client:
             remedies.append(f"at most {there // per_client} clients")
         if there >= clients:
             remedies.append(f"per_client = {there // clients}")
-        if size is not None and samples >= wanted:
-            remedies.append(f"size = {samples // wanted}")
+        if size is not None and samples >= needed:
+            remedies.append(f"size = {samples // needed}")
         raise CoterieError(
-            f"partition 'shards': {clients} clients with {per_client} shards each need {wanted} shards"
+            f"partition 'shards': {clients} clients with {per_client} shards each need {needed} shards"
             + (f" of {size} samples" if size else "")
             + f", but {samples} samples make {there}: use {', or '.join(remedies) or 'per_client = 1 and no size'}"
         )
     shuffled = rng.permutation(samples)
     by_label = shuffled[np.argsort(data.train.y[shuffled], kind="stable")]
-    pieces = np.array_split(by_label, wanted) if size is None else np.split(by_label[: there * size], there)
-    drawn = rng.permutation(len(pieces))[:wanted].reshape(clients, per_client)
+    pieces = np.array_split(by_label, needed) if size is None else np.split(by_label[: there * size], there)
+    drawn = rng.permutation(len(pieces))[:needed].reshape(clients, per_client)
     return Partition([np.sort(np.concatenate([pieces[shard] for shard in own])) for own in drawn])

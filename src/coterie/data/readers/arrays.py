@@ -56,7 +56,13 @@ def dataset_from_arrays(
                 f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
                 f"{classes - 1}: a model cannot learn a class that is only in the test part"
             )
-    users = _users(arrays["user_train"], len(train), place) if "user_train" in arrays else None
+    users = arrays.get("user_train")
+    if users is not None and (users.shape != train.y.shape or users.dtype.kind not in "iu"):
+        raise CoterieError(
+            f"{place}: user_train has shape {users.shape} and type {users.dtype}: it must hold one integer for each of "
+            f"the {len(train)} training samples"
+        )
+    users = None if users is None else users.astype(np.int64)
     return Dataset(name, train, test, classes, lookup or published(name, train.x), users)
 
 
@@ -102,11 +108,11 @@ def checked_inputs(raw: Array, where: str) -> Array:
     if x.dtype != np.uint8:
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is reported below
             x = x.astype(np.float32)
-        wrong = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
-        if len(wrong):
+        not_finite = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+        if len(not_finite):
             raise CoterieError(
-                f"{where} has {len(wrong)} of {len(x)} samples with NaN or infinite values, first in sample "
-                f"{wrong[0]}: replace these values or drop the samples"
+                f"{where} has {len(not_finite)} of {len(x)} samples with NaN or infinite values, first in sample "
+                f"{not_finite[0]}: replace these values or drop the samples"
             )
     return np.ascontiguousarray(x)
 
@@ -160,12 +166,3 @@ def _check_alike(arrays: Mapping[str, Array], place: str) -> None:
             f"{place}: x_train is of type {train.dtype}, but x_test of type {test.dtype}: uint8 means shades "
             "0..255, so both parts or none must be uint8"
         )
-
-
-def _users(raw: Array, samples: int, place: str) -> npt.NDArray[np.int64]:
-    if raw.shape != (samples,) or raw.dtype.kind not in "iu":
-        raise CoterieError(
-            f"{place}: user_train has shape {raw.shape} and type {raw.dtype}: it must hold one integer for each of "
-            f"the {samples} training samples"
-        )
-    return raw.astype(np.int64)

@@ -47,7 +47,11 @@ def celeba(
     arrays: dict[str, Array] = {"y_train": np.array([label == "1" for label in labels], np.int64)}
     arrays["x_train"] = read_images([files.place / PurePosixPath(files.bases[image]) for image in chosen], size)
     if _IDENTITIES in tables:
-        arrays["user_train"] = _people(tables[_IDENTITIES][1], chosen, str(files.place))
+        people = tables[_IDENTITIES][1]
+        try:
+            arrays["user_train"] = np.array([int(people[image][0]) for image in chosen])
+        except (KeyError, ValueError):
+            raise CoterieError(f"{files.place}: {_IDENTITIES} must have a number behind each image") from None
     return dataset_from_arrays(name or "celeba", arrays, str(files.place), classes=2)
 
 
@@ -64,10 +68,3 @@ def _table(stream: IO[bytes]) -> Table:
     if not rows:
         raise ValueError("it lists no images")
     return columns, rows
-
-
-def _people(rows: dict[str, list[str]], chosen: list[str], place: str) -> Array:
-    try:
-        return np.array([int(rows[image][0]) for image in chosen])
-    except (KeyError, ValueError):
-        raise CoterieError(f"{place}: {_IDENTITIES} must have a number behind each image") from None

@@ -21,7 +21,9 @@ def loads(content: bytes | bytearray) -> Any:
     """Return the value of a pickle, arrays of numbers included; texts of Python 2 come as bytes."""
     try:
         value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
-        return _arrays(value)
+        if isinstance(value, dict):  # in which data sets have their arrays
+            return {key: _array(item) if isinstance(item, _Stored) else item for key, item in value.items()}
+        return _array(value) if isinstance(value, _Stored) else value
     except (Unsafe, pickle.UnpicklingError, MemoryError, RecursionError):
         raise
     except EOFError:
@@ -56,15 +58,6 @@ class _Unpickler(pickle._Unpickler):  # the one in C takes memory for whatever m
 
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("it refers to something outside of itself")
-
-
-def _arrays(value: Any) -> Any:
-    """Return the value with its arrays built; they are looked for in dictionaries, as data sets have them."""
-    if isinstance(value, _Stored):
-        return _array(value)
-    if isinstance(value, dict):
-        return {key: _array(item) if isinstance(item, _Stored) else item for key, item in value.items()}
-    return value
 
 
 def _array(stored: _Stored) -> Array:

@@ -69,9 +69,9 @@ def synthetic(
     """
     if clients < 1:
         raise CoterieError(f"data set 'synthetic' cannot have {clients} clients: use at least 1")
-    made = [_client(alpha, beta, stream(seed, "synthetic", client)) for client in range(clients)]
-    train = Samples(np.concatenate([samples.x for samples in made]), np.concatenate([samples.y for samples in made]))
-    users = np.repeat(np.arange(clients), [len(samples) for samples in made])
+    parts = [_client(alpha, beta, stream(seed, "synthetic", client)) for client in range(clients)]
+    train = Samples(np.concatenate([samples.x for samples in parts]), np.concatenate([samples.y for samples in parts]))
+    users = np.repeat(np.arange(clients), [len(samples) for samples in parts])
     as_it_is = Normalisation(1.0, (0.0,), (1.0,))
     pool = Dataset("synthetic", train, None, _CLASSES, as_it_is, users)
     return divide(pool, "by-user", {"min_samples": 1, "test_share": 0.1}, clients, seed, server_share=server_share)

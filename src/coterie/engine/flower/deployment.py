@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.site_registry import SiteRegistry
-from coterie.engine.flower.transport import GridTransport, node_ids
+from coterie.engine.flower.transport import GridTransport
 from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
 
@@ -124,7 +124,7 @@ class FlowerDeployment(Engine):
 
     def _look(self, forget_lost: bool, register: bool = True) -> None:
         """See which nodes are connected, greet the new ones and collect introductions, without waiting for any."""
-        self._connected = set(node_ids(self._grid))
+        self._connected = set(self._grid.get_node_ids())
         if forget_lost:
             self._forget_lost()
         self._collect_introductions()

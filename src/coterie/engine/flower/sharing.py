@@ -1,7 +1,7 @@
 """Divided data as files that several processes of a simulation map into their memory: read once, held once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,11 @@ class SharedData:
         def samples(part: str) -> Samples:
             return Samples(self._array(f"{part}-x"), self._array(f"{part}-y"))
 
-        phases = [(self._parts(f"train-{k}"), self._parts(f"test-{k}")) for k in range(len(self.starts) + 1)]
-        train = samples("train")
-        first = FederatedData(
-            self.name,
-            self.classes,
-            train,
-            samples("test"),
-            *phases[0],
-            common_test=self.common_test,
-            server=train[:0],
-            normalise=self.normalise,
-        )
-        return replace(
-            first, drift=[Phase(start, *parts) for start, parts in zip(self.starts, phases[1:], strict=True)]
+        first, *later = [(self._parts(f"train-{k}"), self._parts(f"test-{k}")) for k in range(len(self.starts) + 1)]
+        drift = [Phase(start, *parts) for start, parts in zip(self.starts, later, strict=True)]
+        train, test, common = samples("train"), samples("test"), self.common_test
+        return FederatedData(
+            self.name, self.classes, train, test, *first, common, train[:0], self.normalise, drift=drift
         )
 
     def _array(self, name: str) -> npt.NDArray[Any]:

@@ -20,7 +20,7 @@ from coterie.engine.embedded import make_clients
 from coterie.engine.faults import SimulatedFaults
 from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_bytes, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
-from coterie.engine.flower.transport import GridTransport, node_ids
+from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation import Engine
 from coterie.messages import ClientId, Failure, Reply, Request
@@ -117,13 +117,9 @@ class FlowerSimulation(Engine):
     ) -> None:
         """`address` is that of a running Ray cluster; without it, one is started here, and ended."""
         self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
-        own: dict[str, Any] = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
-        self._init: dict[str, Any] = {
-            "log_to_driver": False,
-            "logging_level": "error",
-            **({"address": address} if address else own),
-        }
-        if address is None:
+        self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
+        if not address:
+            self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
             for name, value in OWN_RAY.items():
                 os.environ.setdefault(name, value)
         self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
@@ -182,7 +178,7 @@ class FlowerSimulation(Engine):
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
         self._transport = GridTransport(grid, PAUSE, check=self._check)
-        while len(nodes := node_ids(grid)) < len(self._samples):
+        while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
         waiting = self._transport.greet(nodes[:1], None)

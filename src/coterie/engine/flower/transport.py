@@ -168,11 +168,6 @@ def read_introduction(message: Message | NoReply) -> Mapping[str, Any] | None:
         return {}
 
 
-def node_ids(grid: Grid) -> Sequence[int]:
-    """Return the nodes that are connected, in the order of their numbers, which mean nothing."""
-    return sorted(grid.get_node_ids())
-
-
 @dataclass(frozen=True)
 class NoReply:
     """Why a node sent no message, as the kind and the detail of a failure."""
@@ -246,21 +241,15 @@ class ReplyPoller:
     def _pull(self, message_id: str) -> Message | NoReply | None:
         """Look for one reply; nothing that it says of itself, not even that it is a message, can be trusted."""
         from flwr.app import Message
+        from httpx import HTTPError
 
         try:
             pulled = list(self._grid.pull_messages([message_id]))
+        except (HTTPError, OSError):  # the SuperLink can't be reached
+            raise
         except Exception as error:
-            if _is_connection_error(error):
-                raise
             return NoReply("invalid", f"can't be unpacked: {type(error).__name__}")
         for reply in pulled:
             if isinstance(reply, Message) and reply.metadata.reply_to_message_id == message_id:
                 return reply
         return NoReply("invalid", "not a reply to what was asked") if pulled else None
-
-
-def _is_connection_error(error: Exception) -> bool:
-    """Say whether the SuperLink can't be reached, as opposed to a message that can't be unpacked."""
-    from httpx import HTTPError
-
-    return isinstance(error, HTTPError | OSError)

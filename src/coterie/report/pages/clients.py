@@ -186,7 +186,7 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
     grid = Table(
         title="Clients that gain and lose",
         columns=(
-            *(compared.table.what, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
+            *(compared.table.noun, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
             *("mean (points)", "least", "most"),
         ),
         rows=tuple(rows),

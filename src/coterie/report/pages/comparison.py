@@ -48,7 +48,7 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
     table = compared.table
     finished = sum(attempt.finished for attempt in compared.attempts)
     texts = [
-        f"{len(compared.labels)} {compared.table.what}s on {table.title}. "
+        f"{len(compared.labels)} {compared.table.noun}s on {table.title}. "
         + ("All " if finished == len(compared.attempts) else f"{finished} of ")
         + f"{len(compared.attempts)} runs are finished."
     ]
@@ -89,7 +89,7 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
 def over_rounds(compared: StoredComparison) -> Section:
     """Show accuracies and what else is followed, as means over seeds with bands."""
     heading = "Accuracy over rounds"
-    if _too_many(compared):
+    if len(compared.labels) > MANY:
         return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
     band = _band(compared)
     variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
@@ -101,7 +101,7 @@ def over_rounds(compared: StoredComparison) -> Section:
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
         series = mean_series("accuracy +", [*tuned.values()], 100)
-        variants.append(final_accuracy(compared.table.what, [*tuned], series, "Whiskers: a standard deviation."))
+        variants.append(final_accuracy(compared.table.noun, [*tuned], series, "Whiskers: a standard deviation."))
     others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
     return Section(
         heading=heading,
@@ -112,7 +112,7 @@ def over_rounds(compared: StoredComparison) -> Section:
 
 def traffic_over_seeds(compared: StoredComparison) -> Section | None:
     """Show accuracies against what was sent."""
-    if _too_many(compared):
+    if len(compared.labels) > MANY:
         return None
     variants = accuracies(
         lambda key: _lines(compared, key, 100, megabytes=True)[0],
@@ -158,10 +158,6 @@ def _band(compared: StoredComparison) -> str:
     )
 
 
-def _too_many(compared: StoredComparison) -> bool:
-    return len(compared.labels) > MANY
-
-
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
     goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.plan.targets)]
     return target_marks({at for protocol, at in goals if protocol == key})
@@ -187,7 +183,7 @@ def _by_seed(compared: StoredComparison, key: str, title: str, unit: str, digits
         return None
     return Bars(
         title=title,
-        x_label=compared.table.what,
+        x_label=compared.table.noun,
         y_label=unit,
         categories=tuple(labels),
         series=tuple(series),

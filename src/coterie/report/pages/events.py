@@ -71,16 +71,17 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
     rows = tuple(
         (
             run.name,
-            _titled(event["kind"]),
+            name if name == event["kind"] else f"{name} ({event['kind']})",  # beside it the word that results use
             event["count"],
             event.get("first_round"),
             event.get("last_round"),
             _clients_cell(run, event),
             _details_cell(event),
-            meaning(event["kind"])[1].replace("`", ""),
+            description.replace("`", ""),
         )
         for run in runs
         for event in run.events
+        for name, description in [meaning(event["kind"])]
     )
     columns = ("run", "event", "how many", "first in round", "last in round", "clients (how often)", "what was seen")
     table = Table(title="Events", columns=(*columns, "what it means"), rows=rows)
@@ -89,12 +90,6 @@ def events_section(runs: Sequence[StoredRun]) -> Section:
     charts: list[tuple[str, Chart]] = [(run.name, chart) for run in runs if (chart := _by_client(run))]
     blocks = [charts[0][1]] if len(charts) == 1 else switch("Run", charts)
     return Section(heading="Events", text=tuple(texts), blocks=(table, *blocks))
-
-
-def _titled(kind: str) -> str:
-    """Return the name of a kind, and beside it the word that results use."""
-    name = meaning(kind)[0]
-    return name if name == kind else f"{name} ({kind})"
 
 
 def _clients_cell(run: StoredRun, event: Mapping[str, Any]) -> str:

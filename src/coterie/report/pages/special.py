@@ -91,18 +91,13 @@ def curriculum_section(runs: Sequence[StoredRun]) -> Section | None:
             of_clients.append(Series(name=run.name, x=values(range(1, len(pool) + 1)), y=values(pool), slot=slot))
     blocks: list[Block] = []
     if of_samples:
-        title = "The pool of samples within a local training"
-        blocks.append(_pool(title, "share of the local steps (%)", "samples in the pool (%)", of_samples, (0, 104)))
+        title, x_label = "The pool of samples within a local training", "share of the local steps (%)"
+        y_label, series = "samples in the pool (%)", tuple(of_samples)
+        blocks.append(charts.Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=(0, 104)))
     if of_clients:
-        blocks.append(_pool("The pool of clients over rounds", "round", "clients in the pool", of_clients))
+        title, y_label, series = "The pool of clients over rounds", "clients in the pool", tuple(of_clients)
+        blocks.append(charts.Lines(title=title, x_label="round", y_label=y_label, series=series, digits=0))
     return Section(heading="Curriculum", text=tuple(texts), blocks=tuple(blocks)) if texts else None
-
-
-def _pool(
-    title: str, x_label: str, y_label: str, series: Sequence[Series], limits: tuple[float, float] | None = None
-) -> Chart:
-    series, digits = tuple(series), 0 if limits is None else 2
-    return charts.Lines(title=title, x_label=x_label, y_label=y_label, series=series, limits=limits, digits=digits)
 
 
 def pruning_section(runs: Sequence[StoredRun]) -> Section | None:

@@ -7,6 +7,7 @@ Users register their own in the same way, with ``@coterie.measure("name", needs=
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +24,7 @@ ROUNDING = 1e-3
 """Share of the largest entry up to which an asymmetry is float32 rounding of signatures."""
 
 
+@dataclass(eq=False)
 class Measure:
     """A function that says how far apart clients are, with its description.
 
@@ -37,28 +39,23 @@ class Measure:
     `seed` is given the seed of the run.
     """
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., npt.ArrayLike],
-        needs: Needs,
-        title: str,
-        unit: str,
-        similarity: bool,
-        symmetric: bool,
-        components: bool,
-    ) -> None:
-        functools.update_wrapper(self, function)  # its module, name, docstring and parameters
-        self.name, self.needs, self.title, self.unit = name, needs, title, unit
-        self.similarity = similarity
-        """True: larger is more alike, 1 is the same. Else 0 is the same, and larger is farther apart."""
-        self.symmetric, self.components = symmetric, components
-        self._function = function
+    name: str
+    function: Callable[..., npt.ArrayLike]
+    needs: Needs
+    title: str
+    unit: str
+    similarity: bool
+    """True: larger is more alike, 1 is the same. Else 0 is the same, and larger is farther apart."""
+    symmetric: bool
+    components: bool
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function)  # its module, name, docstring and parameters
 
     def __call__(self, clients: Any, others: Any = None, **options: Any) -> Floats:
         """Compare all clients with each other, or with others."""
         given = (clients,) if others is None else (clients, others)
-        matrix = np.require(self._function(*given, **options), np.float64, "W")
+        matrix = np.require(self.function(*given, **options), np.float64, "W")
         shape = (len(clients), len(given[-1]))
         if matrix.shape != shape:
             raise CoterieError(f"measure '{self.name}' of {home(self)} returned the shape {matrix.shape}, not {shape}")
