@@ -118,3 +118,8 @@ class Algorithm(Resumable, ABC):
     def needs_server_data(self) -> Literal["reserved", "test"] | None:
         """Which samples the server must have: some of its own, or the test set that only simulations have."""
         return None
+
+    @property
+    def server_data_from(self) -> str | None:
+        """The data set, by name or path, of which the server has samples instead of those that a run reserves."""
+        return None

@@ -15,6 +15,7 @@ from coterie.client import Store
 from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread
 from coterie.data.dividing import on_validation
+from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
@@ -52,14 +53,20 @@ def completed(config: Config, data: FederatedData) -> Config:
 
 def absolute(config: Config) -> Config:
     """Make paths absolute, so that they hold in any folder."""
-    name, expert = config.data.name, config.curriculum.expert
-    if name not in sources.DATASETS and os.path.exists(os.path.expanduser(name)):
-        name = os.path.abspath(os.path.expanduser(name))
+    expert, server_data = config.curriculum.expert, make_method(config).server_data_from
+    options = {} if server_data is None else config.algorithm.options
     return config.changed(
-        data={"name": name},
+        data={"name": _absolute_data(config.data.name)},
+        algorithm={key: _absolute_data(value) for key, value in options.items() if value == server_data},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
     )
+
+
+def _absolute_data(name: str) -> str:
+    """Return the absolute path of a data set, or its name where it is a registered one."""
+    path = os.path.expanduser(name)
+    return os.path.abspath(path) if name not in sources.DATASETS and os.path.exists(path) else name
 
 
 def make_plan(config: Config) -> Plan:
@@ -123,6 +130,9 @@ def session(
         data, deviations = _rearranged(config, data, spec, expert, trainer)
         text = f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by"
         progress.phase(f"{text} {float(deviations.mean()):.2f} (mean)")
+    algorithm = make_method(config)
+    if algorithm.server_data_from is not None:
+        data = with_other_server_set(data, algorithm.server_data_from, seed)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
     with made as running:
@@ -145,7 +155,6 @@ def session(
             drifts=frozenset(phase.start for phase in data.drift),
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
-        algorithm = make_method(config)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
 
 

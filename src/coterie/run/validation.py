@@ -97,6 +97,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
     from coterie.algorithms import ALGORITHMS
+    from coterie.data.server_set import check_other
     from coterie.models import MODELS
     from coterie.run.plugins import import_plugins
 
@@ -113,6 +114,9 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
         method = ALGORITHMS[config.algorithm.name](**options)
         if error := method.error_in_grouping(config.grouping.options()):
             raise CoterieError(error)
+    with _place_in_errors(origins, "algorithm"):
+        if method.server_data_from is not None:
+            check_other(method.server_data_from)
     with _place_in_errors(origins, "data"):
         if method.needs_server_data == "reserved" and config.data.server_share == 0:
             raise CoterieError(
