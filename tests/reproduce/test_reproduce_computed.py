@@ -1,5 +1,6 @@
 """Kinds that need no federated runs, on digits: each beside what it should be by another way."""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.cluster import KMeans
 
 from coterie.coreset import BASELINES, walk_on
 from coterie.data import DATASETS
-from coterie.reproduce import reproduce
+from coterie.reproduce import catalogue, read_own, reproduce
 from coterie.reproduce.graph_tasks import gaussian_cloud
+from coterie.reproduce.trained import seeded_config
 from coterie.results.reproductions import Reproduction
+from coterie.run.building import load_data
 from coterie.streams import derived_seed, stream
 
 BOOK = Path(__file__).parent / "digits.toml"
@@ -49,6 +52,19 @@ def test_distances_of_clients(tmp_path: Path) -> None:
     assert found["angle", "IID"] < found["angle", "skewed"] < np.pi / 2
     assert found["emd", "IID"] < found["emd", "skewed"]
     assert found["cka", "IID"] > found["cka", "skewed"]
+    measures = {cell.label: cell.options["measure"] for cell in catalogue()["dissertation-table5.3"].cells()}
+    assert (measures["Eq. 5.1"], measures["Eq. 5.2"]) == ("theta1", "trace")
+    assert found["paired", "skewed"] == pytest.approx(sum_of_paired_angles(), abs=1e-4)
+
+
+def sum_of_paired_angles() -> float:
+    """Eq. 5.2, tr(arccos(UᵀV)) in radians, mean over pairs of clients; vectors have no sign."""
+    cell = next(c for c in read_own(BOOK)["digits-distances"].cells() if c.column == "skewed")
+    data = load_data(seeded_config(cell.settings, 0))
+    flat = [data.train.x[part].reshape(len(part), -1).astype(float) for part in data.train_parts]
+    first = [np.linalg.svd(x.T, full_matrices=False)[0][:, :3] for x in flat]
+    angles = [np.arccos(np.minimum(np.abs(np.diag(u.T @ v)), 1)).sum() for u, v in combinations(first, 2)]
+    return float(np.mean(angles))
 
 
 @pytest.mark.integration

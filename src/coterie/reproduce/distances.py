@@ -155,7 +155,7 @@ def client_distances(item: Reproducible, session: ReproductionSession) -> Findin
 
 def _between(measure: str, samples: Sequence[Any]) -> Floats:
     """Return a distance, or CKA, of all pairs; angles in radians as in the dissertation."""
-    if measure in ("theta1", "sum_angles"):
+    if measure in ("theta1", "trace"):
         angles = similarity.principal_angles([similarity.signature(x, 3) for x in samples], measure=measure)  # type: ignore[arg-type]
         return np.asarray(np.radians(angles), np.float64)
     return similarity.pairwise(measure, samples)
