@@ -200,6 +200,12 @@ def test_figures_have_all_columns_and_orders() -> None:
     ]  # fmt: skip
 
 
+def test_eq_52_is_of_vectors_of_the_same_rank() -> None:
+    """Not the sum of the principal angles."""
+    cells = [cell for cell in catalogue()["dissertation-table5.3"].cells() if cell.row == "Eq. 5.2"]
+    assert {cell.options["measure"] for cell in cells} == {"trace"}
+
+
 def test_warm_up_and_trial_of_flag() -> None:
     """Its tables 5, 6 and 8 say so: 3 rounds of 10 epochs, 25 clients."""
     assert algorithm("flag-table5", "flag")["step"] == 0.01

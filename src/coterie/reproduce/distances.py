@@ -255,7 +255,8 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
 
     cells = session.request.cells(item)
     results, failed = make_runs(item, cells, session)
-    lines, series = [], []
+    lines, drawn = list[NumberPair](), {"cka": "CKA", "theta1": "Eq. 5.1, degrees", "trace": "Eq. 5.2, degrees"}
+    series: dict[str, list[Series]] = {measure: [] for measure in drawn}
     for cell in cells:
         runs = [run.folder for run in results[key_of(cell)] if run.folder is not None]
         comparisons = study(runs).runs if runs else []
@@ -263,12 +264,21 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
         why = "failed" if failed.get(key_of(cell)) and not means else ""
         pair = beside_published(cell, spread(means), 3, "CKA")
         lines.append(replace(pair, asked=len(session.request.seeds_of(item)), why=why))
-        if comparisons:
-            x, y = values(range(1, len(comparisons[0].layers) + 1)), values(comparisons[0].means("cka"))
-            series.append(Series(name=cell.column, x=x, y=y))
-    chart = Lines(title=item.entry.title, x_label="layer", y_label="CKA, mean over pairs", series=tuple(series))
+        for measure in drawn if comparisons else ():
+            x, y = values(range(1, len(comparisons[0].layers) + 1)), values(comparisons[0].means(measure))
+            series[measure].append(Series(name=cell.column, x=x, y=y))
+    charts = [
+        Lines(
+            title=f"{item.entry.title}: {unit.partition(',')[0]}",
+            x_label="layer",
+            y_label=f"{unit}, mean over pairs",
+            series=tuple(series[measure]),
+        )
+        for measure, unit in drawn.items()
+        if series[measure]
+    ]
     folders = dict.fromkeys(str(run.folder) for runs in results.values() for run in runs)
-    return Findings(lines, [chart] if series else [], failed=describe_failures(cells, failed), runs=list(folders))
+    return Findings(lines, charts, failed=describe_failures(cells, failed), runs=list(folders))
 
 
 def proximity_of(groups: ClusterResult) -> Floats:
