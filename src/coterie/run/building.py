@@ -13,7 +13,7 @@ from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import Store
 from coterie.data import FederatedData
-from coterie.data.difficulty import by_difficulty, spread
+from coterie.data.difficulty import by_difficulty, spread, with_noise
 from coterie.data.dividing import on_validation
 from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
@@ -42,8 +42,11 @@ def load_data(config: Config) -> FederatedData:
         surplus=config.partition.surplus or 1,
         exchangeable=bool(config.partition.f_ord),
     )
-    share = config.evaluation.validation
-    return on_validation(data, share, config.run.seed) if share else data
+    share, noise = config.evaluation.validation, config.partition.noise
+    data = on_validation(data, share, config.run.seed) if share else data
+    if noise and config.partition.f_ord:
+        raise CoterieError("f_ord and noise are two ways to make clients difficult: use one of them")
+    return with_noise(data, noise, config.run.seed) if noise else data
 
 
 def completed(config: Config, data: FederatedData) -> Config:
