@@ -42,7 +42,8 @@ def divide(
     rest = np.setdiff1d(np.arange(len(dataset.train)), server)
     _check_clients(dataset.name, clients, surplus, len(rest), len(server))
     users = None if dataset.users is None else dataset.users[rest]
-    pool = replace(dataset, train=dataset.train[rest], users=users)
+    attributes = None if dataset.attributes is None else dataset.attributes[rest]
+    pool = replace(dataset, train=dataset.train[rest], users=users, attributes=attributes)
     division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
     if exchangeable and division.concept is not None:
         raise CoterieError(
