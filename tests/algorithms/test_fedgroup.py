@@ -113,7 +113,10 @@ def trained(requests: Mapping[int, Request]) -> Train:
 @pytest.mark.parametrize("dataset", ["digits", "digits-rotated"])
 def test_the_auxiliary_model_is_the_mean_of_all_groups_and_measured_under_g(dataset: str) -> None:
     """Digits have one test set for all; of turned ones each client has its own part, so that clients are asked."""
-    with begun(groups=3, dataset=dataset, partition=None, auxiliary=True) as run, begun(groups=3, dataset=dataset) as no:
+    with (
+        begun(groups=3, dataset=dataset, partition=None, auxiliary=True) as run,
+        begun(groups=3, dataset=dataset) as no,
+    ):
         for t in (1, 2):
             run.play(t)
             no.play(t)
@@ -125,13 +128,16 @@ def test_the_auxiliary_model_is_the_mean_of_all_groups_and_measured_under_g(data
             parts = run.data.test_parts if run.data.true_groups is not None else [np.arange(len(run.data.test))]
             used = np.concatenate(parts)
             x, y = run.data.normalise(run.data.test.x[used]), run.data.test.y[used]
-            right = (run.fed.trainer.logits(run.fed.spec, model, x).argmax(axis=1) == y).mean()
-            assert measured.G == pytest.approx(right)
+            right = float((run.fed.trainer.logits(run.fed.spec, model, x).argmax(axis=1) == y).mean())
+            score = measured.G
+            assert score == pytest.approx(right)
             assert (without.G, replace(measured, G=None)) == (None, without)
 
 
 @pytest.mark.parametrize("pretraining", [{"pretrain_epochs": 1}, {"pretrain_steps": 4}], ids=str)
-def test_a_client_goes_on_from_its_pre_training_and_its_group_gets_the_whole_update(pretraining: dict[str, int]) -> None:
+def test_a_client_goes_on_from_its_pre_training_and_its_group_gets_the_whole_update(
+    pretraining: dict[str, int],
+) -> None:
     """E − 1 further epochs, in the round in which it pre-trained (the paper's last words on communication)."""
     settings = {"clients": 12, "groups": 2, "alpha_pre": 2, "epochs": 3, "fraction": 0.75, **pretraining}
     with begun(**settings, continue_pretraining=True) as run:

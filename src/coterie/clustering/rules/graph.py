@@ -89,7 +89,7 @@ def laplacian(distances: Floats, neighbours: int) -> Floats:
     """Return I − D^−½ W D^−½ with W_ij = exp(−d_ij² / σ_i σ_j), σ_i the distance of i's k-th neighbour.
 
     This scaling of each client by its own neighbourhood (Zelnik-Manor and Perona, 2004) needs no unit. A client with as
-    many duplicates as neighbours has edges to these only. As in every Laplacian, the row of a client without edges is 0.
+    many duplicates as neighbours has edges to these only. The row of a client without edges is 0.
     """
     n = len(distances)
     sigma = np.sort(distances, axis=1)[:, min(neighbours, n - 1)]

@@ -72,11 +72,11 @@ def _shards_of_each(sizes: Index, shards: int) -> Index:
     """Divide shards among parts in proportion to their sizes, by largest remainders; each gets one at least."""
     if shards < len(sizes) or (sizes == 0).any() or sizes.sum() < shards:
         raise CoterieError(
-            f"partition 'by-attribute': {shards} shards cannot be made of parts of {', '.join(map(str, sizes))} samples, "
-            "at least one of each: change the number of clients, or name other attributes"
+            f"partition 'by-attribute': {shards} shards cannot be made of parts of {', '.join(map(str, sizes))} "
+            "samples, at least one of each: change the number of clients, or name other attributes"
         )
     exact = np.asarray(shards * sizes / sizes.sum())
-    counts = np.floor(exact).astype(np.int64)
+    counts: Index = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: shards - counts.sum()]] += 1
     while (counts == 0).any():
         counts[counts.argmax()] -= 1
