@@ -72,8 +72,9 @@ def test_super_clusters_may_be_formed_by_equation_5_2(name: str) -> None:
         assert groups.true_groups is not None
         counts = table(y, groups)
         assert counts[groups.true_groups == 0][:, 2:].sum() == counts[groups.true_groups == 1][:, :2].sum() == 0
-    with pytest.raises(CoterieError, match=r"sums of 3: with measure = trace name a threshold"):
-        made(name, samples, 6, measure="trace")
+    for measure in ("theta1", "trace"):
+        with pytest.raises(CoterieError, match=rf"are for measure = min_abs: with {measure} name a threshold"):
+            made(name, samples, 6, measure=measure)
 
 
 def test_sets_are_those_of_scipy() -> None:

@@ -29,7 +29,7 @@ Degrees = Annotated[
     float | None,
     Ge(0),
     Le(90 * VECTORS),
-    f"Degrees up to which classes merge into super clusters; none: {THRESHOLD:g}, but for the measure 'trace'.",
+    f"Degrees up to which classes merge into super clusters; none: {THRESHOLD:g}, with min_abs.",
 ]
 Sets = Annotated[int | None, Ge(1), "Number of super clusters, instead of a threshold."]
 Measure = Annotated[
@@ -135,10 +135,10 @@ def _sets(
     """Return the labels of each super cluster, and a note that names them."""
     if threshold is not None and groups is not None:
         raise CoterieError(f"partition '{name}': threshold = {threshold:g} and groups = {groups}: use one of them")
-    if measure == "trace" and threshold is None and groups is None:
+    if measure != "min_abs" and threshold is None and groups is None:
         raise CoterieError(
-            f"partition '{name}': {THRESHOLD:g} degrees are for single angles, not for sums of {VECTORS}: with "
-            "measure = trace name a threshold, or the number of groups"
+            f"partition '{name}': {THRESHOLD:g} degrees are for measure = min_abs: with {measure} name a threshold, or the "
+            "number of groups"
         )
     clusters = super_clusters(data.train, threshold=threshold, groups=groups, measure=measure)
     if groups is not None and groups > len(clusters.labels):
