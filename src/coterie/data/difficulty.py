@@ -62,7 +62,7 @@ def with_noise(data: FederatedData, largest: float, seed: int) -> FederatedData:
     x = data.train.x
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise CoterieError(
-            f"noise = {largest:g}: the inputs of data set '{data.name}' are {x.dtype}, no shades or numbers: leave it out"
+            f"noise = {largest:g}: the inputs of data set '{data.name}' are {x.dtype}, no shades: leave it out"
         )
     noisy, unit = x.copy(), 255.0 if x.dtype == np.uint8 else float(x.std(dtype=np.float64))
     for parts in (data.train_parts, *(phase.train_parts for phase in data.drift)):

@@ -137,8 +137,8 @@ def _sets(
         raise CoterieError(f"partition '{name}': threshold = {threshold:g} and groups = {groups}: use one of them")
     if measure != "min_abs" and threshold is None and groups is None:
         raise CoterieError(
-            f"partition '{name}': {THRESHOLD:g} degrees are for measure = min_abs: with {measure} name a threshold, or the "
-            "number of groups"
+            f"partition '{name}': {THRESHOLD:g} degrees are for measure = min_abs: with {measure} name a threshold, or "
+            "the number of groups"
         )
     clusters = super_clusters(data.train, threshold=threshold, groups=groups, measure=measure)
     if groups is not None and groups > len(clusters.labels):
