@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from click.testing import CliRunner
 
 from coterie.algorithms import ALGORITHMS
+from coterie.cli.main import COMMANDS, app
+from coterie.clustering import RULES
+from coterie.data import PARTITIONS
+from coterie.models import MODELS
+from coterie.registry import Registry
+from coterie.reproduce import catalogue
+from coterie.run.values import parse_choice
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAV = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def _chapters(last: dict[int, int]) -> list[str]:
+    """Numbers such as 2.1, by chapter up to its last one."""
+    return [f"{chapter}.{n}" for chapter, most in last.items() for n in range(1, most + 1)]
 
 
 def resolved(dotted: str) -> object:
@@ -63,6 +80,105 @@ def headings(page: Path) -> set[str]:
 def test_each_page_is_in_the_site() -> None:
     listed = re.findall(r": ([\w/-]+\.md)$", NAV, re.MULTILINE)
     assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES)
+
+
+# ------------------------------------------------------------------------------------------------------- coverage
+
+COVERAGE = ROOT / "docs" / "coverage.md"
+ROMAN = ("I", "II", "III", "IV")
+NUMBERED = {
+    "PACFL": {"Algorithm": range(1, 4), "Eq.": range(1, 12), "Table": range(1, 15), "Figure": range(1, 8)},
+    "FLIS": {"Algorithm": range(1, 4), "Table": ROMAN, "Figure": range(1, 6)},
+    "FedGroup": {"Algorithm": range(1, 4), "Eq.": range(1, 10), "Table": ROMAN[:3], "Figure": range(1, 6)},
+    "FLAG": {"Algorithm": range(1, 4), "Eq.": range(1, 9), "Table": range(1, 9), "Figure": range(1, 3)},
+    "The dissertation": {
+        "Algorithm": range(1, 13),
+        "Eq.": [*_chapters({2: 4, 3: 6, 5: 2, 6: 9}), "B.1", "B.2", "B.3"],
+        "Table": _chapters({2: 5, 3: 20, 4: 3, 5: 7}),
+        "Figure": _chapters({2: 12, 3: 17, 4: 3, 5: 8, 6: 4}),
+    },
+}
+"""What the five texts number."""
+
+
+def covered() -> dict[str, list[list[str]]]:
+    """The lines of the page's tables by text: what, its meaning, where it is."""
+    lines: dict[str, list[list[str]]] = {}
+    for part in re.split(r"^## ", COVERAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", part, re.M)]
+        lines[part.splitlines()[0].partition(" (")[0]] = [
+            row for row in cells if row[0] != "in the text" and set(row[0]) != {"-"}
+        ]
+    return lines
+
+
+def test_every_number_of_the_five_texts_is_covered_once() -> None:
+    assert covered().keys() == NUMBERED.keys()
+    for text, lines in covered().items():
+        expected = {f"{kind} {number}" for kind, numbers in NUMBERED[text].items() for number in numbers}
+        named = [line[0] for line in lines]
+        assert len(named) == len(set(named)), text
+        assert expected <= set(named), expected - set(named)
+        assert not [name for name in set(named) - expected if name.partition(" ")[0] in NUMBERED[text]], text
+        for line in lines:
+            assert len(line) == 3, line
+            assert all(line), line
+
+
+def test_every_entry_of_the_catalogue_is_on_the_page_of_coverage() -> None:
+    page = set(re.findall(r"`([^`]+)`", COVERAGE.read_text(encoding="utf-8")))
+    for name, item in catalogue().items():
+        assert page & {name, *item.entry.also}, name
+
+
+@pytest.mark.integration
+def test_what_the_page_of_coverage_names_exists() -> None:
+    for name in dict.fromkeys(re.findall(r"`([^`]+)`", COVERAGE.read_text(encoding="utf-8"))):
+        if name.startswith("--"):
+            assert name in flags("run"), name
+        elif name.startswith("coterie."):
+            resolved(name)
+        elif name.startswith("coterie "):
+            check_command(name)
+        elif name.startswith(("src/", "tests/", "docs/", "examples/")):
+            assert (ROOT / name).exists(), name
+        elif name.startswith(("partition ", "rule ")):
+            kind, _, choice = name.partition(" ")
+            check_choice({"partition": PARTITIONS, "rule": RULES}[kind], choice)
+        elif ":" in name:
+            check_choice(ALGORITHMS, name)
+        else:
+            assert name in catalogue(), name
+
+
+def check_choice(registry: Registry[Any], text: str) -> None:
+    """A name with options, as flags take it, is in a registry, and the options are its own."""
+    chosen = parse_choice(text)
+    name = chosen.pop("name")
+    assert name in registry, text
+    registry.validate(name, chosen)
+
+
+def check_command(text: str) -> None:
+    """A command exists, with the flags, and the registered names behind them."""
+    _, command, *words = text.split()
+    assert command in COMMANDS, text
+    for flag in words:
+        assert not flag.startswith("-") or flag in flags(command), text
+    values = dict(pairwise(words))
+    for flag, registry in {"--algorithm": ALGORITHMS, "--partition": PARTITIONS, "--model": MODELS}.items():
+        if flag in values:
+            check_choice(registry, values[flag])
+    if command in ("reproduce", "models"):
+        assert words[0] in {"reproduce": catalogue(), "models": MODELS}[command], text
+
+
+@cache
+def flags(command: str) -> set[str]:
+    """The flags of a command."""
+    shown = CliRunner().invoke(typer.main.get_command(app), [command, "--help"], terminal_width=200)
+    assert shown.exit_code == 0
+    return set(re.findall(r"(?<![\w-])(--?[a-z][\w-]*)", shown.output))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tools import figure, gaussians, lines, other, save, scgiga, table
 
-from coterie.coreset import Selection, neighbour_graph, walk_on
+from coterie.coreset import WeightedNodes, neighbour_graph, walk_on
 from coterie.reproduce.graphs import block_model
 from coterie.streams import stream
 
@@ -37,7 +37,7 @@ def methods(points: Any = None) -> dict[str, Any]:
     }
 
 
-def squared_error(found: Selection, f: Any) -> float:
+def squared_error(found: WeightedNodes, f: Any) -> float:
     """Return (Σ w_s f(s) − mean f)²."""
     return float(found.estimate(f) - f.mean()) ** 2
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from coterie.coreset import BASELINES, Ascent, Selection, Walk
+from coterie.coreset import BASELINES, Ascent, Walk, WeightedNodes
 from coterie.report.static import COLOURS, MARKERS
 
 threadpool_limits(1)  # matrices are small, and threads would cost more than they give
@@ -18,14 +18,14 @@ PICTURES = Path("docs/coreset")
 MEANS = np.array([[1, -3], [-3, 2], [3, 0]])
 """Of the three Gaussian components."""
 
-Method = Callable[[Walk, Sequence[int], Any, int], list[Selection]]
+Method = Callable[[Walk, Sequence[int], Any, int], list[WeightedNodes]]
 """From a walk, numbers of points, costs and a seed to a selection for each number."""
 
 
 def scgiga(kappa: float = 1.0, normalise: bool = True) -> Method:
     """SCGIGA: one ascent gives the selections of all sizes."""
 
-    def method(walk: Walk, sizes: Sequence[int], costs: Any, seed: int) -> list[Selection]:
+    def method(walk: Walk, sizes: Sequence[int], costs: Any, seed: int) -> list[WeightedNodes]:
         ascent = Ascent(walk, costs, kappa)
         return [ascent.run(k).selection(normalise) for k in sizes]
 
@@ -43,7 +43,7 @@ def different(walk: Walk, k: int, costs: Any, kappa: float = 1.0) -> Ascent:
 def other(name: str, seeded: bool = True, **options: Any) -> Method:
     """A baseline, anew for every number of points."""
 
-    def method(walk: Walk, sizes: Sequence[int], costs: Any, seed: int) -> list[Selection]:
+    def method(walk: Walk, sizes: Sequence[int], costs: Any, seed: int) -> list[WeightedNodes]:
         given = {**options, "seed": seed} if seeded else options
         return [BASELINES[name](walk, k, costs, **given) for k in sizes]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from coterie.algorithms.fednova import normaliser
+from coterie.algorithms.fednova import FedNova, normaliser
 from coterie.client import MemoryStore
 from coterie.federation.loop import rounds
+from coterie.messages import Plan, Schedule, TrainReply
 from coterie.run.building import completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream
@@ -63,14 +65,31 @@ def test_fednova_is_not_fedavg_where_they_do_not() -> None:
     assert not np.allclose(nova[:, 3], avg[:, 3], rtol=1e-4)
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.05, 3.0])
 @pytest.mark.parametrize(("count", "momentum"), [(1, 0.0), (7, 0.0), (1, 0.9), (13, 0.5), (40, 0.9)])
-def test_the_normaliser_is_the_sum_of_the_weights_of_gradients(count: int, momentum: float) -> None:
-    """Run momentum SGD on a constant gradient of 1 with rate 1: how far it gets is the sum of weights."""
+def test_the_normaliser_is_the_sum_of_the_weights_of_gradients(count: int, momentum: float, decay: float) -> None:
+    """Run momentum SGD on a constant gradient of 1, its first rate 1: how far it gets is the sum of weights."""
+    plan = Plan(Schedule(0.2, decay=decay), momentum=momentum)
     velocity = position = 0.0
-    for _ in range(count):
+    for step in range(count):
         velocity = momentum * velocity + 1.0
-        position += velocity
-    assert normaliser(count, momentum) == pytest.approx(position)
+        position += velocity * plan.lr.at(step) / 0.2
+    assert normaliser(count, plan) == pytest.approx(position)
+
+
+def test_fednova_averages_what_batchnorm_counts() -> None:
+    """By its weights a client with few samples could count for less than nothing, and a variance become negative."""
+    fed = SimpleNamespace(plan=Plan(Schedule(0.1)))
+    values = [(900, 90, 0.1), (50, 5, 2.0), (50, 5, 3.0)]
+    replies = [
+        TrainReply(n, steps, 0.0, {"w": np.float32([v]), "bn.running_var": np.float32([v])}) for n, steps, v in values
+    ]
+    method = FedNova()
+    method.model = {"w": np.float32([1.0]), "bn.running_var": np.float32([1.0])}
+    mean = method.aggregate(fed, replies)  # type: ignore[arg-type]
+    assert mean["bn.running_var"] == pytest.approx([0.9 * 0.1 + 0.05 * 2 + 0.05 * 3])
+    p, a = np.array([0.9, 0.05, 0.05]), np.array([90, 5, 5])
+    assert mean["w"] == pytest.approx([1 - (p @ a) * (p / a) @ (1 - np.array([0.1, 2.0, 3.0]))], rel=1e-5)
 
 
 def test_the_first_round_of_scaffold_is_fedavg() -> None:

@@ -107,6 +107,67 @@ def trained(requests: Mapping[int, Request]) -> Train:
     return verb
 
 
+# The auxiliary model, and pre-training that goes on
+
+
+@pytest.mark.parametrize("dataset", ["digits", "digits-rotated"])
+def test_the_auxiliary_model_is_the_mean_of_all_groups_and_measured_under_g(dataset: str) -> None:
+    """Digits have one test set for all; of turned ones each client has its own part, so that clients are asked."""
+    with (
+        begun(groups=3, dataset=dataset, partition=None, auxiliary=True) as run,
+        begun(groups=3, dataset=dataset) as no,
+    ):
+        for t in (1, 2):
+            run.play(t)
+            no.play(t)
+            model = run.method.global_model()
+            assert model is not None
+            mean = np.mean([flat(group) for group in run.method.models], axis=0)
+            assert np.allclose(flat(model), mean, atol=1e-6)
+            measured, without = run.evaluator.evaluate(), no.evaluator.evaluate()
+            parts = run.data.test_parts if run.data.true_groups is not None else [np.arange(len(run.data.test))]
+            used = np.concatenate(parts)
+            x, y = run.data.normalise(run.data.test.x[used]), run.data.test.y[used]
+            right = float((run.fed.trainer.logits(run.fed.spec, model, x).argmax(axis=1) == y).mean())
+            score = measured.G
+            assert score == pytest.approx(right)
+            assert (without.G, replace(measured, G=None)) == (None, without)
+
+
+@pytest.mark.parametrize("pretraining", [{"pretrain_epochs": 1}, {"pretrain_steps": 4}], ids=str)
+def test_a_client_goes_on_from_its_pre_training_and_its_group_gets_the_whole_update(
+    pretraining: dict[str, int],
+) -> None:
+    """E − 1 further epochs, in the round in which it pre-trained (the paper's last words on communication)."""
+    settings = {"clients": 12, "groups": 2, "alpha_pre": 2, "epochs": 3, "fraction": 0.75, **pretraining}
+    with begun(**settings, continue_pretraining=True) as run:
+        known, models, fed = {**run.method.member}, [*run.method.models], run.fed
+        start, cohort = fed.initial(), fed.cohort(1)
+        new = [client for client in cohort if client not in known]
+        assert new
+        run.play(1)
+        fed.start_round(1)
+        sent: dict[int, list[tuple[int, np.ndarray]]] = {0: [], 1: []}
+        for client in cohort:
+            group, samples = run.method.member[client], fed.samples[client]
+            plan, model = fed.plan, models[group]
+            if client in new:
+                steps_each = -(-samples // plan.batch_size)
+                done = steps_each if "pretrain_epochs" in pretraining else 4
+                first = Train(replace(plan, steps=done), start=("model",), keep=False, purpose="pre-train")
+                model = fed.ask({client: fed.request(first, model=start)})[client].answer(TrainReply).params
+                plan = replace(plan, steps=3 * steps_each - done)
+            end = fed.ask({client: fed.request(Train(plan, keep=False), model=model)})[client].answer(TrainReply).params
+            whole = flat(models[group]) + flat(end) - flat(start) if client in new else flat(end)
+            sent[group].append((samples, whole))
+        for group, updates in sent.items():
+            if updates:
+                mean = sum(n * w for n, w in updates) / sum(n for n, _ in updates)
+                assert np.allclose(flat(run.method.models[group]), mean, atol=1e-5)
+        assert not {*new} & {*known}
+        run.play(2)  # who is known by then trains its group's model
+
+
 # What it equals
 
 

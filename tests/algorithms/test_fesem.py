@@ -21,7 +21,6 @@ from coterie.testing import (
     does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
-    outcome,
     small_federation,
     small_run,
     state_on_disk_changes_nothing,
@@ -30,7 +29,7 @@ from coterie.testing import (
 )
 
 DIGITS = {"clients": 20, "fraction": 1.0, "rounds": 6, "epochs": 5, "lr": 0.02, "model_options": {}, "eval_every": 0}
-K_MEANS = {"init": "k-means"}
+K_MEANS, RANDOM = {"init": "k-means"}, {"init": "random"}
 
 
 @contextmanager
@@ -47,14 +46,34 @@ def distances(theta: Params, centres: list[Params], prefix: str) -> list[float]:
     return [float(((flat(theta, prefix) - flat(centre, prefix)) ** 2).sum()) for centre in centres]
 
 
-def test_with_one_centre_it_is_fedavg_bit_for_bit() -> None:
-    settings = {"dataset": "digits", "partition": "label-skew:rho=0.4", "rounds": 6}
-    fesem, fedavg = outcome(small_run("fesem", groups=1, **settings)), outcome(small_run("fedavg", **settings))
-    for row in (*fesem["history"], *fedavg["history"]):
-        del row["groups"]
-    assert fesem["history"] == fedavg["history"]
-    assert fesem["per_client"] == fedavg["per_client"]
-    assert fesem["groups"] == [0] * 6
+def test_with_one_centre_at_the_start_of_fedavg_it_is_fedavg_bit_for_bit() -> None:
+    settings = {"dataset": "digits", "partition": "label-skew:rho=0.4"}
+    with (
+        federation(**settings, groups=1, algorithm_options=RANDOM) as (fesem, fed),
+        small_federation("fedavg", **settings) as (other, _),
+    ):
+        fesem.begin(fed)
+        other.algorithm.begin(other.fed)
+        fesem.models = [fed.initial()]
+        for t in (1, 2, 3):
+            for method, its in ((fesem, fed), (other.algorithm, other.fed)):
+                its.start_round(t)
+                method.round(its, its.cohort(t))
+        assert np.array_equal(flat(fesem.models[0]), flat(other.algorithm.model_for(0)))
+        assert set(fesem.groups().values()) == {0}
+
+
+def test_by_default_it_is_not_fedavg() -> None:
+    """With random centres, of which one was θ⁰, every client fell to that: FedAvg to the last digit."""
+    result, fedavg = (small_run(method, **DIGITS) for method in ("fesem", "fedavg"))
+    assert len({*result.groups}) > 1
+    assert result.accuracy["C"] != fedavg.accuracy["C"]
+
+
+def test_no_random_centre_is_the_common_start() -> None:
+    with federation(groups=3, algorithm_options=RANDOM) as (method, fed):
+        method.begin(fed)
+        assert all(np.linalg.norm(flat(model) - flat(fed.initial())) > 1 for model in method.models)
 
 
 @pytest.mark.integration
@@ -116,13 +135,11 @@ def nearest(theta: Params, centres: list[Params], prefix: str = "") -> int:
 
 
 def test_who_never_trained_is_nearest_by_the_common_start() -> None:
-    """Centres that are moved by hand: the second is then the one nearest to θ⁰."""
-    with federation(groups=3) as (method, fed):
+    """Centres that are set by hand: the second is the one nearest to θ⁰."""
+    with federation(groups=3, algorithm_options=RANDOM) as (method, fed):
         engine = fed.wrap_engine(RecordingEngine)
         method.begin(fed)
-        start = flat(fed.initial())
-        assert [np.linalg.norm(flat(model) - start) > 1 for model in method.models] == [False, True, True]
-        method.models = [method.models[2], method.models[0], method.models[1]]
+        method.models = [method.models[2], fed.initial(), method.models[1]]
         centre = method.models[1]
         fed.start_round(1)
         method.round(fed, [3, 4])
@@ -132,26 +149,26 @@ def test_who_never_trained_is_nearest_by_the_common_start() -> None:
 
 
 def test_of_centres_equally_far_the_first_is_taken() -> None:
-    with federation(groups=3) as (method, fed):
+    with federation(groups=3, algorithm_options=RANDOM) as (method, fed):
         method.begin(fed)
         method.models = [method.models[1], method.start, method.start]
         assert method.nearest(method.start) == 1
 
 
 def test_random_centres_collapse_and_it_says_so() -> None:
-    with federation(**DIGITS, groups=4) as (method, fed):
+    with federation(**DIGITS, groups=4, algorithm_options=RANDOM) as (method, fed):
         method.begin(fed)
-        others = method.models[1:]
+        before = list(method.models)
         fed.start_round(1)
         method.round(fed, fed.cohort(1))
-        assert set(method.groups().values()) == {0}
+        (taken,) = set(method.groups().values())
         assert method.reason == "All clients fell to one of 4 centres, as if there were no groups: try init=k-means."
-        assert all(a is b for a, b in zip(method.models[1:], others, strict=True))  # centres nobody chose stay
+        assert [a is b for a, b in zip(method.models, before, strict=True)] == [k != taken for k in range(4)]
 
 
 def test_one_centre_or_one_client_is_no_collapse() -> None:
     for settings in ({"groups": 1}, {"groups": 3, "clients": 1, "dataset": "digits"}):
-        with federation(**settings, fraction=1.0) as (method, fed):
+        with federation(**settings, fraction=1.0, algorithm_options=RANDOM) as (method, fed):
             method.begin(fed)
             fed.start_round(1)
             method.round(fed, fed.cohort(1))

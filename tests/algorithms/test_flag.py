@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import coterie
 from coterie.algorithms.flag import FLAG
 from coterie.data import load
 from coterie.errors import CoterieError
-from coterie.messages import ModelSpec
+from coterie.messages import ModelSpec, Train, TrainReply, distance, update
 from coterie.run.building import Session
 from coterie.similarity import principal_angles, signature
 from coterie.testing import SMALL, small_federation, small_run
@@ -58,6 +60,29 @@ def test_the_gradients_are_those_of_the_local_training_from_the_common_start() -
     angles = np.degrees(np.arccos(np.clip(units @ units.T, -1, 1)))
     np.fill_diagonal(angles, 0)
     assert found == pytest.approx(angles / angles.max(), abs=1e-6)
+
+
+def test_the_warm_up_ends_for_each_client_when_an_epoch_moves_its_model_by_less_than_epsilon() -> None:
+    """‖Δ‖ < ε as the stopping point, against epochs asked for one by one."""
+    with federation(clients=4, algorithm_options={"warmup": 6}) as (run, _):
+        walks = []
+        for client in range(4):
+            model, walk = run.fed.initial(), [run.fed.initial()]
+            for epoch in range(1, 7):
+                plan = replace(run.fed.plan, epochs=1)
+                verb = Train(plan, keep=False, purpose="warm-up" if epoch == 1 else f"warm-up {epoch}")
+                reply = run.fed.ask({client: run.fed.request(verb, model=model)})[client]
+                walk.append(model := reply.answer(TrainReply).params)
+            walks.append(walk)
+    norms = np.array([[distance(b, a) for a, b in pairwise(walk)] for walk in walks])
+    epsilon = float(np.median(norms[:, 4]))  # half of them are there after five epochs
+    ends = [int(np.flatnonzero(row < epsilon)[0]) + 1 if (row < epsilon).any() else 6 for row in norms]
+    assert len(set(ends)) > 1
+    with federation(clients=4, algorithm_options={"warmup": 6, "warmup_until": epsilon}) as (run, method):
+        method.start = run.fed.initial()
+        sent = method.describe(run.fed, [0, 1, 2, 3])
+        for client, end in enumerate(ends):
+            assert np.array_equal(sent[client]["update"], update(walks[client][end], method.start))
 
 
 def test_half_of_each_is_the_mean_of_both() -> None:

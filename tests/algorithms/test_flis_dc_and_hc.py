@@ -24,7 +24,7 @@ from coterie.run.building import Session, completed, load_data, make_spec, make_
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
 from coterie.similarity import inference_similarity
-from coterie.testing import SMALL, goes_on_after_an_interruption, outcome, small_run
+from coterie.testing import SMALL, RecordingEngine, goes_on_after_an_interruption, outcome, small_run
 from coterie.training import losses
 
 UNEVEN = {"dataset": "digits", "partition": "dirichlet:alpha=0.5", "clients": 10, "epochs": 3}
@@ -396,6 +396,62 @@ def test_the_test_samples_change_nothing_unless_asked(method: str) -> None:
 
 
 @BOTH
+def test_the_servers_samples_may_be_of_the_users_own_file_or_another_data_set(method: str, tmp_path: Path) -> None:
+    """Colour images of 10 x 6 become the digits' grey 8 x 8 in shades up to 16; models are compared on them only."""
+    rng = np.random.default_rng(0)
+    x, file = rng.integers(0, 256, (30, 10, 6, 3), np.uint8), tmp_path / "mine.npz"
+    np.savez(file, x_train=x, y_train=np.arange(30) % 3)
+    with opened(method, fraction=1.0, algorithm_options={"server_data": str(file)}) as run:
+        algorithm = play(run, 1)
+        grey = x.astype(np.float64).mean(axis=3).astype(np.uint8)[:, 1:9]
+        shades = np.round(np.pad(grey, ((0, 0), (0, 0), (1, 1)))[:, None] * np.float32(16 / 255))
+        expected = run.data.normalise(shades.astype(np.uint8))
+        assert algorithm.samples(run.fed) == pytest.approx(expected, abs=1e-5)
+        assert algorithm.grouping.proximity is not None
+        models = [*run.fed.training.returned.values()]
+        labels = [z.argmax(axis=1) for z in run.fed.logits(models, algorithm.samples(run.fed))]
+        if method == "flis-dc":
+            A = [[float((a == b).mean()) for b in labels] for a in labels]
+            assert 1 - algorithm.grouping.proximity == pytest.approx(np.array(A))
+    with opened(method, algorithm_options={"server_data": "digits"}, server_share=0.0) as run:
+        assert run.algorithm.samples(run.fed).shape[1:] == (1, 8, 8)
+        assert len(run.data.server) == 0
+    for name, error in (("nois", "unknown data set 'nois'"), ("mix-4", "comes divided|is looked for|no 'usps")):
+        with pytest.raises(CoterieError, match=error):
+            small_run(method, algorithm_options={"server_data": name})
+    np.savez(file, x_train=np.zeros((30, 5), np.float32), y_train=np.arange(30) % 3)
+    with pytest.raises(CoterieError, match=r"has inputs of shape \(5,\), but clients have \(1, 8, 8\)"):
+        small_run(method, algorithm_options={"server_data": str(file)})
+
+
+def test_dc_clients_may_be_given_the_model_with_the_least_loss_on_the_servers_samples() -> None:
+    """L_k(D_k^server; θ_j) of the text: D_k^server are the server's samples of labels that client k has."""
+    settings = {**UNEVEN, "epochs": 5, "newcomers": 0.2, "join_at": 3}
+    with opened("flis-dc", **settings, algorithm_options={"select_on": "server", "beta": 0.6}) as run:
+        method = play(run, 2)
+        x, y = run.fed.settings.server_data.x, run.fed.settings.server_data.y
+        means = {}
+        for client in range(10):
+            own = np.isin(y, run.data.train.y[run.data.train_parts[client]])
+            means[client] = [losses(z, y[own]).mean() for z in run.fed.logits(method.models, x[own])]
+        best = {client: int(np.argmin(loss)) for client, loss in means.items()}
+        assert len({best[client] for client in run.fed.clients}) > 1
+        assert all(method.model_for(client) is method.models[best[client]] for client in run.fed.clients)
+        models = method.models
+        run.fed.start_round(3)
+        engine = run.fed.wrap_engine(RecordingEngine)
+        method.round(run.fed, cohort := run.fed.cohort(3))
+        (requests,) = engine.exchanges
+        assert all(same(requests[client].models["model"], models[best[client]]) for client in cohort)
+        joined = admit(run.fed, method)
+        assert len(joined) == 2
+        assert all(method.member[client] == method.chosen(client) for client in joined)
+        assert method.transfers == 2.0
+    with pytest.raises(CoterieError, match="select_on = 'server' needs the labels of the server's samples"):
+        small_run("flis-dc", algorithm_options={"select_on": "server", "server_data": "noise"})
+
+
+@BOTH
 def test_where_the_servers_samples_come_from(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def common(data):
         return replace(data, common_test=True)
@@ -435,7 +491,7 @@ def test_mistakes_say_what_to_write_before_any_client_works(method: str) -> None
     if method == "flis-hc":
         with pytest.raises(CoterieError, match="leave out the keys of"):
             small_run(method, algorithm_options={"hc_mode": "row-threshold"}, groups=4)
-        with pytest.raises(CoterieError, match="use count or gap or silhouette, or its option beta"):
+        with pytest.raises(CoterieError, match="use components or count or gap or silhouette or spectral, or its"):
             small_run(method, threshold=0.5)
     else:
         with pytest.raises(CoterieError, match="can't form groups by rule 'count': use gap or silhouette"):
@@ -500,6 +556,7 @@ def test_one_client_is_a_cluster(method: str) -> None:
     ("method", "options"),
     [
         ("flis-dc", {"select_on": "holdout", "soft": True, "beta": 0.9}),
+        ("flis-dc", {"select_on": "server", "beta": 0.6}),
         ("flis-hc", {"server_data": "noise", "soft": True}),
         ("flis-hc", {"hc_mode": "row-threshold", "beta": 0.6}),
     ],

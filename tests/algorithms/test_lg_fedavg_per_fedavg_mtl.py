@@ -16,12 +16,13 @@ from coterie.algorithms.lg_fedavg import last_layers
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
 from coterie.federation import Federation
+from coterie.federation.loop import rounds
 from coterie.federation.served_model import SharedLayers
-from coterie.messages import ModelSpec
+from coterie.messages import ModelSpec, Params
 from coterie.models import build, initial
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.settings import settings_to_config
-from coterie.testing import SMALL, small_run
+from coterie.testing import SMALL, RecordingEngine, small_federation, small_run
 from coterie.training import one_thread
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -216,24 +217,63 @@ def test_it_uses_plain_sgd_whatever_the_run_has() -> None:
     assert [row["loss"] for row in a.history] == [row["loss"] for row in b.history]
 
 
-@pytest.mark.integration
-def test_one_step_on_training_samples_is_scored_beside_l() -> None:
-    """Never on test batches, as a well-known code did."""
-    options = {"alpha": 0.5, "beta": 0.1}
-    result = small_run("per-fedavg", fraction=1.0, rounds=10, epochs=4, algorithm_options=options)
-    assert set(result.accuracy) == {"L", "C", "G", "plus", "W_max", "L_max", "one_step"}
-    with opened("per-fedavg", fraction=1.0, rounds=10, epochs=4, algorithm_options=options) as (run, data, _):
+def test_the_half_steps_may_share_one_momentum_as_in_the_authors_code() -> None:
+    """v ← ρ v + g₁, w' ← w − α v; v ← ρ v + g₂, w ← w − β v: in a first step g₂ + ρ g₁ instead of g₂."""
+    settings = {**BATCH, "algorithm_options": {"alpha": 0.2, "beta": 0.3, "momentum": 0.5}, "clients": 1}
+    with opened("per-fedavg", dataset="digits", fraction=1.0, **settings) as (run, data, _):
         run.algorithm.begin(run.fed)
-        for t in range(1, 11):
+        theta = run.algorithm.model
+        one_round(run, 1)
+        inner = gradient(run, data, 0, theta)
+        there = {name: value - np.float32(0.2) * inner[name] for name, value in theta.items()}
+        outer = gradient(run, data, 0, there)
+        for name, value in run.algorithm.model.items():
+            assert value == pytest.approx(theta[name] - 0.3 * (outer[name] + 0.5 * inner[name]), abs=1e-6)
+
+
+def test_the_outer_rate_is_that_of_the_run() -> None:
+    by_run, by_option = small_run("per-fedavg", lr=0.1), small_run("per-fedavg", algorithm_options={"beta": 0.1})
+    assert [row["loss"] for row in by_run.history] == [row["loss"] for row in by_option.history]
+
+
+@pytest.mark.integration
+def test_models_are_scored_after_a_step_on_training_samples() -> None:
+    """L and C are of what a client uses; never adapted on test batches, as by a well-known code."""
+    settings = {"fraction": 1.0, "rounds": 4, "epochs": 2, "algorithm_options": {"alpha": 0.5, "beta": 0.1}}
+    result = small_run("per-fedavg", **settings)
+    assert small_run("fedavg").unadapted is None
+    with opened("per-fedavg", **settings) as (run, data, store):
+        run.algorithm.begin(run.fed)
+        for t in range(1, 5):
             one_round(run, t)
-        right = []
-        for client in range(6):
-            step = gradient(run, data, client, run.algorithm.model)
-            tuned = {name: value - np.float32(0.5) * step[name] for name, value in run.algorithm.model.items()}
+
+        def accuracy(client: int, model: Params, steps: int) -> float:
+            for _ in range(steps):
+                step = gradient(run, data, client, model)
+                model = {name: value - np.float32(0.5) * step[name] for name, value in model.items()}
             part = data.test_parts[client]
-            outputs = run.fed.logits([tuned], data.normalise(data.test.x[part]))[0]
-            right.append(np.mean(outputs.argmax(axis=1) == data.test.y[part]))
-    assert result.accuracy["one_step"] == pytest.approx(np.mean(right), abs=0.02)
+            outputs = run.fed.logits([model], data.normalise(data.test.x[part]))[0]
+            return float(np.mean(outputs.argmax(axis=1) == data.test.y[part]))
+
+        received = [run.algorithm.model] * 6
+        own = [store.load(client, before=5)["model"] for client in range(6)]
+        for protocol, models in (("L", own), ("C", received)):
+            for steps, measured in ((1, result.accuracy), (0, result.unadapted)):
+                scores = [accuracy(client, model, steps) for client, model in enumerate(models)]
+                assert measured[protocol] == pytest.approx(np.mean(scores), abs=0.02)
+    assert result.accuracy["L"] != result.unadapted["L"]
+    assert result.history[-1]["unadapted"] == result.unadapted
+
+
+def test_newcomers_meta_train() -> None:
+    late = {"newcomers": 0.4, "join_at": 2, "clients": 5, "algorithm_options": {"alpha": 0.5}}
+    with small_federation("per-fedavg", **late) as (run, _):
+        engine = run.fed.wrap_engine(RecordingEngine)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=0):
+            pass
+        (plan,) = {v.plan for (_, _, kind), r in engine.requests.items() if kind == "newcomer" for v in r.verbs}
+    assert plan == replace(run.algorithm.plan(run.fed), epochs=5)
+    assert plan.meta_step is not None
 
 
 # MTL

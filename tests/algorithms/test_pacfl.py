@@ -46,6 +46,42 @@ def test_with_nothing_merged_every_client_goes_on_from_its_own_model() -> None:
     assert result.history[-1]["discrepancy"] == 0
 
 
+def test_weighted_gradient_diversity_of_groups_by_their_gradients() -> None:
+    """Supplement, Eq. 4, with gradients by PyTorch on all samples of each client."""
+    import torch
+
+    from coterie.models import build
+
+    with small_federation("pacfl", clients=8, groups=3, algorithm_options={"diversity": 2}) as (run, data):
+        run.algorithm.begin(run.fed)
+        run.fed.start_round(1)
+        measured = run.algorithm.gradient_diversities(run.fed)
+        network = build(run.fed.spec)
+        network.load_state_dict({name: torch.from_numpy(np.array(v)) for name, v in run.fed.initial().items()})
+        gradients: dict[int, list[np.ndarray]] = {}
+        for client, part in enumerate(data.train_parts):
+            x, y = torch.from_numpy(data.normalise(data.train.x[part])), torch.from_numpy(data.train.y[part])
+            network.zero_grad()
+            torch.nn.functional.cross_entropy(network(x), y).backward()
+            flat = np.concatenate([p.grad.numpy().ravel().astype(np.float64) for p in network.parameters()])
+            gradients.setdefault(run.algorithm.member[client], []).append(flat)
+    for group, g in gradients.items():
+        expected = sum(float(v @ v) for v in g) / (len(g) * float(np.square(sum(g)).sum()))
+        assert measured[group] == pytest.approx(expected, rel=1e-3)
+
+
+def test_diversity_is_recorded_and_changes_nothing_else() -> None:
+    options = {"diversity": 2}
+    plain, watched = small_run("pacfl", groups=2), small_run("pacfl", groups=2, algorithm_options=options)
+    assert numbers(watched) == numbers(plain)
+    assert watched.per_client == plain.per_client
+    by_round = watched.details["gradient_diversity"]
+    assert list(by_round) == [str(t) for t in range(1, watched.rounds + 1, 2)]
+    assert watched.history[-1]["diversity"] == [*list(by_round.values())[-1].values()]
+    assert len(watched.history[-1]["diversity"]) == 2
+    assert "gradient_diversity" not in plain.details
+
+
 def test_signatures_come_from_raw_training_samples_only() -> None:
     data = load("digits-rotated", clients=6)
     found = coterie.cluster(dataset="digits-rotated", clients=6, threshold=5.0)

@@ -22,12 +22,15 @@ from coterie.federation.loop import afterwards, rounds
 from coterie.federation.served_model import SharedLayers
 from coterie.messages import (
     Channels,
+    L1Penalty,
     ModelSpec,
     Params,
+    Plan,
     Prune,
     PruneReply,
     Reply,
     Request,
+    Schedule,
     Train,
     TrainReply,
     weighted_mean,
@@ -315,6 +318,66 @@ def test_where_nothing_can_be_pruned_no_sample_is_kept_out_of_training(settings:
     ours, fedavg = small_run("sub-fedavg-un", **even), small_run("fedavg", **{**even, "algorithm_options": {}})
     assert ours.accuracy["C"] == pytest.approx(fedavg.accuracy["C"], abs=0.02)
     assert [round(row["loss"], 3) for row in ours.history[:1]] == [round(row["loss"], 3) for row in fedavg.history[:1]]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("options", [{"target": 0.0}, {"structured_only": True}])
+def test_channels_are_gated_on_samples_that_were_not_trained_on(options: dict[str, Any]) -> None:
+    """Also where no weight of a linear layer goes by its size: those of channels that stay are all there."""
+    chosen = {**HY["algorithm_options"], **options}
+    settings = {**HY, "clients": 3, "fraction": 1.0, "rounds": 2, "algorithm_options": chosen}
+    with federation(settings) as (method, run, _, heard):
+        play(run)
+        parts = load_data(run.config).train_parts
+        for request in heard.asked_to_train.values():
+            train, prune = request.verbs
+            assert isinstance(train, Train)
+            assert isinstance(prune, Prune)
+            assert (prune.on, train.plan.holdout) == ("holdout", prune.share)
+            assert prune.weights == (() if "structured_only" in options else ("fc1.weight", "fc2.weight", "fc3.weight"))
+        for reply in heard.trained:
+            n = len(parts[reply.client])
+            assert reply.answer(TrainReply).samples == n - n // 10 < n
+        assert any(answer.channels == "pruned" for answer in heard.pruned.values())
+        for answer in heard.pruned.values():
+            alive = answer.mask("bn2.weight", (16,))
+            columns = np.repeat(alive, method.model["fc1.weight"].shape[1] // 16)
+            np.testing.assert_array_equal(
+                answer.mask("fc1.weight", method.model["fc1.weight"].shape),
+                np.broadcast_to(columns, (120, len(columns))),
+            )
+            assert not {"fc2.weight", "fc3.weight"} & set(answer.bitmaps)
+        assert any("weights" in verdict for verdict in method.verdicts) == ("target" in options)
+        assert method.details()["multiply_adds"]["reduction"] > 1.2
+
+
+@pytest.mark.integration
+def test_an_l1_penalty_draws_scales_to_zero() -> None:
+    few = {**HY, "clients": 2, "fraction": 1.0, "rounds": 1, "algorithm_options": {"accuracy": 1.0}}
+
+    def scales(strength: float) -> list[float]:
+        options = {**few["algorithm_options"], "l1": strength}
+        with federation({**few, "algorithm_options": options}) as (method, run, _, heard):
+            play(run)
+            train = heard.asked_to_train[1, 0].verbs[0]
+            assert isinstance(train, Train)
+            expected = L1Penalty(strength, ("bn1.weight", "bn2.weight")) if strength else None
+            assert train.plan.l1 == expected
+            return [float(np.abs(method.model[f"bn{k}.weight"]).mean()) for k in (1, 2)]
+
+    plain, weak, strong = scales(0.0), scales(0.02), scales(0.05)
+    assert plain[0] > weak[0] > strong[0]
+    assert plain[1] > weak[1] > strong[1]
+
+
+def test_without_new_options_messages_are_as_they_were() -> None:
+    """Fields that came later travel only where they are set."""
+    prune = SubFedAvgHy().asked(ModelSpec("lenet5-bn", (3, 32, 32), 10))
+    assert b"scales_of" not in wire.pack(prune)
+    assert b"l1" not in wire.pack(Plan(Schedule(0.1)))
+    later = replace(prune, scales_of="network")
+    assert wire.unpack(wire.pack(later)) == later
+    assert SubFedAvgHy(threshold="network").asked(ModelSpec("lenet5-bn", (3, 32, 32), 10)) == later
 
 
 def test_biases_and_normalisations_are_never_pruned() -> None:

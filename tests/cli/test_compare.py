@@ -212,7 +212,7 @@ def foreign(folder: Path) -> None:
         (lambda c: None, ["--tune", "momentum=0.1,0.2"], "chosen in another way"),
         (change, [], "holds a run with another configuration (training.lr was 0.06, is 0.05)"),
         (cut("metrics.jsonl", 40), [], "is damaged: it has 0 whole rows for 2 evaluated rounds"),
-        (cut("metrics.jsonl", 400), [], "is damaged: it has 1 whole rows for 2 evaluated rounds"),
+        (cut("metrics.jsonl", 600), [], "is damaged: it has 1 whole rows for 2 evaluated rounds"),
         (cut("result.json", 100), [], "'c/fedavg/seed-0/result.json' is damaged"),
         (cut("result.json", 0), [], "'c/fedavg/seed-0/result.json' is damaged"),
         (cut("config.toml", 3), [], "config.toml' is damaged"),

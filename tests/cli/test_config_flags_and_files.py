@@ -19,7 +19,9 @@ OWN = {"--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help
 VALUES: dict[str, tuple[str, Any]] = {
     "data.name": ("digits-permuted", "digits-permuted"),
     "data.clients": ("7", 7),
+    "data.server_share": ("0.125", 0.125),
     "partition.f_ord": ("0.5", 0.5),
+    "partition.noise": ("0.25", 0.25),
     "partition.surplus": ("3", 3),
     "partition.name": ("label-skew", "label-skew"),
     "model.name": ("mclr", "mclr"),

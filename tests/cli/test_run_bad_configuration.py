@@ -49,6 +49,11 @@ WRONG_FLAGS = {
     "target of no protocol": (["--target", "Q=0.8"], ["evaluation.targets", "'Q=0.8'", "(L, C, G)"]),
     "target without value": (["--target", "L"], ["evaluation.targets", "'L'", "L=0.8"]),
     "partition of divided data": (["--dataset", "digits-rotated", "--partition", "iid"], ["divided", "leave out"]),
+    "no samples for a method that needs some": (
+        ["--algorithm", "flis-dc", "--server-share", "0"],
+        ["server_share = 0", "'flis-dc'", "raise it", "--server-share"],
+    ),
+    "most samples for the server": (["--server-share", "0.6"], ["data.server_share", "0.6", "equal to 0.5"]),
     "short form without value": (["--partition", "label-skew:rho"], ["'label-skew:rho'", "name:option=value"]),
     "--set without =": (["--set", "training.lr"], ["--set training.lr", "section.key=value"]),
     "--set without section": (["--set", "lr=1"], ["'lr'", "section.key"]),

@@ -251,6 +251,23 @@ def test_channels_above_the_threshold_stay() -> None:
         assert kept.sum() == channels // 2
 
 
+def test_the_percentile_may_be_among_the_scales_of_all_layers() -> None:
+    """As the text has it: 10 of 22 channels are at or below the value at index ⌊.45 · 22⌋ = 9, wherever they are."""
+    params = lenet(0)
+    params["bn2.weight"] = params["bn2.weight"] * 1.5  # so that more of the first layer go
+    layers = tuple(replace(layer, floor=1) for layer in LAYERS)
+    verb = replace(HYBRID, channels=layers, scales_of="network", channel_distance=0.0, accuracy=0.0, weights=())
+    scales = {layer.norm: [abs(float(g)) for g in params[f"{layer.norm}.weight"]] for layer in layers}
+    level = sorted(scales["bn1"] + scales["bn2"])[9]
+    other = {**params, **{f"{layer.norm}.weight": params[f"{layer.norm}.weight"][::-1] for layer in layers}}
+    decision = decide(verb, other, params, full(params), lambda model: None)
+    assert decision.channels == "pruned"
+    left = {layer.norm: decision.mask[f"{layer.norm}.weight"].tolist() for layer in layers}
+    assert left == {norm: [scale > level for scale in own] for norm, own in scales.items()}
+    assert sum(left["bn1"]) + sum(left["bn2"]) == 12
+    assert left["bn1"] != propose_channels(params, full(params), layers[0], 0.45).tolist()
+
+
 def test_below_the_floor_no_channel_goes() -> None:
     params = lenet(0)
     for floor, kept in ((3, 3), (4, 6)):

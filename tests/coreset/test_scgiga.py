@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from coterie.coreset import BASELINES, Ascent, Coreset, baseline, neighbour_graph, quadrature_error, walk_on
 from coterie.coreset.scgiga import cheapest, scores, step_length
+from coterie.errors import CoterieError
 
 GENERATED = settings(max_examples=40)
 KAPPAS = st.sampled_from([1.0, 0.9, 0.5, 0.2])
@@ -39,6 +40,77 @@ def test_equals_a_dense_one_with_costs(seed: int, kappa: float) -> None:
     weights, _ = dense_scgiga(a, 15, 2, cost, kappa)
     np.testing.assert_allclose(spread_out(found, 50), weights, atol=1e-9)
     assert found.total_cost_ == pytest.approx(cost[weights > 0].sum(), abs=1e-12)
+
+
+def objective_on_a_grid(unit: np.ndarray, y: np.ndarray, v: int, fine: int = 400) -> tuple[float, float]:
+    """The largest p*·y' on the geodesic from y to P̂_v, and the share of P̂_v there, by trying."""
+    shares = np.linspace(0, 1, fine + 1)[:, None]
+    points = (1 - shares) * y + shares * unit[:, v]
+    cosines = points.sum(axis=1) / np.sqrt(len(y)) / np.linalg.norm(points, axis=1)
+    return float(cosines.max()), float(shares[cosines.argmax(), 0])
+
+
+@pytest.mark.parametrize("weight", [0.003, 0.03, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_objective_6_9_is_raised_as_far_as_a_node_can(seed: int, weight: float) -> None:
+    """Each step against all nodes and a grid of step lengths: P(w)·P* − λC(S), with S those of weight above 0."""
+    a, cost = random_graph(25, seed, density=0.2, loops=True), np.random.default_rng(seed).random(25)
+    q = dense_walk(a, 2)
+    unit = q / np.linalg.norm(q, axis=0)
+    ascent, y, before = Ascent(walk_on(a, 2), cost, cost_weight=weight), np.zeros(25), -np.inf
+    while ascent.iterations < 8:
+        reachable = []
+        for v in range(25):
+            cosine, share = objective_on_a_grid(unit, y, v) if y.any() else (float(unit[:, v].sum()) / 5, 1.0)
+            kept = {v} if share == 1 else {v, *ascent.weights}
+            reachable.append(cosine - weight * sum(cost[u] for u in kept))
+        if not ascent.advance():
+            assert max(reachable) < before + 1e-4
+            break
+        w = np.zeros(25)
+        w[list(ascent.weights)] = list(ascent.weights.values())
+        y = unit @ w
+        assert np.linalg.norm(y) == pytest.approx(1)
+        reached = float(y.sum()) / 5 - weight * cost[w > 0].sum()
+        assert reached == pytest.approx(ascent.objective, abs=1e-9)
+        assert reached == pytest.approx(max(reachable), abs=1e-4)
+        assert reached > before
+        before = reached
+    assert ascent.iterations >= 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_theorem_5(seed: int) -> None:
+    """With λ ≤ (1 − κ)/(C_max^k min‖P_i‖ √n) the best single node has κ of the largest alignment; one step is exact."""
+    a, cost = random_graph(30, seed, density=0.2, loops=True), np.random.default_rng(seed).random(30)
+    norms = np.linalg.norm(dense_walk(a, 1), axis=0)
+    alignment = 1 / (norms * np.sqrt(30))
+    for kappa in (0.2, 0.5, 0.9):
+        weight = (1 - kappa) / (cost.max() * norms.min() * np.sqrt(30))
+        chosen = Coreset(1, cost_weight=weight).fit(a, cost).indices_
+        assert chosen.tolist() == [int(np.argmax(alignment - weight * cost))]
+        assert alignment[chosen[0]] >= kappa * alignment.max()
+
+
+@pytest.mark.parametrize("norms", ["exact", "estimated"])
+def test_costs_that_weigh_nothing_leave_giga_and_heavier_ones_cost_less(norms: str) -> None:
+    a, cost = random_graph(60, 1, density=0.15), np.random.default_rng(1).random(60)
+    plain = Coreset(k=20, steps=3, norms=norms).fit(a)  # type: ignore[arg-type]
+    fits = [Coreset(k=20, steps=3, norms=norms, cost_weight=x).fit(a, cost) for x in (0.0, 0.003, 0.03, 30.0)]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(fits[0].indices_, plain.indices_)
+    np.testing.assert_array_equal(fits[0].weights_, plain.weights_)
+    assert [fit.total_cost_ for fit in fits] == sorted((fit.total_cost_ for fit in fits), reverse=True)
+    assert [fit.error_ for fit in fits] == sorted(fit.error_ for fit in fits)
+    assert len(fits[-1].indices_) == 1  # none is no coreset
+    grown = Coreset(k=1, steps=3, norms=norms, cost_weight=0.003).fit(a, cost).extend(20)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(grown.weights_, fits[1].weights_)
+
+
+def test_a_weight_of_costs_is_checked() -> None:
+    with pytest.raises(CoterieError, match="cost_weight is a number from 0, got -1"):
+        Coreset(2, cost_weight=-1).fit(np.eye(3))
+    with pytest.raises(CoterieError, match="two ways to look at costs"):
+        Coreset(2, 0.5, cost_weight=0.1).fit(np.eye(3))
 
 
 @pytest.mark.integration

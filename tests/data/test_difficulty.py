@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.data import Dataset, Partition, Samples, divide
-from coterie.data.difficulty import by_difficulty, some_of, spread
+from coterie.data.difficulty import by_difficulty, some_of, spread, with_noise
+from coterie.data.dividing import on_validation
 from coterie.errors import CoterieError
+from coterie.run.building import load_data
+from coterie.run.settings import settings_to_config
 
 World = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
 
@@ -153,6 +157,59 @@ def test_some_parts_are_given_and_the_rest_is_with_nobody() -> None:
     assert list(some.notes) == ["before", f"3 of 6 parts were given to the clients; {unused} samples are with nobody"]
     draws = {tuple(len(p) for p in some_of(whole, 3, np.random.default_rng(seed)).parts) for seed in range(20)}
     assert len(draws) > 5
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.25])
+def test_noise_grows_with_the_clients_number_and_leaves_tests_clean(validation: float) -> None:
+    """Client i of N has the deviation σ i/(N − 1), in the unit of the inputs (dissertation, 2.6.3)."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(3, 2, (4000, 30)).astype(np.float32), np.arange(4000) % 4
+    data = divide(Dataset("vectors", Samples(x, y), Samples(x[:40], y[:40]), 4), "iid", {}, 5, 0)
+    data = on_validation(data, validation, 0) if validation else data
+    noisy = with_noise(data, 0.5, 7)
+    added = noisy.train.x.astype(float) - data.train.x
+    for client, part in enumerate(data.train_parts):
+        assert added[part].std() == pytest.approx(0.5 * client / 4 * data.train.x.std(), rel=0.02, abs=1e-6)
+        assert added[part].mean() == pytest.approx(0, abs=0.03)
+    assert np.array_equal(noisy.train.x[data.train_parts[0]], data.train.x[data.train_parts[0]])
+    assert noisy.train.x.dtype == np.float32
+    assert noisy.train.y is data.train.y
+    assert noisy.test is data.test
+    assert noisy.server is data.server
+    assert "noise in the training samples" in noisy.notes[-1]
+    again, other = with_noise(data, 0.5, 7), with_noise(data, 0.5, 8)
+    assert np.array_equal(again.train.x, noisy.train.x)
+    assert not np.array_equal(other.train.x, noisy.train.x)
+
+
+def test_noisy_images_stay_shades_and_text_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    images = Dataset(
+        "images", Samples(rng.integers(0, 256, (600, 1, 8, 8)).astype(np.uint8), np.arange(600) % 4), None, 4
+    )
+    data = divide(images, "rotated", {"drift_at": 3, "groups": 2}, 3, 0)
+    noisy = with_noise(data, 0.1, 0)
+    assert noisy.train.x.dtype == np.uint8
+    for parts in (data.train_parts, data.drift[0].train_parts):
+        for client, part in enumerate(parts):
+            before, now = data.train.x[part].astype(float), noisy.train.x[part].astype(float)
+            inside = (before > 100) & (before < 155)  # two deviations from where shades are cut
+            assert (now - before)[inside].std() == pytest.approx(25.5 * client / 2, rel=0.1, abs=1e-9)
+    words = replace(data, train=Samples(np.zeros(data.train.x.shape, np.int64), data.train.y))
+    with pytest.raises(CoterieError, match=r"noise = 0\.1: the inputs of data set 'images' are int64"):
+        with_noise(words, 0.1, 0)
+
+
+def test_noise_is_a_setting_of_the_partition() -> None:
+    small = {"dataset": "digits", "clients": 4}
+    plain, noisy = (load_data(settings_to_config(None, {**small, **more})) for more in ({}, {"noise": 0.2}))
+    assert np.array_equal(noisy.train.x, with_noise(plain, 0.2, 0).train.x)
+    assert np.array_equal(load_data(settings_to_config(None, {**small, "noise": 0.0})).train.x, plain.train.x)
+    assert settings_to_config(None, {**small, "noise": 0.2}).partition.described["noise"] == 0.2
+    with pytest.raises(CoterieError, match="f_ord and noise are two ways"):
+        load_data(settings_to_config(None, {**small, "noise": 0.2, "f_ord": 1.0}))
+    with pytest.raises(CoterieError, match=r"'digits-rotated' comes divided .*leave out noise"):
+        settings_to_config(None, {"dataset": "digits-rotated", "noise": 0.2})
 
 
 def pooled(samples: int, test: int = 20) -> Dataset:

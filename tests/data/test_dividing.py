@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.data import PARTITIONS, Dataset, FederatedData, Normalisation, Partition, Samples, divide, partition
+from coterie.data import PARTITIONS, Dataset, FederatedData, Normalisation, Partition, Samples, divide, load, partition
+from coterie.data.dividing import with_server_share
 from coterie.errors import CoterieError
 
 
@@ -93,6 +94,36 @@ def test_the_server_set_depends_on_the_seed_only() -> None:
     reference = positions(divide(pool, "iid", {}, 5, 1).server)
     assert positions(divide(pool, "label-skew", {"rho": 0.3}, 40, 1).server) == reference
     assert positions(divide(pool, "iid", {}, 5, 2).server) != reference
+
+
+@pytest.mark.parametrize(("share", "reserved"), [(None, 50), (0.0, 0), (0.001, 1), (0.1, 100)])
+def test_the_server_keeps_the_share_that_is_set(share: float | None, reserved: int) -> None:
+    data = divide(numbered([100] * 10, [5] * 10), "iid", {}, 10, 0, server_share=share)
+    assert (len(data.server), len(data.train)) == (reserved, 1000 - reserved)
+    assert sorted(positions(data.server) + positions(data.train)) == list(range(1000))
+
+
+def test_what_networks_see_does_not_depend_on_the_server_share() -> None:
+    usual, none = (divide(images(), "iid", {}, 10, 0, server_share=share) for share in (None, 0.0))
+    assert np.array_equal(usual.normalise(usual.server.x), none.normalise(usual.server.x))
+    assert len(none.train) + len(none.test) == 2000
+
+
+@pytest.mark.parametrize("name", ["digits-rotated", "synthetic"])
+def test_a_divided_data_set_gives_clients_what_the_server_does_not_keep(name: str) -> None:
+    usual, none = (load(name, clients=8, server_share=share) for share in (None, 0.0))
+    assert len(none.server) == 0 < len(usual.server)
+    assert len(none.train) + len(none.test) == sum(map(len, (usual.train, usual.test, usual.server)))
+
+
+def test_a_data_set_that_divides_itself_may_leave_the_server_less_but_not_more() -> None:
+    whole = divide(numbered([100] * 10), "iid", {}, 10, 0)  # 760 samples to train on
+    assert positions(with_server_share(whole, 0.02).server) == [
+        x for x in positions(whole.server) if x in positions(with_server_share(whole, 0.02).server)
+    ]
+    assert [len(with_server_share(whole, share).server) for share in (None, 0, 0.02)] == [50, 0, 16]
+    with pytest.raises(CoterieError, match=r"server_share = 0.1 would be 81 samples, but .* has 50 for the server"):
+        with_server_share(whole, 0.1)
 
 
 def test_with_a_test_set_a_client_is_tested_on_all_samples_of_its_own_labels() -> None:

@@ -128,6 +128,9 @@ def test_celeba_has_an_attribute_as_label_and_people_as_users(tmp_path: Path) ->
     assert data.train.y.tolist() == (values[:, 1] == 1).astype(int).tolist()
     assert data.users is not None
     assert data.users.tolist() == [2880, 2881] * 3
+    assert data.attributes is not None
+    assert (data.attributes == (values == 1)).all()
+    assert data.attribute_names == tuple(ATTRIBUTES)
     assert np.abs(data.train.x.reshape(6, -1).astype(int) - 40 * np.arange(6)[:, None]).max() <= 2
     data = read(tmp_path, attribute="Young")
     assert data.train.y.tolist() == (values[:, 2] == 1).astype(int).tolist()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partition_world import division, is_exact, mixed, table
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.linalg import subspace_angles
 from scipy.spatial.distance import squareform
 
 from coterie.clustering import adjusted_rand_index
@@ -43,6 +44,37 @@ def test_angles_are_the_smallest_between_singular_vectors() -> None:
     spaces = [np.linalg.svd(SAMPLES.x[SAMPLES.y == c].astype(float).T, full_matrices=False)[0][:, :3] for c in range(8)]
     expected = [[np.degrees(np.arccos(min(np.abs(u.T @ v).max(), 1))) for v in spaces] for u in spaces]
     np.testing.assert_allclose(angles, expected, atol=1e-3)
+
+
+def test_classes_may_be_compared_by_equations_5_1_and_5_2() -> None:
+    """Θ₁(U_i, U_j), and tr(arccos(U_iᵀ U_j)), the angles of vectors of the same rank; a vector has no sign."""
+    spaces = [np.linalg.svd(SAMPLES.x[SAMPLES.y == c].astype(float).T, full_matrices=False)[0][:, :3] for c in range(8)]
+    theta1 = [[np.degrees(subspace_angles(u, v).min()) if u is not v else 0 for v in spaces] for u in spaces]
+    trace = [[np.degrees(np.arccos(np.minimum(np.abs((u * v).sum(axis=0)), 1))).sum() for v in spaces] for u in spaces]
+    np.testing.assert_allclose(class_angles(SAMPLES, measure="theta1")[1], theta1, atol=1e-3)
+    np.testing.assert_allclose(class_angles(SAMPLES, measure="trace")[1], trace, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["sc-niid", "sc-dirichlet"])
+def test_super_clusters_may_be_formed_by_equation_5_2(name: str) -> None:
+    """Classes 0 and 1 share their first vector, 0 and 2 all but the first: 5.1 joins all, 5.2 tells them apart."""
+    eye, rng = np.eye(8), np.random.default_rng(0)
+    bases = [(0, 1, 2), (0, 1, 2), (3, 1, 2), (3, 1, 2)]
+    y = np.repeat(np.arange(4), 80)
+    spread = rng.normal(size=(320, 3)) * [9, 3, 1]
+    x = np.stack([spread[i] @ eye[list(bases[label])] for i, label in enumerate(y)])
+    samples = Samples(x, y)
+    labels = {"sc-niid": {"labels": 2}, "sc-dirichlet": {}}[name]
+    assert len(super_clusters(samples, measure="theta1", threshold=30).sets) == 1
+    for options in ({"groups": 2}, {"threshold": 89.0}):
+        groups = made(name, samples, 6, measure="trace", **options, **labels)
+        assert any("{0, 1}, {2, 3}" in note for note in groups.notes)
+        assert groups.true_groups is not None
+        counts = table(y, groups)
+        assert counts[groups.true_groups == 0][:, 2:].sum() == counts[groups.true_groups == 1][:, :2].sum() == 0
+    for measure in ("theta1", "trace"):
+        with pytest.raises(CoterieError, match=rf"are for measure = min_abs: with {measure} name a threshold"):
+            made(name, samples, 6, measure=measure)
 
 
 def test_sets_are_those_of_scipy() -> None:
@@ -110,6 +142,35 @@ def test_sc_niid_gives_so_many_labels_evenly() -> None:
         for label in range(8):
             shares = table(SAMPLES.y, division)[owned[:, label], label]
             assert shares.max() - shares.min() <= 1
+
+
+@pytest.mark.parametrize("allocation", ["proportional", "R"])
+@pytest.mark.parametrize(("shards", "size"), [(2, None), (3, None), (2, 10)])
+def test_sc_niid_deals_shards_of_one_super_cluster(shards: int, size: int | None, allocation: str) -> None:
+    """Chapter 5.2.2: shards of each super cluster's samples, so many for each client from one of them only."""
+    division = made("sc-niid", SAMPLES, 20, shards=shards, size=size, allocation=allocation)
+    assert division.true_groups is not None
+    expected = {"proportional": [9, 11], "R": np.bincount(division.true_groups).tolist()}[allocation]
+    assert np.bincount(division.true_groups).tolist() == expected
+    counts = table(SAMPLES.y, division)
+    assert is_exact(SAMPLES.y, division) == (size is None)
+    for group, labels in enumerate(SETS):
+        mine = counts[division.true_groups == group]
+        assert mine[:, np.setdiff1d(np.arange(8), labels)].sum() == 0
+        sizes = mine.sum(axis=1)
+        if size is None:
+            assert sizes.max() - sizes.min() <= shards
+        else:
+            assert set(sizes.tolist()) == {shards * size}
+    assert (counts > 0).sum(axis=1).max() <= 2 * shards  # a shard spans two labels at most
+    drawn = [tuple(part.tolist()) for seed in range(3) for part in made("sc-niid", SAMPLES, 20, seed, shards=2).parts]
+    assert len(set(drawn)) == 60
+
+
+def test_shards_of_one_super_cluster_are_those_of_the_partition_shards() -> None:
+    one = made("sc-niid", SAMPLES, 20, shards=2, threshold=90)
+    whole = made("shards", SAMPLES, 20, per_client=2)
+    assert all(np.array_equal(a, b) for a, b in zip(one.parts, whole.parts, strict=True))
 
 
 def test_a_fraction_is_of_the_labels_of_the_super_cluster() -> None:
@@ -203,6 +264,15 @@ def test_all_clients_are_allocated_and_labels_have_owners(sizes: list[int], more
         ("sc-niid", 20, {"labels": 2, "rho": 0.5}, r"labels = 2 and rho = 0.5: use one of them"),
         ("sc-niid", 20, {"groups": 9}, r"groups = 9, but there are 8 labels: use at most 8"),
         ("sc-niid", 20, {"groups": 2, "threshold": 8}, r"threshold = 8 and groups = 2: use one of them"),
+        ("sc-niid", 20, {"shards": 2, "labels": 2}, r"shards = 2 takes the place of labels and rho"),
+        ("sc-niid", 20, {"size": 20}, r"size = 20 is that of shards"),
+        ("sc-niid", 1, {"shards": 2}, r"1 clients are too few for 2 super clusters"),
+        (
+            "sc-niid",
+            20,
+            {"shards": 2, "size": 50},
+            r"labels 0, 3, 4: 9 clients with 2 shards .* need 18 shards of 50",
+        ),
         ("sc-dirichlet", 1, {}, r"1 clients are too few for 2 super clusters: use at least 2"),
         ("sc-dirichlet", 70, {}, r"15 samples for each of 30 clients are 450, but the labels 0, 3, 4 have 300.*= 10"),
         ("c-dirichlet", 70, {}, r"15 samples for each of 70 clients are 1050.*min_samples = 10"),

@@ -62,7 +62,7 @@ def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]
         engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
-        run.evaluator.fine_tuned()
+        run.evaluator.fine_tune()
     requests = [request for requests in engine.exchanges for request in requests.values()]
     asked = [(request.kind, tuple(type(verb).__name__.lower() for verb in request.verbs)) for request in requests]
     return run.fed.ledger, Counter(asked)

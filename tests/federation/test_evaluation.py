@@ -61,7 +61,7 @@ def test_protocols(method: str, own_test_set: bool, tmp_path: Path) -> None:
         assert pytest.approx(np.mean(by_hand)) == last.L
         model = run.algorithm.model_for(0)
         if method == "solo":
-            assert (last.C, last.G, last.W, run.evaluator.fine_tuned()) == (None, None, None, None)
+            assert (last.C, last.G, last.W, run.evaluator.fine_tune()) == (None, None, None, None)
             return
         assert model is not None
         received = [accuracy(fed.spec, model, data, parts[i]) for i in range(data.clients)]
@@ -70,7 +70,7 @@ def test_protocols(method: str, own_test_set: bool, tmp_path: Path) -> None:
         assert pytest.approx(np.average(received, weights=sizes)) == last.W
         assert pytest.approx(accuracy(fed.spec, model, data, np.arange(len(data.test)))) == last.G
         assert len(data.test) == (203 if own_test_set else sum(sizes))
-        plus = run.evaluator.fine_tuned()
+        plus = run.evaluator.fine_tune()
         assert plus is not None
         assert plus > last.C
         assert own == [store.load(i, before=99).get("model", start) for i in range(data.clients)]  # nothing kept

@@ -17,8 +17,10 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    L1Penalty,
     Losses,
     LossesReply,
+    MetaStep,
     ModelSpec,
     Plan,
     Prune,
@@ -53,6 +55,8 @@ curricula = st.builds(
     floats,
     st.sampled_from(["curriculum", "anti", "random"]),
 )
+meta_steps = st.builds(MetaStep, floats, st.booleans())
+penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
 plans = st.builds(
     Plan,
     lr=schedules,
@@ -65,9 +69,10 @@ plans = st.builds(
     correction=st.none() | texts,
     mask=st.none() | texts,
     curriculum=st.none() | curricula,
-    meta_step=st.none() | floats,
+    meta_step=st.none() | meta_steps,
     snapshots=st.lists(integers, **several).map(tuple),
     holdout=floats,
+    l1=st.none() | penalties,
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(
@@ -107,7 +112,10 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         parts,
         floats,
         st.booleans(),
+        st.sampled_from([None, "network"]),
     ),
+    "MetaStep": meta_steps,
+    "L1Penalty": penalties,
     "Channels": channels,
     "Trained": st.builds(TrainReply, integers, integers, floats, params, params),
     "Evaluated": st.builds(EvaluateReply, integers, integers, floats),

@@ -23,8 +23,10 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    L1Penalty,
     Losses,
     LossesReply,
+    MetaStep,
     ModelSpec,
     Plan,
     Prune,
@@ -41,7 +43,7 @@ from coterie.messages import (
 
 PLAN = Plan(
     Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
-    meta_step=0.1, snapshots=(1,),
+    meta_step=MetaStep(0.1, True), snapshots=(1,), l1=L1Penalty(0.1, ("bn.weight",)),
 )  # fmt: skip
 WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REQUEST = Request(
@@ -54,7 +56,7 @@ REQUEST = Request(
         Losses(("a", "b")),
         Signature(),
         ClassCounts(),
-        Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),)),
+        Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
     ),
     {"model": WEIGHTS},
 )
@@ -230,6 +232,8 @@ VALUES: dict[str, Any] = {
     "anchors": [{"$": "Anchor", "model": "a", "strength": 0.1}],
     "channels": [{"$": "Channels", "conv": "a", "norm": "b", "reader": "c", "floor": 1}],
     "curriculum": {"$": "Curriculum"},
+    "meta step": {"$": "MetaStep", "rate": 0.1},
+    "penalty": {"$": "L1Penalty", "strength": 0.1, "tensors": ["a"]},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
 }
@@ -261,6 +265,9 @@ ACCEPTED: dict[str, set[str]] = {
     "tuple[Answer, ...]": {"empty", "answers"},
     "Schedule": {"schedule"},
     "Curriculum | None": {"curriculum", "nothing"},
+    "MetaStep | None": {"meta step", "nothing"},
+    "L1Penalty | None": {"penalty", "nothing"},
+    "Literal['network'] | None": {"nothing"},
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
     "Array": {"array"},

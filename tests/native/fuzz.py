@@ -31,7 +31,7 @@ import torch
 from random_networks import NAME, Forbidden, again, build, lanes_here, like
 from torch import nn
 
-from coterie.messages import Anchor, Curriculum, ModelSpec, Params, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Params, Plan, Schedule
 from coterie.messages.plan import steps_per_epoch
 from coterie.models import MODELS, initial, model
 from coterie.training import Diverged, Job, Outcome
@@ -134,7 +134,7 @@ def random_plan(luck: Luck, rate: float) -> Plan:
         correction=luck.one(None, None, "c"),
         mask=luck.one(None, None, "m"),
         curriculum=curriculum if luck.chance(0.25) else None,
-        meta_step=luck.one(None, None, None, 0.05),
+        meta_step=luck.one(None, None, None, MetaStep(0.05), MetaStep(0.05, shared_momentum=True)),
         snapshots=luck.one((), (), (1,), (2,), (1, 2), (1, 3)),
     )
 

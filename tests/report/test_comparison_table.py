@@ -73,6 +73,25 @@ def test_the_best_is_marked_in_every_format() -> None:
     assert "Bonferroni" in made.report()
 
 
+def test_means_over_true_groups_have_columns_where_any_run_has_them() -> None:
+    known = [result(0.9, 0.7, accuracy_group_mean={"L": L, "C": None, "plus": 0.5}) for L in (0.8, 0.82, 0.84)]
+    made = table(cell("known", *known), BAD)
+    assert made["known"].L_by_group is not None
+    assert made["known"].L_by_group.mean == pytest.approx(0.82)
+    assert made["bad"].L_by_group is None
+    for format in ("text", "markdown", "latex"):
+        text = made.report(format)
+        assert "L by group" in text
+        assert "82.00" in text
+        assert "C by group " not in text.partition("Accuracy in %")[0]  # no run has it
+    assert "means over the true groups" in " ".join(made.report().split())
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(made.report("csv")))}
+    assert float(lines["known"]["L_by_group_mean"]) == pytest.approx(0.82)
+    assert float(lines["known"]["L_by_group_std"]) == pytest.approx(0.02)
+    assert lines["bad"]["L_by_group_mean"] == lines["known"]["C_by_group_mean"] == ""
+    assert "L by group" not in table(BAD, GOOD).report("markdown").partition("Accuracy in %")[0]
+
+
 def test_what_can_not_be_told_apart_is_not_marked_and_said() -> None:
     near = cell("near", *(result(L) for L in (0.915, 0.925, 0.922)))
     made = table(GOOD, near)

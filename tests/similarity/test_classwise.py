@@ -117,13 +117,42 @@ def test_black_samples_of_a_class_are_at_90() -> None:
     np.testing.assert_allclose(classwise_angles(u, counts), [[0, 90, 90], [90, 0, 0], [90, 0, 0]])
 
 
-def test_the_papers_logarithm() -> None:
-    u, counts = clients(5, 6)
-    counts[counts > 0] += 1
-    V = classwise_angles(u, counts, eps_mode="paper")
-    np.testing.assert_allclose(V, equations(u, counts, 0.5, log=lambda n: math.log(n + 1e-6)), atol=1e-4)
-    counts[counts > 0] = np.random.default_rng(0).integers(1, 4, (counts > 0).sum())  # ln 1 = 0
-    assert np.isfinite(classwise_angles(u, counts, eps_mode="paper")).all()
+def as_printed(u: list[dict[int, np.ndarray]], n: np.ndarray, delta: float, epsilon: float = 1e-6) -> np.ndarray:
+    """Eqs. 3 to 6 letter by letter: W and its range over all i, j and c."""
+    ln, N = np.log(n + epsilon), range(len(n))
+    W = np.array([[np.maximum(ln[i], ln[j]) / np.minimum(ln[i], ln[j]) for j in N] for i in N])
+    low, high = W.min(), W.max()
+    weights = (1 - delta) + (W - low) * ((1 + delta) - (1 - delta)) / (high - low)
+    angles = np.zeros_like(W)
+    for i in N:
+        for j in N:
+            for c in range(C):
+                if n[i, c] and n[j, c]:
+                    angles[i, j, c] = 0 if i == j else np.degrees(subspace_angles(u[i][c], u[j][c]).min())
+                elif n[i, c] or n[j, c]:
+                    angles[i, j, c] = 180
+    return (angles * weights).sum(axis=2) / C
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_weights_as_printed(seed: int) -> None:
+    """`eps_mode = "paper"`, with classes of one sample, whose logarithm is almost 0, and classes of one client only."""
+    u, counts = clients(seed, 6)
+    for delta in (0.5, 1.0):
+        V = classwise_angles(u, counts, delta=delta, eps_mode="paper")
+        np.testing.assert_allclose(V, as_printed(u, counts, delta), atol=1e-4)
+        scales = Scales.of(V, V, counts, "paper")
+        cross = classwise_angles(u[:2], counts[:2], (u[2:], counts[2:]), delta=delta, eps_mode="paper", scales=scales)
+        np.testing.assert_allclose(cross, V[:2, 2:], atol=1e-9)
+
+
+def test_as_printed_a_class_of_one_client_only_weighs_least() -> None:
+    """W = ln n / ln ε is below 0 where only one has the class: W' is 1 − δ at the smallest."""
+    x = np.eye(3)[:, [0]]
+    u, counts = [{0: x, 1: x}, {0: x}, {0: x}], np.array([[50, 50, 0], [50, 0, 0], [2, 0, 0]])
+    V = classwise_angles(u, counts, delta=0.5, eps_mode="paper")
+    assert V[0, 1] == pytest.approx(180 * 0.5 / 3)
+    assert classwise_angles(u, counts, delta=0.5)[0, 1] == pytest.approx(180 / 3)
 
 
 def test_gradient_angles() -> None:

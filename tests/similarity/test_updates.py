@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.similarity import cosine_features, edc, madc, update_cosines
+from coterie.similarity import cosine_features, edc, gradient_diversity, madc, update_cosines
 from coterie.similarity import updates as module
 
 sizes = st.tuples(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 12), st.integers(1, 6))
@@ -118,3 +118,16 @@ def test_bad_input_is_refused() -> None:
         cosine_features(good, 0)
     with pytest.raises(ValueError, match=r"updates\[0\] holds NaN, infinity"):
         update_cosines(good * 1e200)
+
+
+def test_weighted_gradient_diversity_is_its_equation() -> None:
+    """PACFL, supplement, Eq. 4: Σ‖g_k‖² / (|C| ‖Σ g_k‖²)."""
+    g = np.random.default_rng(0).normal(size=(7, 40))
+    squares = sum(float(row @ row) for row in g)
+    whole = sum(float(sum(row[j] for row in g)) ** 2 for j in range(40))
+    assert gradient_diversity(g) == pytest.approx(squares / (7 * whole))
+    assert gradient_diversity(g) > gradient_diversity(np.tile(g[:1], (7, 1)))
+    assert gradient_diversity(np.tile(g[:1], (7, 1))) == pytest.approx(1 / 49)
+    assert gradient_diversity([[1.0, -2.0], [-1.0, 2.0]]) == np.inf
+    with pytest.raises(ValueError, match=r"gradients\[1\] holds NaN"):
+        gradient_diversity([[1.0, 2.0], [np.nan, 0.0]])

@@ -55,6 +55,7 @@ def test_layers_are_what_the_networks_compute(runs: dict[str, Path], found: Laye
         assert run.matrices["cka"][k] == pytest.approx(direct, abs=1e-4)
         spans = [signature(each, 3) for each in made]
         assert run.matrices["theta1"][k] == pytest.approx(principal_angles(spans), abs=0.05)
+        assert run.matrices["trace"][k] == pytest.approx(principal_angles(spans, measure="trace"), abs=0.3)
         assert run.matrices["sum_angles"][k] == pytest.approx(principal_angles(spans, measure="sum_angles"), abs=0.3)
         above = np.triu_indices(4, 1)
         assert run.means("cka")[k] == pytest.approx(direct[above].mean(), abs=1e-4)
@@ -75,7 +76,14 @@ def test_skewed_labels_lead_models_apart(found: LayerStudy) -> None:
 @pytest.mark.integration
 def test_files_and_table(found: LayerStudy, tmp_path: Path) -> None:
     written = {path.name for path in found.save(tmp_path)}
-    assert written == {"layers.json", "means-cka.png", "means-theta1.png", "means-sum-angles.png", "cka.png"}
+    assert written == {
+        "layers.json",
+        "means-cka.png",
+        "means-theta1.png",
+        "means-trace.png",
+        "means-sum-angles.png",
+        "cka.png",
+    }
     assert f"{found.runs[0].means('cka')[0]:.3f}" in found.report()
 
 

@@ -2,7 +2,8 @@
 
 Written from the step rule in the documentation of plans, not from any trainer:
 
-    g = grad f(w; b) + sum_k mu_k (w - a_k) + lambda w;  v = rho v + g;  w = w - eta v;  w = w - eta c;  w = m * w
+    g = grad f(w; b) + sum_k mu_k (w - a_k) + lambda w + s sign(w)
+    v = rho v + g;  w = w - eta v;  w = w - eta c;  w = m * w
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,18 +59,22 @@ def train(
         place = w
         if plan.meta_step is not None:
             _, inner = loss_and_gradient(w, x[batch[0]], y[batch[0]])
-            place = {name: m[name] * (w[name] - plan.meta_step * inner[name]) for name in w}
+            if plan.meta_step.shared_momentum:
+                inner = v = {name: plan.momentum * v[name] + inner[name] for name in w}
+            place = {name: m[name] * (w[name] - plan.meta_step.rate * inner[name]) for name in w}
         loss, gradient = loss_and_gradient(place, x[batch[-1]], y[batch[-1]])
-        after = {}
+        after, velocity = {}, {}
         for name in w:
             g = gradient[name] + plan.weight_decay * w[name]
             g = g + sum(strength * (w[name] - anchor[name]) for anchor, strength in anchors)
-            v[name] = plan.momentum * v[name] + g
-            after[name] = w[name] - rate * v[name]
+            if plan.l1 is not None and name in plan.l1.tensors:
+                g = g + plan.l1.strength * np.sign(w[name])
+            velocity[name] = plan.momentum * v[name] + g
+            after[name] = w[name] - rate * velocity[name]
             if correction is not None:
                 after[name] = after[name] - rate * correction[name]
             after[name] = m[name] * after[name]
-        w = after
+        w, v = after, velocity
         losses.append(loss)
         if s + 1 in wanted:
             snapshots.append(w)

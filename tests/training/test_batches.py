@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.messages import Curriculum, Plan, Schedule
+from coterie.messages import Curriculum, MetaStep, Plan, Schedule
 from coterie.training import pool_size, steps, steps_per_epoch, total_steps
 
 LR = Schedule(0.1)
@@ -50,7 +50,7 @@ def test_epochs_are_shuffled_differently_and_seeds_too() -> None:
     st.none() | st.just(Curriculum(a=0.7, b=0.1)),
 )
 def test_steps_are_as_many_as_asked_and_the_same_for_the_same_stream(
-    samples: int, batch_size: int, count: int, meta_step: float | None, curriculum: Curriculum | None
+    samples: int, batch_size: int, count: int, meta_step: MetaStep | None, curriculum: Curriculum | None
 ) -> None:
     plan = Plan(LR, steps=count, batch_size=batch_size, meta_step=meta_step, curriculum=curriculum)
     order = np.random.default_rng(4).permutation(samples)
@@ -64,7 +64,7 @@ def test_steps_are_as_many_as_asked_and_the_same_for_the_same_stream(
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3))
 def test_meta_steps_pair_consecutive_batches(samples: int, batch_size: int, epochs: int) -> None:
     """The batches are those of ordinary training: (b1, b2), (b3, b4), …; a last odd one is left out."""
-    plan = Plan(LR, epochs=epochs, batch_size=batch_size, meta_step=0.1)
+    plan = Plan(LR, epochs=epochs, batch_size=batch_size, meta_step=MetaStep(0.1))
     pairs = drawn(samples, plan, seed=5)
     per_epoch = -(-samples // batch_size)
     ordinary = [batch for (batch,) in drawn(samples, Plan(LR, epochs=epochs, batch_size=batch_size), seed=5)]
@@ -81,14 +81,14 @@ def test_meta_steps_pair_consecutive_batches(samples: int, batch_size: int, epoc
 
 
 def test_a_single_batch_serves_both_halves_of_a_meta_step() -> None:
-    (pair,) = drawn(4, Plan(LR, batch_size=10, meta_step=0.1))
+    (pair,) = drawn(4, Plan(LR, batch_size=10, meta_step=MetaStep(0.1)))
     np.testing.assert_array_equal(pair[0], pair[1])
     assert sorted(pair[0]) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("meta_step", [None, 0.1])
+@pytest.mark.parametrize("meta_step", [None, MetaStep(0.1)])
 @pytest.mark.parametrize("given_steps", [None, 5])
-def test_without_samples_there_are_no_steps(meta_step: float | None, given_steps: int | None) -> None:
+def test_without_samples_there_are_no_steps(meta_step: MetaStep | None, given_steps: int | None) -> None:
     plan = Plan(LR, epochs=3, steps=given_steps, meta_step=meta_step)
     assert drawn(0, plan) == []
     assert total_steps(0, plan) == 0

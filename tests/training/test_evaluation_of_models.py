@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import EvaluateReply, ModelSpec, Params, Plan, Schedule
+from coterie.messages import EvaluateReply, MetaStep, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial
 from coterie.training import CommonTest, Job, digest, evaluate, losses, total_steps
 from coterie.training.rehearsal import RehearsalTrainer
@@ -231,7 +231,7 @@ def test_rehearsal_counts_what_real_training_would_do() -> None:
     for samples, plan in [
         (23, Plan(Schedule(0.1), epochs=3, batch_size=5)),
         (23, Plan(Schedule(0.1), steps=7)),
-        (23, Plan(Schedule(0.1), epochs=3, batch_size=5, meta_step=0.1)),
+        (23, Plan(Schedule(0.1), epochs=3, batch_size=5, meta_step=MetaStep(0.1))),
         (0, Plan(Schedule(0.1))),
     ]:
         x, y = rng.normal(size=(samples, 4)).astype(np.float32), rng.integers(5, size=samples)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coterie.messages import ModelSpec, Plan, Schedule
+from coterie.messages import MetaStep, ModelSpec, Plan, Schedule
 from coterie.models import initial
 from coterie.training import Diverged, Job, Trainer, steps
 
@@ -35,7 +35,7 @@ def test_says_at_which_step_a_bad_sample_came(trainer: Trainer, poison: float, s
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_says_at_which_meta_step_a_bad_sample_came(trainer: Trainer, half: int) -> None:
-    plan = Plan(Schedule(0.1), epochs=2, batch_size=3, meta_step=0.1)
+    plan = Plan(Schedule(0.1), epochs=2, batch_size=3, meta_step=MetaStep(0.1))
     pairs = list(steps(20, plan, np.random.default_rng(0)))
     x = samples()
     x[pairs[2][half][0]] = np.nan

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import ModelSpec, Plan, Schedule
+from coterie.messages import MetaStep, ModelSpec, Plan, Schedule
 from coterie.models import build, initial
 from coterie.training import Job, Trainer, steps
 
@@ -58,7 +58,7 @@ def test_one_meta_step_takes_the_gradient_where_the_first_half_led(trainer: Trai
     spec = SPECS[name]
     x, y = samples(spec)
     start, alpha = initial(spec, 3), 0.5
-    plan = Plan(Schedule(1.0), batch_size=4, meta_step=alpha)
+    plan = Plan(Schedule(1.0), batch_size=4, meta_step=MetaStep(alpha))
     ((first, second),) = list(steps(SAMPLES, plan, np.random.default_rng(2)))
     outcome = trainer.train(Job(spec, plan, start, x, y, np.random.default_rng(2)))
     module = in_float64(spec, start)

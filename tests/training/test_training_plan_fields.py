@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.messages import Anchor, Curriculum, ModelSpec, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, L1Penalty, MetaStep, ModelSpec, Plan, Schedule
 from coterie.training import Job, Outcome, Trainer, steps
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -97,10 +97,17 @@ def test_one_epoch_of_plain_sgd_with_a_last_partial_batch(trainer: Trainer) -> N
         ({"epochs": 3}, {"momentum": 0.9}, 12),
         ({"epochs": 2}, {"weight_decay": 0.3}, 8),
         ({"epochs": 2, "momentum": 0.5}, {"weight_decay": 0.3}, 8),
-        ({"epochs": 2}, {"meta_step": 0.4}, 4),
-        ({"epochs": 2, "batch_size": 5}, {"meta_step": 0.4}, 4),
-        ({"epochs": 2, "batch_size": 30}, {"meta_step": 0.4}, 2),
-        ({"epochs": 3, "momentum": 0.7, "weight_decay": 0.1}, {"meta_step": 0.4}, 6),
+        ({"epochs": 2}, {"l1": L1Penalty(0.1, ("fc.weight",))}, 8),
+        ({"epochs": 2, "momentum": 0.5, "weight_decay": 0.1}, {"l1": L1Penalty(0.1, ("fc.bias",))}, 8),
+        ({"epochs": 2}, {"meta_step": MetaStep(0.4)}, 4),
+        ({"epochs": 2, "batch_size": 5}, {"meta_step": MetaStep(0.4)}, 4),
+        ({"epochs": 2, "batch_size": 30}, {"meta_step": MetaStep(0.4)}, 2),
+        ({"epochs": 3, "momentum": 0.7, "weight_decay": 0.1}, {"meta_step": MetaStep(0.4)}, 6),
+        (
+            {"epochs": 3, "momentum": 0.7, "meta_step": MetaStep(0.4)},
+            {"meta_step": MetaStep(0.4, shared_momentum=True)},
+            6,
+        ),
     ],
     ids=str,
 )
@@ -119,7 +126,7 @@ def test_a_field_does_what_its_documentation_says(
         (replace(PLAIN, epochs=3, snapshots=(1, 3), momentum=0.5), [4, 12]),
         (replace(PLAIN, epochs=3, snapshots=(3, 1)), [4, 12]),
         (replace(PLAIN, steps=6, snapshots=(1, 2)), [4]),
-        (replace(PLAIN, epochs=2, snapshots=(1, 2), meta_step=0.1), [2, 4]),
+        (replace(PLAIN, epochs=2, snapshots=(1, 2), meta_step=MetaStep(0.1)), [2, 4]),
         (replace(PLAIN, epochs=2, snapshots=(1, 2, 5)), [4, 8]),
     ],
     ids=str,
@@ -221,9 +228,9 @@ def mask(seed: int) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("meta_step", [None, 0.3])
+@pytest.mark.parametrize("meta_step", [None, MetaStep(0.3), MetaStep(0.3, shared_momentum=True)])
 def test_masked_weights_are_exactly_zero_under_everything_that_could_move_them(
-    trainer: Trainer, meta_step: float | None
+    trainer: Trainer, meta_step: MetaStep | None
 ) -> None:
     plan = Plan(
         Schedule(0.2), epochs=3, batch_size=6, momentum=0.9, weight_decay=0.1, mask="m", meta_step=meta_step,
@@ -257,8 +264,8 @@ def test_masked_training_does_not_depend_on_what_the_mask_hides(trainer: Trainer
 
 
 @pytest.mark.parametrize("pacing", ["exponential", "step", "root", "linear", "quadratic"])
-@pytest.mark.parametrize("meta_step", [None, 0.3])
-def test_a_curriculum_trains_on_its_pools(trainer: Trainer, pacing: Any, meta_step: float | None) -> None:
+@pytest.mark.parametrize("meta_step", [None, MetaStep(0.3), MetaStep(0.3, shared_momentum=True)])
+def test_a_curriculum_trains_on_its_pools(trainer: Trainer, pacing: Any, meta_step: MetaStep | None) -> None:
     plan = replace(PLAIN, curriculum=Curriculum(pacing=pacing, a=0.8, b=0.3), epochs=3, meta_step=meta_step)
     order = np.random.default_rng(3).permutation(23)
     outcome = check(trainer, Task(plan, order=order), count=12 if meta_step is None else 6)
@@ -267,9 +274,9 @@ def test_a_curriculum_trains_on_its_pools(trainer: Trainer, pacing: Any, meta_st
 
 @pytest.mark.parametrize(("a", "b"), [(0.0, 0.2), (0.0, 0.0), (0.8, 1.0), (1.0, 1.0)])
 @pytest.mark.parametrize("pacing", ["exponential", "step", "root", "linear", "quadratic"])
-@pytest.mark.parametrize("meta_step", [None, 0.3])
+@pytest.mark.parametrize("meta_step", [None, MetaStep(0.3), MetaStep(0.3, shared_momentum=True)])
 def test_a_curriculum_that_hides_nothing_is_bit_for_bit_ordinary_training(
-    trainer: Trainer, a: float, b: float, pacing: Any, meta_step: float | None
+    trainer: Trainer, a: float, b: float, pacing: Any, meta_step: MetaStep | None
 ) -> None:
     plan = replace(PLAIN, epochs=3, momentum=0.5, meta_step=meta_step)
     ordinary = Task(plan).outcome(trainer)
@@ -340,8 +347,9 @@ def tasks(draw: st.DrawFn) -> Task:
         correction=draw(st.sampled_from([None, "c"])),
         mask=draw(st.sampled_from([None, "m"])),
         curriculum=draw(st.none() | curriculum),
-        meta_step=draw(st.none() | st.floats(0.0, 0.5)),
+        meta_step=draw(st.none() | st.builds(MetaStep, st.floats(0.0, 0.5), st.booleans())),
         snapshots=tuple(draw(st.sets(st.integers(1, 4), max_size=3))),
+        l1=draw(st.none() | st.builds(L1Penalty, st.floats(0.0, 0.1), st.just(("fc.weight",)))),
     )
     seed = draw(st.integers(0, 2**16))
     arrays: dict[str, Any] = {"anchors": anchors(*names)}

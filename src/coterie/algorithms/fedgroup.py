@@ -1,7 +1,7 @@
 """Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -25,6 +25,8 @@ from coterie.messages import (
     update,
     weighted_mean,
 )
+from coterie.messages.params import STATISTICS
+from coterie.messages.plan import total_steps
 from coterie.similarity import cosine_features, madc, update_cosines
 from coterie.streams import stream
 
@@ -59,6 +61,12 @@ class FedGroup(GroupedMethod):
         Literal["cold-start", "latest"],
         "of a group, for other clients: of its founders' first updates, or of its own last one (FedGroup's code)",
     ] = "cold-start"
+    continue_pretraining: Annotated[
+        bool,
+        "a client that pre-trains when it is selected goes on from there for the rest of its epochs, instead of "
+        "training its group's model, and its whole update from w₀ is added to that",
+    ] = False
+    auxiliary: Annotated[bool, "measure the server's auxiliary model, the mean of all groups', under G"] = False
     eta_g: Annotated[float, Ge(0), "learning rate between groups"] = 0.0
     normalise: Annotated[
         bool, "between groups take means (FedGroup's code), not the paper's sums, which grow without bound"
@@ -70,6 +78,8 @@ class FedGroup(GroupedMethod):
     """Δ^(g) of each group, (parameters,)."""
     cold: set[ClientId] = saved(default_factory=set)
     """Who could train, but is in no group yet."""
+    _pretrained: dict[ClientId, Params] = field(init=False, default_factory=dict, repr=False)
+    """What clients pre-trained in this round, where they go on from there."""
 
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""
@@ -135,6 +145,7 @@ class FedGroup(GroupedMethod):
     def nearest(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
         """g* ← argmin_g (1 − cos(Δ^(g), Δ_pre)) / 2 (Eq. 9); a group whose Δ^(g) is 0 is never chosen."""
         models = self.pretrain(fed, clients) if clients else {}
+        self._pretrained = models if self.continue_pretraining else {}
         deltas = {client: update(model, self.start) for client, model in models.items()}
         if not deltas:
             return {}
@@ -153,7 +164,30 @@ class FedGroup(GroupedMethod):
         if self.assignment == "random-each" and self.grouping is not None:
             founders = {client for client, weight in zip(self.member, self.grouping.weights, strict=True) if weight}
             self.member = {c: group for c, group in self.member.items() if c in founders or c not in cohort}
+        self._pretrained = {}
         super().round(fed, cohort)
+
+    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
+        """Let clients train their groups' models; those that have just pre-trained may go on from there instead.
+
+        Of the latter w_i, E epochs from w₀, the group gets the update: w^(g) + w_i − w₀ takes the place of w_i.
+        """
+        new = {client: model for client, model in self._pretrained.items() if client in cohort}
+        trained = super().train(fed, [client for client in cohort if client not in new])
+        requests = {
+            client: fed.request(Train(self.rest_of_plan(fed, client)), model=model) for client, model in new.items()
+        }
+        for client, reply in (fed.ask(requests) if requests else {}).items():
+            answer, group = reply.answer(TrainReply), self.models[self.member[client]]
+            trained[client] = replace(answer, params=_moved(group, answer.params, self.start))
+        return dict(sorted(trained.items()))
+
+    def rest_of_plan(self, fed: Federation, client: ClientId) -> Plan:
+        """Return what is left of a client's local training after pre-training: E − 1 epochs, if that was one."""
+        plan = self.plan(fed)
+        if self.pretrain_epochs is not None:
+            return replace(plan, epochs=max(0, plan.epochs - self.pretrain_epochs))
+        return replace(plan, steps=max(0, total_steps(fed.samples[client], plan) - self.pretrain_steps))
 
     def average(self, trained: Mapping[ClientId, TrainReply], equal: bool = False) -> None:
         """Aggregate inside groups, then between them (Alg. 2, lines 7 and 10)."""
@@ -172,6 +206,10 @@ class FedGroup(GroupedMethod):
         weights = [[*shares[:j], 1.0, *shares[j + 1 :]] for j in range(len(shares))]
         means = [weighted_mean(self.models, row) for row in weights]
         self.models = [m if self.normalise else _scaled(m, sum(row)) for m, row in zip(means, weights, strict=True)]
+
+    def global_model(self) -> Params | None:
+        """Return the auxiliary model, the plain mean of all groups' (text below Alg. 2), if it is to be measured."""
+        return weighted_mean(self.models, [1] * len(self.models)) if self.auxiliary and self.models else None
 
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return the model of a client's group; none as long as it is in none, unless it can't train."""
@@ -194,6 +232,12 @@ def _without_tree(labels: npt.NDArray[np.int64]) -> Grouping:
     """Describe groups that no tree of merges led to."""
     weights = 1 / np.bincount(labels)[labels]
     return Grouping(labels, np.zeros((0, 4)), 0.0, "EDC", "count", "k-means", "", weights)
+
+
+def _moved(model: Params, end: Params, start: Params) -> Params:
+    """Return a model moved by the way from a start to an end; what is counted, not learnt, is that of the end."""
+    counted = {name for name, value in end.items() if value.dtype.kind != "f" or name.endswith(STATISTICS)}
+    return frozen({n: v.copy() if n in counted else np.asarray(model[n] + (v - start[n])) for n, v in end.items()})
 
 
 def _scaled(model: Params, by: float) -> Params:

@@ -21,10 +21,10 @@ class FeSEM(GroupedMethod):
     """K centres; a client belongs to the one nearest to the model that it trained last, and goes on from there."""
 
     init: Annotated[
-        Literal["random", "k-means"],
-        "centres at first: random models, of which all clients may fall to one, or found by k-means among models that "
-        "the first cohort trains from θ⁰, as later ones do to find their centre",
-    ] = "random"
+        Literal["k-means", "random"],
+        "centres at first: found by k-means among models that the first cohort trains from θ⁰, as others do later "
+        "to find their centre; or random models, of which all clients may fall to one",
+    ] = "k-means"
     layer: Annotated[
         Literal["all", "last"], "what distances are taken over: all parameters, or the last layer's as in FeSEM's code"
     ] = "all"
@@ -34,7 +34,7 @@ class FeSEM(GroupedMethod):
         """M_k ← different random models; or none until a cohort has trained."""
         self.start, size = fed.initial(), len(fed.cohort(1))
         if self.init == "random":
-            self.models = [fed.initial(k) for k in range(default_group_count(fed))]
+            self.models = [fed.initial(k) for k in range(1, 1 + default_group_count(fed))]  # θ⁰ would attract all
         elif size < (fed.settings.grouping.groups or 0):
             raise CoterieError(
                 f"k-means can't find {fed.settings.grouping.groups} groups in a first cohort of {size}: raise "

@@ -28,6 +28,7 @@ from coterie.messages import (
     TrainReply,
     Verb,
     average_models,
+    distance,
     update,
 )
 from coterie.models import initial
@@ -56,9 +57,18 @@ class FLAG(OneShotClustering[Description]):
     warmup: Annotated[
         int, Ge(0), "local epochs before the gradients are taken; 0: there are none, so that only data count"
     ] = 20
+    warmup_until: Annotated[
+        float | None,
+        Gt(0),
+        "end a client's warm-up once an epoch moves its model by less than this; warmup is then the largest number of "
+        "epochs, and the server asks for one after the other",
+    ] = None
     missing_angle: Annotated[float, Ge(0), Le(180), "degrees for a class that only one of two clients has"] = 180.0
-    onesided_weight: Annotated[float, Ge(0), "weight of such a class"] = 1.0
-    eps_mode: Annotated[Literal["log1p", "paper"], "weights by ln(n + 1), or by ln(n + ε) as printed"] = "log1p"
+    onesided_weight: Annotated[float, Ge(0), "weight of such a class, unless eps_mode is paper"] = 1.0
+    eps_mode: Annotated[
+        Literal["log1p", "paper"],
+        "weights by ln(n + 1); or by ln(n + ε) as printed, also for a class that only one of two clients has",
+    ] = "log1p"
     step: Annotated[float, Gt(0), Le(1), "trial: between two cuts that are tried, from 1 to 0"] = 0.1
     trial_clients: Annotated[int, Ge(1), "trial: clients that take part"] = 30
     trial_rounds: Annotated[int, Ge(1), "trial: rounds"] = 5
@@ -81,18 +91,34 @@ class FLAG(OneShotClustering[Description]):
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
         """Ask each client for U_ic of its classes c, its class counts n_ic, and Δ_i after some epochs from θ⁰."""
-        warmup = Train(replace(fed.plan, epochs=self.warmup), start=("initial",), keep=False, purpose="warm-up")
+        epochs = self.warmup if self.warmup_until is None else min(1, self.warmup)
+        warmup = Train(replace(fed.plan, epochs=epochs), start=("initial",), keep=False, purpose="warm-up")
         request = fed.request(Signature(per_label=True, share=self.share), ClassCounts(), warmup, kind="describe")
+        replies = fed.ask(dict.fromkeys(clients, request))
+        models: dict[ClientId, Params] = {c: reply.answer(TrainReply).params for c, reply in replies.items()}
+        if self.warmup_until is not None:
+            self.continue_warmup(fed, models, self.warmup_until)
         described: dict[ClientId, Description] = {}
-        for client, reply in fed.ask(dict.fromkeys(clients, request)).items():
+        for client, reply in replies.items():
             signature = reply.answer(SignatureReply)
             described[client] = {
                 "vectors": signature.vectors,
                 "labels": signature.labels,
                 "counts": reply.answer(ClassCountsReply).counts,
-                "update": update(reply.answer(TrainReply).params, self.start),
+                "update": update(models[client], self.start),
             }
         return described
+
+    def continue_warmup(self, fed: Federation, models: dict[ClientId, Params], epsilon: float) -> None:
+        """Let each client train for further epochs until one moves its model by less than ε; change `models` so."""
+        moving = {client for client, model in models.items() if distance(model, self.start) >= epsilon}
+        for epoch in range(2, self.warmup + 1):
+            verb = Train(replace(fed.plan, epochs=1), keep=False, purpose=f"warm-up {epoch}")
+            requests = {client: fed.request(verb, model=models[client], kind="describe") for client in sorted(moving)}
+            for client, reply in fed.ask(requests).items() if requests else ():
+                before, models[client] = models[client], reply.answer(TrainReply).params
+                if distance(models[client], before) < epsilon:
+                    moving.discard(client)
 
     def distances(self, a: Sequence[Description], b: Sequence[Description] | None = None) -> Floats:
         """A = β V̂ + (1 − β) Ĝ (Eqs. 2 to 6)."""

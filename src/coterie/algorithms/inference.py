@@ -1,8 +1,8 @@
 """What FLIS-DC and FLIS-HC share: the server's samples, and what clients' models predict for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,14 @@ Cluster: TypeAlias = tuple[ClientId, ...]
 """Its members, in order."""
 
 
+class ServerSet(NamedTuple):
+    """The server's samples, as networks see them."""
+
+    x: npt.NDArray[np.float32]
+    y: npt.NDArray[np.int64] | None
+    """None: they have no labels."""
+
+
 @dataclass(kw_only=True)
 class Inference:
     """Clients are alike if their models label the server's samples alike (FLIS, Alg. 2)."""
@@ -36,11 +44,12 @@ class Inference:
     ] = None
     soft: Annotated[bool, "compare the models' probabilities instead of the labels that they predict"] = False
     server_data: Annotated[
-        Literal["reserved", "test", "noise"],
-        "what models are compared on: samples that every run reserves before clients get theirs; test samples of all "
-        "classes, as in the authors' code, on which the models are then scored (a leak); random inputs",
+        str,
+        "what models are compared on: reserved, samples that every run reserves before clients get theirs; test, test "
+        "samples of all classes, as in the authors' code, on which the models are then scored (a leak); noise, random "
+        "inputs; or samples of another data set, by its name or the path of a file",
     ] = "reserved"
-    _samples: npt.NDArray[np.float32] | None = field(init=False, default=None, repr=False)
+    _samples: ServerSet | None = field(init=False, default=None, repr=False)
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Both β and a rule say who belongs together."""
@@ -53,8 +62,14 @@ class Inference:
 
     @property
     def needs_server_data(self) -> Literal["reserved", "test"] | None:
-        """Those that models are compared on, unless they are random."""
-        return None if self.server_data == "noise" else self.server_data
+        """Those that models are compared on, unless they are random or of another data set."""
+        wanted: dict[str, Literal["reserved", "test"]] = {"reserved": "reserved", "test": "test"}
+        return wanted.get(self.server_data)
+
+    @property
+    def server_data_from(self) -> str | None:
+        """The other data set, if models are compared on its samples."""
+        return None if self.server_data in OWN else self.server_data
 
     def rule(self, fed: Federation) -> Rule:
         """Cut at 1 − β; without a β, where the silhouette is largest, or by the rule that was asked for."""
@@ -75,31 +90,40 @@ class Inference:
 
     def samples(self, fed: Federation) -> npt.NDArray[np.float32]:
         """D_server, as networks see it."""
+        return self.server_set(fed).x
+
+    def server_set(self, fed: Federation) -> ServerSet:
+        """D_server with its labels, if it has any."""
         if self._samples is None:
-            self._samples = {"reserved": _reserved, "test": _tested, "noise": _noise}[self.server_data](fed)
+            self._samples = OWN.get(self.server_data, _reserved)(fed)
         return self._samples
 
 
-def _reserved(fed: Federation) -> npt.NDArray[np.float32]:
+def _reserved(fed: Federation) -> ServerSet:
+    """Take what the federation's settings have: samples reserved, or of another data set."""
     if not len(fed.settings.server_data.x):
         raise CoterieError("the data leave no samples to the server: use server_data = 'noise' in [algorithm]")
-    return fed.settings.server_data.x
+    return ServerSet(fed.settings.server_data.x, fed.settings.server_data.y)
 
 
-def _tested(fed: Federation) -> npt.NDArray[np.float32]:
+def _tested(fed: Federation) -> ServerSet:
     """Take as many of each class from the end of the test set."""
     if (test := fed.settings.test) is None:
         raise CoterieError(
             "server_data = 'test' needs a test set for all clients, but here each has its own: use 'reserved'"
         )
     each = max(1, SAMPLES // fed.spec.classes)
-    last = [np.flatnonzero(test.y == label)[-each:] for label in range(fed.spec.classes)]
-    return np.asarray(test.normalise(test.x[np.concatenate(last)]))
+    last = np.concatenate([np.flatnonzero(test.y == label)[-each:] for label in range(fed.spec.classes)])
+    return ServerSet(np.asarray(test.normalise(test.x[last])), test.y[last])
 
 
-def _noise(fed: Federation) -> npt.NDArray[np.float32]:
+def _noise(fed: Federation) -> ServerSet:
     samples = len(fed.settings.server_data.x) or SAMPLES
-    return stream(fed.seed, "server noise").standard_normal((samples, *fed.spec.shape), np.float32)
+    return ServerSet(stream(fed.seed, "server noise").standard_normal((samples, *fed.spec.shape), np.float32), None)
+
+
+OWN: dict[str, Callable[[Federation], ServerSet]] = {"reserved": _reserved, "test": _tested, "noise": _noise}
+"""Where samples come from that are of no other data set."""
 
 
 def clusters(clients: Sequence[ClientId], similarity: npt.ArrayLike, threshold: float) -> list[Cluster]:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Federation
-from coterie.messages import Plan, Schedule
+from coterie.messages import MetaStep, Plan, Schedule
 
 ALL = 2**20
 """Samples in a batch that takes all that a client has."""
@@ -20,12 +20,19 @@ class PerFedAvg(FedAvg):
     """FedAvg of a model from which one step on a client's own samples leads far."""
 
     alpha: Annotated[float, Gt(0), "rate of the inner step, and of the one step that personalises"] = 0.01
-    beta: Annotated[float, Gt(0), "rate of the outer steps, without momentum; --lr is for + and newcomers only"] = 0.001
+    beta: Annotated[float | None, Gt(0), "rate of the outer steps; by default that of the run, --lr"] = None
+    momentum: Annotated[
+        float, Ge(0), Lt(1), "of one buffer over both half-steps, as in PACFL's code, where it is 0.5; 0: plain SGD"
+    ] = 0.0
 
     def plan(self, fed: Federation) -> Plan:
-        """For batches b₁, b₂ in turn: θ' ← θ − α∇f(θ; b₁), θ ← θ − β∇f(θ'; b₂); plain SGD."""
-        return replace(fed.plan, lr=Schedule(self.beta), meta_step=self.alpha, momentum=0.0)
+        """For batches b₁, b₂ in turn: θ' ← θ − α∇f(θ; b₁), θ ← θ − β∇f(θ'; b₂)."""
+        lr = fed.plan.lr if self.beta is None else Schedule(self.beta)
+        inner = MetaStep(self.alpha, shared_momentum=self.momentum > 0)
+        return replace(fed.plan, lr=lr, momentum=self.momentum, meta_step=inner)
+
+    newcomer_plan = plan
 
     def adaptation(self, fed: Federation) -> Plan:
-        """θ − α∇f(θ; D_i) on all training samples: how the paper personalises before testing."""
-        return replace(fed.plan, lr=Schedule(self.alpha), momentum=0.0, epochs=1, batch_size=ALL)
+        """θ − α∇f(θ; D_i) on all training samples: the model that a client uses."""
+        return replace(fed.plan, lr=Schedule(self.alpha), momentum=0.0, epochs=1, batch_size=ALL, curriculum=None)

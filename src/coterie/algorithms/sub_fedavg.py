@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Traits, as_request, saved
-from coterie.messages import Array, Channels, ClientId, ModelSpec, Params, Prune, PruneReply, Train, frozen
+from coterie.messages import Array, Channels, ClientId, L1Penalty, ModelSpec, Params, Prune, PruneReply, Train, frozen
 from coterie.messages.verbs.prune import transfers_when_pruned
 from coterie.models import build
 from coterie.models.flops import Size, size
@@ -85,9 +85,9 @@ class SubFedAvgUn(Algorithm):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← LocalSGD(M_i ⊙ θ_g), where M_i is then pruned further; θ_g ← Σ M_i θ_i / Σ M_i."""
-        gated = self.validation == "holdout" and self.target > 0 and fed.plan.epochs > 1
-        held_out = self.prune.share if gated else 0.0
-        plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out)
+        prunes = fed.plan.epochs > 1 and (self.target > 0 or self.prune.channels)
+        held_out = self.prune.share if prunes and self.validation == "holdout" else 0.0
+        plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out, l1=self.penalty())
         _, start, models = as_request(self.model_for(0))  # all receive the same
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
@@ -96,9 +96,13 @@ class SubFedAvgUn(Algorithm):
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
             self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round
-            verdicts = {"weights": answer.weights, "channels": answer.channels}
+            verdicts = {"weights": answer.weights if self.prune.weights else None, "channels": answer.channels}
             for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
                 self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
+
+    def penalty(self) -> L1Penalty | None:
+        """What else clients minimise: nothing."""
+        return None
 
     def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives θ_g, and applies its own mask to it."""
@@ -184,6 +188,15 @@ class SubFedAvgHy(SubFedAvgUn):
         Literal["shared", "local"], "BatchNorm's means and variances: averaged as all else is, or each client's own"
     ] = "shared"
     scale: Annotated[float, Gt(0), "of BatchNorm at the start (γ)"] = 0.5
+    structured_only: Annotated[
+        bool, "remove channels only; linear layers lose what reads those, and are not pruned by their weights (4.3.3)"
+    ] = False
+    threshold: Annotated[
+        Literal["layer", "network"],
+        "channels whose scales are in the lowest share go: of their layer's scales, as in the paper's code, or of all, "
+        "as in its text",
+    ] = "layer"
+    l1: Annotated[float, Ge(0), "strength of an L1 penalty on BatchNorm's scales in training; the paper: 0.0001"] = 0.0
 
     def begin(self, fed: Federation) -> None:
         """θ_g ← θ⁰ with γ = 0.5; all masks are whole."""
@@ -203,12 +216,17 @@ class SubFedAvgHy(SubFedAvgUn):
             )
         return replace(
             super().asked(spec),
-            weights=tuple(name for name, p in build(spec).named_parameters() if p.ndim == 2),
+            weights=() if self.structured_only else tuple(n for n, p in build(spec).named_parameters() if p.ndim == 2),
             channels=channels,
             channel_rate=self.channel_rate,
             channel_distance=self.channel_distance,
             statistics=self.statistics == "shared",
+            scales_of="network" if self.threshold == "network" else None,
         )
+
+    def penalty(self) -> L1Penalty | None:
+        """What else clients minimise: s Σ|γ|, so that scales which matter little go to 0."""
+        return L1Penalty(self.l1, tuple(f"{layer.norm}.weight" for layer in self.prune.channels)) if self.l1 else None
 
     def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives θ_g; where statistics are local, to be laid over its own."""

@@ -26,6 +26,10 @@ def coreset(
     kappa: Annotated[
         float, typer.Option(help="How much of the best score a cheaper node must have; 1: costs don't matter.")
     ] = 1.0,
+    cost_weight: Annotated[
+        float | None,
+        typer.Option(help="Maximise alignment − λ · cost, with this λ, instead of --kappa.", show_default=False),
+    ] = None,
     steps: Annotated[int, typer.Option(help="Steps of the walk (ℓ).")] = 1,
     normalise: Annotated[bool, typer.Option("--normalise", help="Make the weights sum to 1.")] = False,
     method: Annotated[Method, typer.Option(help="SCGIGA, or a baseline.")] = "scgiga",
@@ -45,8 +49,8 @@ def coreset(
     GRAPH: A .npz file (SciPy's save_npz, 'adjacency', 'edges' or 'points') or a text file with lines
     node,node[,weight].
     """
-    if method != "scgiga" and (kappa != 1 or normalise):
-        raise CoterieError(f"--kappa and --normalise belong to scgiga, not to {method}")
+    if method != "scgiga" and (kappa != 1 or normalise or cost_weight is not None):
+        raise CoterieError(f"--kappa, --cost-weight and --normalise belong to scgiga, not to {method}")
     if share and method not in SHARED:
         raise CoterieError(f"--share belongs to {' and '.join(SHARED)}, not to {method}")
     network = read_graph(graph, symmetrise=symmetrise)
@@ -54,7 +58,7 @@ def coreset(
     if cost is not None:
         network, costs = read_costs(cost, network)
     if method == "scgiga":
-        estimator = Coreset(k, kappa, steps, normalise, smoothness=smoothness, seed=seed)
+        estimator = Coreset(k, kappa, steps, normalise, smoothness=smoothness, seed=seed, cost_weight=cost_weight)
         chosen = estimator.fit(network.adjacency, costs).selection_
     else:
         options: dict[str, Any] = {"seed": seed} if method in SEEDED else {}

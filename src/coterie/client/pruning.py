@@ -64,10 +64,7 @@ def _prune_channels(
     verb: Prune, first: Params, last: Params, mask: Mask, good_enough: Callable[[Mask], bool]
 ) -> tuple[Verdict, Mask]:
     """Remove channels if the two proposals differ enough, and the model still works (Hy)."""
-    early, late = (
-        {layer.norm: propose_channels(model, mask, layer, verb.channel_rate) for layer in verb.channels}
-        for model in (first, last)
-    )
+    early, late = (_proposed_channels(verb, model, mask) for model in (first, last))
     changed = np.mean(np.concatenate([early[norm] != late[norm] for norm in late]))
     candidate = without_channels(mask, verb.channels, late)
     if not changed > verb.channel_distance or _alike(candidate, mask):
@@ -110,14 +107,23 @@ def _largest(magnitude: npt.NDArray[np.float64], alive: Booleans, rate: float) -
     return rows.reshape(kept.shape)
 
 
-def propose_channels(model: Params, mask: Mask, layer: Channels, rate: float) -> Booleans:
+def _proposed_channels(verb: Prune, model: Params, mask: Mask) -> Mask:
+    """Return which channels would stay, by BatchNorm."""
+    scales = np.concatenate([model[f"{layer.norm}.weight"] for layer in verb.channels])
+    among = scales if verb.scales_of == "network" else None
+    return {layer.norm: propose_channels(model, mask, layer, verb.channel_rate, among) for layer in verb.channels}
+
+
+def propose_channels(model: Params, mask: Mask, layer: Channels, rate: float, among: Array | None = None) -> Booleans:
     """Keep the channels with |γ| above the one at index ⌊rate · C⌋ in increasing order: (channels,).
 
-    Where fewer than the floor would stay, or a unit of the layer behind would lose all its inputs, all stay.
+    That is the order of the layer's own scales, or of all those `among` which they are. Where fewer than the floor
+    would stay, or a unit of the layer behind would lose all its inputs, all stay.
     """
     alive = mask[f"{layer.norm}.weight"]
     scale = np.abs(model[f"{layer.norm}.weight"])
-    kept = alive & (scale > np.sort(scale)[int(rate * len(scale) + 1e-9)])
+    ordered = np.sort(scale if among is None else np.abs(among))
+    kept = alive & (scale > ordered[int(rate * len(ordered) + 1e-9)])
     inputs: Booleans = np.any(_by_channel(mask[layer.read], len(scale)), axis=2)
     starved = np.any(np.any(inputs, axis=1) > np.any(inputs & kept, axis=1))
     return alive if np.count_nonzero(kept) < layer.floor or starved else kept

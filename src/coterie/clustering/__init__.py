@@ -10,10 +10,12 @@ from coterie.clustering.options import GroupingOptions, Linkage, RuleSupport
 from coterie.clustering.rules import RULES, Cut, Evidence, Rule, rule
 from coterie.clustering.rules.automatic import Auto, Demo, Gap, Silhouette, Trial, elbow, granularity_for, silhouette
 from coterie.clustering.rules.given import Count, Threshold
+from coterie.clustering.rules.graph import Components, Spectral
 
 __all__ = [
-    "LINKAGES", "RULES", "Auto", "Count", "Cut", "Demo", "Evidence", "Gap", "Grouping", "GroupingOptions", "KMeans",
-    "Linkage", "Rule", "RuleSupport", "Silhouette", "Threshold", "Trial", "adjusted_rand_index", "bipartition",
+    "LINKAGES", "RULES", "Auto", "Components", "Count", "Cut", "Demo", "Evidence", "Gap", "Grouping", "GroupingOptions",
+    "KMeans", "Linkage", "Rule", "RuleSupport", "Silhouette", "Spectral", "Threshold", "Trial", "adjusted_rand_index",
+    "bipartition",
     "canonical", "clustering_error", "condensed", "cut", "distance_to_groups", "elbow", "extend", "granularity_for",
     "heights", "in_units_of_noise", "k_means", "matched", "noise", "normalised_mutual_information",
     "number_of_groups", "row_groups", "rule", "should_split", "silhouette", "tree", "update_norms",

@@ -18,8 +18,9 @@ class Coreset:
     """Few weighted, cheap nodes of a graph whose mean of a smooth function is nearly the mean over all nodes.
 
     Parameters: `k` iterations, so at most k nodes; `kappa`, how much of the best score a cheaper node must have (1:
-    costs do not matter); `steps` of the walk (ℓ); `normalise` the weights to sum to 1; `smoothness` λ of the functions
-    that `bound_` is for; `norms` and `seed`: how columns are measured where steps > 1 (see `coterie.coreset.walk`).
+    costs do not matter), or `cost_weight`, λ of the objective cos − λC(S) (6.9), which every step then raises as far as
+    it can; `steps` of the walk (ℓ); `normalise` the weights to sum to 1; `smoothness` λ of the functions that `bound_`
+    is for; `norms` and `seed`: how columns are measured where steps > 1 (see `coterie.coreset.walk`).
 
     After `fit`: `indices_`, `weights_`, `total_cost_`, `error_` (‖P^ℓ w − 1/n‖), `bound_` (of |mean f − Σ w f| for
     smooth f of norm 1), `n_iter_`, and all of it as `selection_`.
@@ -40,13 +41,14 @@ class Coreset:
     smoothness: float = 0.9
     norms: Norms = "auto"
     seed: int = 0
+    cost_weight: float | None = None
 
     def fit(self, adjacency: Any, cost: npt.ArrayLike | None = None) -> Self:
         """Choose nodes of a graph: a symmetric matrix of weights, dense or sparse; `cost` per node, 1 if not given."""
         checked_count(self.k, 1)
         checked_share("smoothness λ", self.smoothness)
         steps = walk_on(adjacency, self.steps, norms=self.norms, seed=self.seed)
-        self._ascent = Ascent(steps, checked_costs(cost, steps.n), self.kappa)
+        self._ascent = Ascent(steps, checked_costs(cost, steps.n), self.kappa, self.cost_weight)
         return self.extend(self.k)
 
     def fit_points(

@@ -2,7 +2,8 @@
 
 Columns P_v of P^ℓ, unit columns P̂_v = P_v/‖P_v‖, target p* = 1/√n. The ascent keeps y = Σ w_v P̂_v on the unit sphere
 (0 at the start) and turns it towards p*, one column at a time, along the geodesic that points best to p*; or, for
-κ < 1, along the cheapest of those that are nearly as good.
+κ < 1, along the cheapest of those that are nearly as good; or, with a weight λ of costs, to the column after which
+p*·y − λC(S) is largest, the objective (6.9) itself.
 
 What is kept from step to step are the inner products P_v·y of all columns with y. A chosen column changes them by
 P^ℓ P^ℓ e_v, so a step costs O(nnz) and touches, for ℓ = 1, the neighbours of neighbours of one node.
@@ -13,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from coterie.coreset.graph import Floats, checked_share
 from coterie.coreset.walk import Walk, WeightedNodes, spread
+from coterie.errors import CoterieError
 
 PERFECT = 1e-12
 """p* − (p*·y)y shorter than this: nothing is left to improve."""
@@ -38,6 +41,8 @@ class Ascent:
     walk: Walk
     costs: Floats
     kappa: float = 1.0
+    cost_weight: float | None = None
+    """λ of (6.9), instead of κ."""
     weights: dict[int, float] = field(default_factory=dict)
     """w_v of the unit columns, in the order of choice."""
     finished: bool = False
@@ -45,6 +50,7 @@ class Ascent:
 
     def __post_init__(self) -> None:
         self.kappa = checked_share("kappa", self.kappa)
+        self.cost_weight = checked_cost_weight(self.cost_weight, self.kappa)
         self.walk = self.walk.own()
         self.scale = 1.0
         """Of the next two, so that a step need not touch all their entries."""
@@ -72,10 +78,28 @@ class Ascent:
             pass
         return self
 
+    @property
+    def objective(self) -> float:
+        """p*·y − λC(S), which (6.9) maximises; without a λ, p*·y."""
+        return self.cosine - (self.cost_weight or 0.0) * float(self.costs[list(self.weights)].sum())
+
     def _scores(self) -> Floats:
         return scores(self.inner, self.scale, self.walk.squared_norms, self.cosine, self.residual)
 
+    def _gains(self) -> Floats:
+        """Return by how much each node would raise the objective (6.9), were it chosen next."""
+        norms = np.sqrt(self.walk.squared_norms)
+        zeta0, zeta2 = 1 / (math.sqrt(self.walk.n) * norms), self.scale * self.inner / norms
+        risen, alone = rises(zeta0, self.cosine, zeta2, self._scores(), self.residual)
+        chosen = list(self.weights)
+        more = self.costs.copy()  # a node that is there already costs nothing; one that is left alone saves the others
+        more[chosen] = 0
+        more[alone] = self.costs[alone] - self.costs[chosen].sum()
+        return np.asarray(risen - (self.cost_weight or 0.0) * more)
+
     def _choice(self) -> int | None:
+        if self.cost_weight is not None:
+            return self._choice_by_objective()
         scores = self._scores()
         if self.walk.estimated is None:
             return cheapest(scores, self.costs, self.kappa)
@@ -88,6 +112,15 @@ class Ascent:
         else:
             scores[self.walk.estimated] = np.minimum(scores[self.walk.estimated], scores[best].max())
         return cheapest(scores, self.costs, self.kappa)
+
+    def _choice_by_objective(self) -> int | None:
+        """Choose the node that raises the objective most, or none if none does; the first one must be some node."""
+        gains = self._gains()
+        if self.walk.estimated is not None:
+            self.walk.measure(np.argsort(gains)[-LOOKED_AT:])
+            gains = np.where(self.walk.estimated, -np.inf, self._gains())
+        best = int(np.argmax(gains >= gains.max() - TIED * abs(gains.max())))
+        return best if gains[best] > 0 or not self.weights else None
 
     def _turn_to(self, node: int) -> bool:
         """Move y to the point nearest to p* between y and P̂_v; return whether that is nearer than y is."""
@@ -168,6 +201,30 @@ def cheapest(scores: Floats, costs: Floats, kappa: float) -> int | None:
     cheap = window[costs[window] == costs[window].min()]
     top = scores[cheap]
     return int(cheap[np.argmax(top >= top.max() * (1 - TIED))])
+
+
+def rises(
+    zeta0: Floats, zeta1: float, zeta2: Floats, scores: Floats, residual: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return by how much p*·y' is above ζ1 = p*·y, for the best y' on the geodesic from y to each P̂_v.
+
+    In the plane of y and P̂_v, p*·y' is at most the length of p*'s projection, √(ζ1² + ‖p* − ζ1 y‖² score²). Where that
+    does not lie between the two, y' is P̂_v itself, which is told beside, or y.
+    """
+    alone = (zeta1 <= zeta0 * zeta2) | (zeta1 == 0)
+    square = (residual * np.maximum(scores, 0.0)) ** 2
+    return np.where(alone, zeta0 - zeta1, square / (np.sqrt(zeta1**2 + square) + zeta1)), alone
+
+
+def checked_cost_weight(weight: float | None, kappa: float) -> float | None:
+    """Check λ of (6.9), which takes κ's place."""
+    if weight is None:
+        return None
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 <= weight < math.inf:
+        raise CoterieError(f"cost_weight is a number from 0, got {weight!r}")
+    if kappa != 1:
+        raise CoterieError(f"kappa = {kappa:g} and cost_weight = {weight:g} are two ways to look at costs: use one")
+    return float(weight)
 
 
 def step_length(zeta0: float, zeta1: float, zeta2: float) -> float:

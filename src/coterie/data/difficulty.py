@@ -1,4 +1,4 @@
-"""Parts of chosen difficulty, and of chosen size, from any partition (dissertation ch. 2; ALGORITHMS 6)."""
+"""Parts of chosen difficulty, by order or by noise, and of chosen size (dissertation ch. 2; ALGORITHMS 6)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.federated import Index
+from coterie.data.federated import FederatedData, Index, Samples
 from coterie.data.registries import Partition
+from coterie.errors import CoterieError
+from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,6 +50,28 @@ def spread(losses: Floats, parts: Sequence[Index]) -> Floats:
     It is small where samples are alike in difficulty: the consistency of a client.
     """
     return np.array([losses[part].std() if len(part) else 0.0 for part in parts])
+
+
+def with_noise(data: FederatedData, largest: float, seed: int) -> FederatedData:
+    """Add Gaussian noise to clients' training samples, the more the later the client (dissertation, 2.6.3).
+
+    Client i of N gets noise of the deviation i/(N − 1) · `largest`: the first stays as it is. The unit is white for
+    bytes, which stay shades from black to white; for other numbers, the deviation of all training inputs. Test samples
+    and the server's have no noise.
+    """
+    x = data.train.x
+    if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
+        raise CoterieError(
+            f"noise = {largest:g}: the inputs of data set '{data.name}' are {x.dtype}, no shades: leave it out"
+        )
+    noisy, unit = x.copy(), 255.0 if x.dtype == np.uint8 else float(x.std(dtype=np.float64))
+    for parts in (data.train_parts, *(phase.train_parts for phase in data.drift)):
+        for client, part in enumerate(parts):
+            deviation = largest * unit * client / max(len(parts) - 1, 1)
+            added = x[part] + deviation * stream(seed, "noise", client).standard_normal(x[part].shape)
+            noisy[part] = np.clip(np.rint(added), 0, 255) if x.dtype == np.uint8 else added
+    note = f"noise in the training samples has a deviation of 0 for the first client, of {largest:g} for the last"
+    return replace(data, train=Samples(noisy, data.train.y), notes=(*data.notes, note))
 
 
 def some_of(division: Partition, clients: int, rng: np.random.Generator) -> Partition:

@@ -25,21 +25,25 @@ def divide(
     clients: int,
     seed: int,
     *,
+    server_share: float | None = None,
     surplus: int = 1,
     exchangeable: bool = False,
 ) -> FederatedData:
     """Divide a pooled data set among clients by a registered partition.
 
-    The server's set depends on the data and the seed only, not on the partition or the number of clients.
+    The server's set is `server_share` of the training samples, by default 5 %, at most 2,500. It depends on the data
+    and the seed only, not on the partition or the number of clients.
     In `train` the clients' parts lie one after the other, and nothing else is there. With a `surplus` of k the data are
     cut into k parts per client, and each client gets one. Where samples of a label must be `exchangeable` between
     clients, partitions that show samples to groups in different ways are refused.
     """
     values = PARTITIONS.validate(partition_name, options)
-    server, rest = _reserve(dataset.train.y, stream(seed, "server set"))
+    server = _for_server(dataset.train.y, server_share, seed)
+    rest = np.setdiff1d(np.arange(len(dataset.train)), server)
     _check_clients(dataset.name, clients, surplus, len(rest), len(server))
     users = None if dataset.users is None else dataset.users[rest]
-    pool = replace(dataset, train=dataset.train[rest], users=users)
+    attributes = None if dataset.attributes is None else dataset.attributes[rest]
+    pool = replace(dataset, train=dataset.train[rest], users=users, attributes=attributes)
     division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
     if exchangeable and division.concept is not None:
         raise CoterieError(
@@ -62,7 +66,7 @@ def divide(
         test_parts=test_parts,
         common_test=dataset.test is not None and division.own_test is None and division.concept is None,
         server=reserved,
-        normalise=dataset.normalisation or measured(reserved.x),
+        normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=tuple(division.notes),
     )
@@ -94,16 +98,33 @@ def _with_test_parts(
     return parts, test, _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
 
 
-def _reserve(y: Index, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Return positions of the server's samples, balanced over classes, and of the rest, both ascending."""
-    reserved = np.zeros(len(y), bool)
-    reserved[balanced(y, server_samples(len(y)), rng, spare_half=True)] = True
-    return np.flatnonzero(reserved), np.flatnonzero(~reserved)
+def _for_server(y: Index, share: float | None, seed: int) -> Index:
+    """Return positions of the server's samples, balanced over classes, ascending."""
+    return balanced(y, server_samples(len(y), share), stream(seed, "server set"), spare_half=True)
 
 
-def server_samples(pooled: int) -> int:
-    """Return how many of the pooled training samples the server gets."""
-    return max(1, min(_SERVER_SAMPLES, round(_SERVER_FRACTION * pooled)))
+def server_samples(pooled: int, share: float | None = None) -> int:
+    """Return how many of the pooled training samples the server gets, at least one unless the share is 0.
+
+    >>> server_samples(60_000), server_samples(1_000), server_samples(60_000, 0.1), server_samples(60_000, 0)
+    (2500, 50, 6000, 0)
+    """
+    if share is None:
+        return max(1, min(_SERVER_SAMPLES, round(_SERVER_FRACTION * pooled)))
+    return max(1, round(share * pooled)) if share else 0
+
+
+def with_server_share(data: FederatedData, share: float | None) -> FederatedData:
+    """Leave the server fewer of the samples that came with divided data; clients' parts stay as they are."""
+    count, there = server_samples(len(data.train) + len(data.server), share), len(data.server)
+    if share is None or count == there:
+        return data
+    if count > there:
+        raise CoterieError(
+            f"server_share = {share:g} would be {count} samples, but data set '{data.name}', which comes divided among "
+            f"clients, has {there} for the server: lower it, or leave it out"
+        )
+    return replace(data, server=data.server[balanced(data.server.y, count, stream(0, "server set"))])
 
 
 def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool = False) -> Index:

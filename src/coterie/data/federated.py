@@ -66,6 +66,10 @@ class Dataset:
     """None: made from the server's set when the data are divided."""
     users: npt.NDArray[np.int64] | None = None
     """Who made each training sample, where that is known."""
+    attributes: npt.NDArray[np.bool_] | None = None
+    """What else each training sample has or lacks, where that is known, (n, attributes)."""
+    attribute_names: tuple[str, ...] = ()
+    """Of the columns of `attributes`; none: they go by their numbers."""
 
     @property
     def shape(self) -> tuple[int, ...]:

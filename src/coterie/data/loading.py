@@ -1,11 +1,12 @@
 """The one door to data: from names and options to a federated data set."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coterie.data.catalogue import CATALOGUE, where
-from coterie.data.dividing import divide
+from coterie.data.dividing import divide, with_server_share
 from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
 from coterie.data.readers.files import look
@@ -22,24 +23,37 @@ def load(
     clients: int | None = None,
     seed: int = 0,
     *,
+    server_share: float | None = None,
     surplus: int = 1,
     exchangeable: bool = False,
 ) -> FederatedData:
     """Load a data set, by its name or the path of a file or folder, divided among clients.
 
     A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`.
-    A divided one takes none. `surplus` and `exchangeable` are those of `divide`.
+    A divided one takes none. `server_share`, `surplus` and `exchangeable` are those of `divide`.
     """
     options = options or {}
     partition_name, partition_options = partition or (None, {})
     check(name, options, partition_name, partition_options)
     clients = default_clients(name) if clients is None else clients
     if name in DATASETS and traits(name).divided:
-        data: FederatedData = DATASETS[name](clients, seed, **DATASETS.validate(name, options))
-        return data
+        source, values = DATASETS[name], DATASETS.validate(name, options)
+        if "server_share" in inspect.signature(source).parameters:
+            divided: FederatedData = source(clients, seed, server_share, **values)
+            return divided
+        return with_server_share(source(clients, seed, **values), server_share)
     dataset = read_pooled(name, options)
     by = partition_name or default_partition(name)
-    return divide(dataset, by, partition_options, clients, seed, surplus=surplus, exchangeable=exchangeable)
+    return divide(
+        dataset,
+        by,
+        partition_options,
+        clients,
+        seed,
+        server_share=server_share,
+        surplus=surplus,
+        exchangeable=exchangeable,
+    )
 
 
 def read_pooled(name: str, options: Mapping[str, Any] | None = None) -> Dataset:

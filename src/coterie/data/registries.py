@@ -81,6 +81,7 @@ def divided_dataset(
 ) -> Callable[[DividedSource], DividedSource]:
     """Register a function ``(clients, seed, *, options) -> FederatedData``: data that come divided already.
 
+    With a third parameter, `server_share`, it decides itself what the server gets (None: as it likes).
     `clients` is the usual number of clients; `made_of` names other data sets that must be there, `made_of_option` an
     option that does.
     """

@@ -109,7 +109,7 @@ def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
-        run.evaluator.fine_tuned()
+        run.evaluator.fine_tune()
     return list(answers.values())
 
 

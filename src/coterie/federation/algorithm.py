@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, ModelSpec, Plan
+from coterie.messages import ClientId, ModelSpec, Params, Plan
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -58,6 +58,10 @@ class Algorithm(Resumable, ABC):
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None if the server has no model for it."""
 
+    def global_model(self) -> Params | None:
+        """Return a model for all that the server keeps beside what clients receive, to be measured under G, if any."""
+        return None
+
     def admit(self, fed: Federation, newcomers: Sequence[ClientId]) -> None:
         """Place clients that joined late, so that `model_for` knows them."""
 
@@ -77,8 +81,12 @@ class Algorithm(Resumable, ABC):
         return None
 
     def adaptation(self, fed: Federation) -> Plan | None:
-        """Return the plan by which clients adapt the model before it is scored as ``one_step``, if there is one."""
+        """Return the plan by which clients adapt a model before they use it, so that L and C are measured after it."""
         return None
+
+    def newcomer_plan(self, fed: Federation) -> Plan:
+        """Return the plan by which newcomers train what they receive; how many epochs is the user's choice."""
+        return fed.plan
 
     def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
         """Return further fields of a row of ``metrics.jsonl``.
@@ -109,4 +117,9 @@ class Algorithm(Resumable, ABC):
     @property
     def needs_server_data(self) -> Literal["reserved", "test"] | None:
         """Which samples the server must have: some of its own, or the test set that only simulations have."""
+        return None
+
+    @property
+    def server_data_from(self) -> str | None:
+        """The data set, by name or path, of which the server has samples instead of those that a run reserves."""
         return None

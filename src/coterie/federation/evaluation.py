@@ -17,12 +17,13 @@ from coterie.federation.served_model import (
     parts,
 )
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Plan, Request, Train, Verb
+from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Params, Plan, Request, Train, Verb
 from coterie.registry import home
 from coterie.training import digest
 
 Score = tuple[int, int]
 """Correct answers and samples."""
+OWN = Evaluate(("own",))
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Evaluation:
     """How many clients C is averaged over: those for which the server has a model."""
     W: float | None
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
+    unadapted: dict[str, float | None] | None = None
+    """L and C without the step by which clients adapt a model before they use it, where the method has one."""
 
 
 @dataclass
@@ -48,28 +51,40 @@ class Evaluator(Resumable):
     received: dict[ClientId, Score] = saved(default_factory=dict)
     seen: dict[ClientId, str] = saved(default_factory=dict)
     """Digest of the model that the score in `received` belongs to."""
+    own_unadapted: dict[ClientId, Score] = saved(default_factory=dict)
+    received_unadapted: dict[ClientId, Score] = saved(default_factory=dict)
+    tuned: dict[ClientId, Score] = saved(default_factory=dict)
+    """Under protocol +."""
+    best: dict[ClientId, float] = saved(default_factory=dict)
+    """The best accuracy that each client's own model has had."""
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
         models = {client: self.algorithm.model_for(client) for client in (clients or self.fed.clients)}
         self._check(models)
         names = _names(models)
-        requests = self._requests(models, names)
+        adaptation = self.algorithm.adaptation(self.fed)
+        requests = self._requests(models, names, adaptation)
         for client, reply in self.fed.ask(requests).items():
-            for verb, answer in zip(requests[client].verbs, reply.answers, strict=True):
-                if isinstance(verb, Evaluate) and isinstance(answer, EvaluateReply):
-                    score = (answer.correct, answer.samples)
-                    if verb.model == ("own",):
-                        self.own[client] = score
-                        self.fed.mark_evaluated(client)
-                    else:
-                        self.received[client] = score
-                        self.seen[client] = names[client]
-        G, covered = self._global(models, names), len(self.received)
-        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled())
+            scores = [(a.correct, a.samples) for a in reply.answers if isinstance(a, EvaluateReply)]
+            asked_own = 0 if requests[client].verbs[0] != OWN else 1 if adaptation is None else 2
+            if own := scores[:asked_own]:  # two where the model is adapted: before and after
+                self.own[client] = own[-1]
+                self.own_unadapted |= {client: own[0]} if adaptation else {}
+                self.best[client] = max(self.best.get(client, 0.0), _accuracy(own[-1]) or 0.0)
+                self.fed.mark_evaluated(client)
+            if received := scores[asked_own:]:
+                self.received[client] = received[-1]
+                self.received_unadapted |= {client: received[0]} if adaptation else {}
+                self.seen[client] = names[client]
+        auxiliary = None if clients else self.algorithm.global_model()
+        G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
+        covered = len(self.received)
+        unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
+        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
 
     def _requests(
-        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]
+        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
     ) -> dict[ClientId, Request]:
         """Ask each client for the scores that may have changed; those with the same question share a request."""
         requests: dict[ClientId, Request] = {}
@@ -78,14 +93,14 @@ class Evaluator(Resumable):
         for client, model in models.items():
             own_changed = client in stale or client not in self.own
             if model is None:
-                self.received.pop(client, None)
-                self.seen.pop(client, None)
+                for scores in (self.received, self.received_unadapted, self.seen):
+                    scores.pop(client, None)
             new = names.get(client) != self.seen.get(client) or (own_changed and isinstance(model, SharedLayers))
             changed = model if model is not None and new else None
             if own_changed or changed is not None:
                 kind = own_changed, None if changed is None else names[client]
                 if kind not in alike:
-                    alike[kind] = self._request(own_changed, changed)
+                    alike[kind] = self._request(own_changed, changed, adaptation)
                 requests[client] = alike[kind]
         return requests
 
@@ -98,31 +113,34 @@ class Evaluator(Resumable):
                 method = type(self.algorithm)
                 raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {error}")
 
-    def _request(self, own: bool, served: ServedModel | None) -> Request:
-        verbs: list[Verb] = [Evaluate(("own",))] if own else []
+    def _request(self, own: bool, served: ServedModel | None, adaptation: Plan | None) -> Request:
+        """Ask for a score of each model, and for another after the adaptation, if there is one."""
+        verbs: list[Verb] = []
+        if own:
+            verbs += OWN, *_adapted(("own",), adaptation)
         if served is None:
             return self.fed.request(*verbs, kind=EVALUATION)
         first, start, models = as_request(served)
-        return self.fed.request(*verbs, *first, Evaluate(start), kind=EVALUATION, models=models)
+        verbs += *first, Evaluate(start), *_adapted(start, adaptation)
+        return self.fed.request(*verbs, kind=EVALUATION, models=models)
 
-    def fine_tuned(self, plan: Plan | None = None, clients: Iterable[ClientId] | None = None) -> float | None:
-        """Protocol +: every client trains the server's final model by a plan, and is scored with the result."""
+    def fine_tune(self) -> float | None:
+        """Protocol +: every client trains the server's final model once more, and is scored with the result."""
         requests = {}
-        for client in clients or self.fed.clients:
+        for client in self.fed.clients:
             served = self.algorithm.model_for(client)
             if served is not None:
                 first, start, models = as_request(served)
-                train = Train(plan or self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
+                train = Train(self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
                 requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
-        replies = self.fed.ask(requests)
-        scores = {client: reply.answer(EvaluateReply) for client, reply in replies.items()}
-        return _mean({client: (score.correct, score.samples) for client, score in scores.items()})
+        replies = {client: reply.answer(EvaluateReply) for client, reply in self.fed.ask(requests).items()}
+        self.tuned = {client: (score.correct, score.samples) for client, score in replies.items()}
+        return _mean(self.tuned)
 
     def forget(self) -> None:
         """Measure everything again next time."""
-        self.own.clear()
-        self.received.clear()
-        self.seen.clear()
+        for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
+            scores.clear()
 
     def untested(self) -> list[ClientId]:
         """Return the clients without test samples, which no mean includes."""
@@ -140,6 +158,17 @@ class Evaluator(Resumable):
         score = test.evaluate(self.fed.trainer, self.fed.spec, model)
         return score.correct / score.samples if score.samples else None
 
+    def _beside(self, model: Params) -> float | None:
+        """G of a model that no client receives: on the common test set, else clients are asked."""
+        if (test := self.fed.settings.test) is not None:
+            scores = [test.evaluate(self.fed.trainer, self.fed.spec, model)]
+        else:
+            request = self.fed.request(Evaluate(), model=model, kind=EVALUATION)
+            replies = self.fed.ask(dict.fromkeys(self.fed.clients, request))
+            scores = [reply.answer(EvaluateReply) for reply in replies.values()]
+        samples = sum(score.samples for score in scores)
+        return sum(score.correct for score in scores) / samples if samples else None
+
     def _pooled(self) -> float | None:
         if len(self.received) < len(self.fed.clients):
             return None
@@ -147,10 +176,20 @@ class Evaluator(Resumable):
         return sum(score[0] for score in self.received.values()) / samples if samples else None
 
 
+def _adapted(start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
+    """Return what scores a model once a client has adapted it, if it does so by a plan."""
+    if plan is None:
+        return []
+    return [Train(plan, start=start, keep=False, send=False, purpose="adapt"), Evaluate("trained")]
+
+
+def _accuracy(score: Score) -> float | None:
+    return score[0] / score[1] if score[1] else None
+
+
 def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | None]:
     """Return accuracies by client, None for those without a score or without test samples."""
-    tested = {client: correct / samples for client, (correct, samples) in scores.items() if samples}
-    return [tested.get(client) for client in range(clients)]
+    return [_accuracy(scores[client]) if client in scores else None for client in range(clients)]
 
 
 def _mean(scores: Mapping[ClientId, Score]) -> float | None:

@@ -85,7 +85,7 @@ def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
     """Let each train what it receives on its own samples, and keep the result as its own model."""
-    plan = replace(fed.plan, epochs=fed.settings.newcomer_epochs)
+    plan = replace(algorithm.newcomer_plan(fed), epochs=fed.settings.newcomer_epochs)
     requests = {}
     for client in clients:
         served = algorithm.model_for(client)

@@ -13,7 +13,7 @@ from coterie.messages.params import (
     usable,
     weighted_mean,
 )
-from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule
+from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
@@ -24,8 +24,8 @@ from coterie.messages.verbs.train import Train, TrainReply, average_models
 
 __all__ = [
     "EVALUATION", "LARGEST", "VERBS", "Anchor", "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply",
-    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "Losses", "LossesReply", "ModelSpec",
-    "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train",
-    "TrainReply", "Verb", "Verdict", "average_models", "distance", "frozen", "read_only", "unusable", "update",
+    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Losses", "LossesReply", "MetaStep",
+    "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply",
+    "Train", "TrainReply", "Verb", "Verdict", "average_models", "distance", "frozen", "read_only", "unusable", "update",
     "usable", "weighted_mean",
 ]  # fmt: skip

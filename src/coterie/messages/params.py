@@ -11,8 +11,13 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Params: TypeAlias = Mapping[str, Array]
 
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""What BatchNorm counts instead of learning it, by the ends of names."""
 LARGEST = 1e12
 """No number of a model is larger: of such numbers not even sums of squares would stay finite."""
+
+SENT_IF_SET = {"sent if set": True}
+"""Metadata of a field that came later than its class: where it is None it is not sent, and bytes stay as they were."""
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,21 @@ control, a mask) it names them; the arrays travel in the request beside it, or l
 One step of a plan, for a mini-batch b:
 
     g ← ∇f(w; b) + Σ_k μ_k (w − a_k) + λ w       anchors and weight decay
+    g ← g + s sign(w)                            L1 penalty, on the tensors that it names
     v ← ρ v + g                                  momentum
     w ← w − η v
     w ← w − η c                                  correction, outside the momentum
     w ← m ⊙ w                                    mask
 
-With a meta-step α the gradient is taken at w − α ∇f(w; b₁) on a second batch b₂ (Per-FedAvg).
+With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
+half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from coterie.messages.params import SENT_IF_SET
 
 Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
 Order = Literal["curriculum", "anti", "random"]
@@ -62,6 +66,25 @@ class Curriculum:
 
 
 @dataclass(frozen=True)
+class MetaStep:
+    """Per-FedAvg's inner half-step, after which the gradient of the outer one is taken."""
+
+    rate: float
+    """α; the plan's own rate is then β."""
+    shared_momentum: bool = False
+    """Whether one buffer serves both half-steps, as in the authors' code: the inner gradient enters the outer step."""
+
+
+@dataclass(frozen=True)
+class L1Penalty:
+    """A term ``strength · Σ|w|`` over some tensors, which draws them to 0."""
+
+    strength: float
+    """s."""
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -78,12 +101,13 @@ class Plan:
     mask: str | None = None
     """Name of a model of zeros and ones, or ``"own"`` for the client's; masked weights stay exactly 0."""
     curriculum: Curriculum | None = None
-    meta_step: float | None = None
-    """Per-FedAvg's α; the plan's own rate is then β."""
+    meta_step: MetaStep | None = None
     snapshots: tuple[int, ...] = ()
     """Epochs after which the parameters are noted on the way."""
     holdout: float = 0.0
     """Share of the client's training samples that is kept out of training, always the same ones."""
+    l1: L1Penalty | None = field(default=None, metadata=SENT_IF_SET)
+    """Of BatchNorm's scales, for Sub-FedAvg."""
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from coterie.messages.envelope import Failure, Reply, Request, read_only
-from coterie.messages.params import Array, ModelSpec
+from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
 from coterie.messages.verbs import VERBS
 
 Message = Request | Reply | Failure
@@ -30,6 +30,10 @@ CLASSES: dict[str, type] = {
 
 _TAGS = {cls: tag for tag, cls in CLASSES.items()}
 _FIELDS = {cls: [field.name for field in fields(cls)] for cls in CLASSES.values()}
+_IF_SET = {
+    cls: {field.name for field in fields(cls) if field.metadata.items() >= SENT_IF_SET.items()}
+    for cls in CLASSES.values()
+}
 _PLAIN = {bool, int, str}
 _HINTS: dict[str, dict[str, Any]] = {
     name: {field: hint for field, hint in get_type_hints(cls).items() if field in _FIELDS[cls]}
@@ -132,7 +136,9 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
         if kind is float:
             return {"$float": struct.pack(">d", value).hex()}
         if kind in _FIELDS:
-            return {"$": _TAGS[kind]} | {name: tree(getattr(value, name)) for name in _FIELDS[kind]}
+            held = {name: getattr(value, name) for name in _FIELDS[kind]}
+            held = {name: item for name, item in held.items() if item is not None or name not in _IF_SET[kind]}
+            return {"$": _TAGS[kind]} | {name: tree(item) for name, item in held.items()}
         if isinstance(value, np.ndarray):
             name = str(len(arrays))
             arrays[name] = np.asarray(value, value.dtype.newbyteorder("="), order="C")

@@ -33,6 +33,7 @@ class _Plan(ctypes.Structure):
         ("weight_decay", ctypes.c_float),
         ("meta_step", ctypes.c_float),
         ("meta", ctypes.c_int32),
+        ("shared", ctypes.c_int32),
         ("anchors", ctypes.c_int32),
         ("anchor", ctypes.c_void_p),
         ("strength", ctypes.c_void_p),
@@ -137,7 +138,7 @@ class Network:
         rates: Floats,
         momentum: float,
         weight_decay: float,
-        meta_step: float | None,
+        meta_step: tuple[float, bool] | None,
         anchors: Sequence[tuple[Floats, Floats]],
         correction: Floats | None,
         mask: Floats | None,
@@ -145,8 +146,8 @@ class Network:
     ) -> CompiledTraining:
         """Train a model.
 
-        `batches` has one entry per step, or two with a meta-step. An anchor is a model and its strength for each
-        parameter.
+        `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
+        An anchor is a model and its strength for each parameter.
         """
         (x, channels_last), y = _in_order(x), np.ascontiguousarray(y, np.int64)
         packed = self.pack(model)
@@ -168,8 +169,9 @@ class Network:
             rates=rates.ctypes.data,
             momentum=momentum,
             weight_decay=weight_decay,
-            meta_step=meta_step or 0.0,
+            meta_step=meta_step[0] if meta_step else 0.0,
             meta=meta_step is not None,
+            shared=meta_step is not None and meta_step[1],
             anchors=len(tied),
             anchor=ctypes.addressof(anchor),
             strength=ctypes.addressof(strength),

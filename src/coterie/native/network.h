@@ -31,6 +31,7 @@ struct Plan {
     const float* rates;          // per step
     float momentum, weight_decay, meta_step;
     int32_t meta;
+    int32_t shared;  // whether the half-steps of a meta-step share the momentum
     int32_t anchors;
     const float* const* anchor;    // packed models
     const float* const* strength;  // packed, per parameter

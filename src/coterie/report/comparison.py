@@ -39,6 +39,7 @@ DIFFERENCE = (
 
 HEADINGS = [column.heading for column in COLUMNS]
 """Of the columns beside accuracies."""
+PAGE_HEADINGS = [f"{column.heading} (%)" if column.accuracy else column.heading for column in COLUMNS]
 Labelled = list[tuple[str, list[NumberCell]]]
 """Rows of a table, each with its label."""
 
@@ -73,7 +74,10 @@ def _cells(row: ComparisonRow, seeds: int) -> list[NumberCell]:
     """Return the means of a row: accuracies, and `COLUMNS`."""
     return [
         *(_cell(row.accuracy[protocol], accuracy_text(row.accuracy[protocol], seeds), 100) for protocol in COMPARED),
-        *(_cell(spread, _number_text(spread, column)) for column, spread in _numbers(row)),
+        *(
+            _cell(spread, _number_text(spread, column, seeds), 100 if column.accuracy else 1)
+            for column, spread in _numbers(row)
+        ),
     ]
 
 
@@ -126,8 +130,10 @@ def _numbers(row: ComparisonRow) -> list[tuple[Column, Spread | None]]:
     return [(column, getattr(row, column.key)) for column in COLUMNS]
 
 
-def _number_text(spread: Spread | None, column: Column) -> str:
+def _number_text(spread: Spread | None, column: Column, seeds: int) -> str:
     """Write a mean, with its spread where the column has one and seeds differ; of whole numbers without a point."""
+    if column.accuracy:
+        return accuracy_text(spread, seeds)
     if spread is None:
         return "–"
     mean = f"{spread.mean:.{column.digits}f}"
@@ -196,7 +202,7 @@ def main_table(compared: StoredComparison) -> Section:
     note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
-        columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *HEADINGS),
+        columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *PAGE_HEADINGS),
         rows=tuple(rows),
         bold=bold,
         note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),

@@ -58,7 +58,7 @@ def profile(counts: Ints, most: int = 5) -> str:
 
 def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
     """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
-    if len(grouping.tree) == 0:
+    if len(grouping.tree) == 0 and grouping.proximity is None:
         return []
     folder.mkdir(parents=True, exist_ok=True)
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
@@ -66,8 +66,11 @@ def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | 
     pictures: dict[str, Chart] = {}
     if grouping.proximity is not None:
         pictures["proximity"] = proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
-    pictures["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
+    if len(grouping.tree):
+        pictures["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
     written = [file for name, chart in pictures.items() for file in write(paint(chart), folder / name, FORMATS)]
+    if not len(grouping.tree):
+        return written
     return [*written, *write(_thresholds(grouping, title), folder / "thresholds", FORMATS)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.text_table import TextTable, printed
-from coterie.results.protocols import COMPARED, EACH_CLIENT, brief, held_out
+from coterie.results.protocols import COMPARED, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, brief, held_out
 from coterie.results.statistics import group_count
 
 LEGEND = (
@@ -15,13 +15,15 @@ LEGEND = (
 
 
 def result_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row per result, each accuracy under its protocol."""
+    """Return a row per result, each accuracy under its protocol; also over true groups, where any run has them."""
+    grouped = OVER_GROUPS if any(result.get("accuracy_group_mean") for result in results) else {}
     table = TextTable(
-        ["method", *COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
+        ["method", *COMPARED.values(), *grouped.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
         [
             [
                 result["algorithm"],
                 *(_percent(result["accuracy"][protocol]) for protocol in COMPARED),
+                *(_percent((result.get("accuracy_group_mean") or {}).get(protocol)) for protocol in grouped),
                 "–" if (groups := group_count(result["groups"])) is None else str(groups),
                 "–" if result["ari"] is None else f"{result['ari']:.2f}",
                 *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
@@ -44,13 +46,19 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
             )
+        if unadapted := result.get("unadapted"):
+            notes.append(
+                f"{result['algorithm']}: clients adapt models before they use them; without it L "
+                f"{_percent(unadapted['L'])}, C {_percent(unadapted['C'])}"
+            )
         if late := result["newcomers"]:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
             reached = ", ".join(f"{protocol} {_percent(late['accuracy'][protocol])}" for protocol in EACH_CLIENT)
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
-    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
+    legend = [LEGEND, *[OVER_GROUPS_LEGEND] * bool(grouped)]
+    return printed([title], table, [*notes, " ".join(legend), *filter(None, tested_on)], width=100)
 
 
 def _percent(fraction: float | None) -> str:

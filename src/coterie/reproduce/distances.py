@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def client_distances(item: Reproducible, session: ReproductionSession) -> Findin
 
 def _between(measure: str, samples: Sequence[Any]) -> Floats:
     """Return a distance, or CKA, of all pairs; angles in radians as in the dissertation."""
-    if measure in ("theta1", "sum_angles"):
+    if measure in ("theta1", "trace"):
         angles = similarity.principal_angles([similarity.signature(x, 3) for x in samples], measure=measure)  # type: ignore[arg-type]
         return np.asarray(np.radians(angles), np.float64)
     return similarity.pairwise(measure, samples)
@@ -195,11 +196,9 @@ def agreement(item: Reproducible, session: ReproductionSession) -> Findings:
     """How far clients' models agree on the server's samples: matrices, and what is missing to full agreement."""
     options, lines, charts = item.entry.options, list[NumberPair](), list[Chart]()
     seed = session.request.seeds_of(item)[0]
-    tried = [(alpha, epochs, "reserved") for alpha in options["alphas"] for epochs in options["epochs"]]
-    last = options["epochs"][-1]
-    tried += [(alpha, last, where) for alpha in options["alphas"] for where in options["server_data"]]
+    tried = list(product(options["server_data"], options["alphas"], options["epochs"]))
     for cell in session.request.cells(item):
-        for alpha, epochs, where in dict.fromkeys(tried):
+        for where, alpha, epochs in tried:
             tables = {section: dict(table) for section, table in cell.settings.items()}
             tables["partition"] = {"name": "dirichlet", "alpha": alpha}
             tables["training"] = {**tables["training"], "epochs": epochs}
@@ -256,7 +255,8 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
 
     cells = session.request.cells(item)
     results, failed = make_runs(item, cells, session)
-    lines, series = [], []
+    lines, drawn = list[NumberPair](), {"cka": "CKA", "theta1": "Eq. 5.1, degrees", "trace": "Eq. 5.2, degrees"}
+    series: dict[str, list[Series]] = {measure: [] for measure in drawn}
     for cell in cells:
         runs = [run.folder for run in results[key_of(cell)] if run.folder is not None]
         comparisons = study(runs).runs if runs else []
@@ -264,12 +264,21 @@ def layers(item: Reproducible, session: ReproductionSession) -> Findings:
         why = "failed" if failed.get(key_of(cell)) and not means else ""
         pair = beside_published(cell, spread(means), 3, "CKA")
         lines.append(replace(pair, asked=len(session.request.seeds_of(item)), why=why))
-        if comparisons:
-            x, y = values(range(1, len(comparisons[0].layers) + 1)), values(comparisons[0].means("cka"))
-            series.append(Series(name=cell.column, x=x, y=y))
-    chart = Lines(title=item.entry.title, x_label="layer", y_label="CKA, mean over pairs", series=tuple(series))
+        for measure in drawn if comparisons else ():
+            x, y = values(range(1, len(comparisons[0].layers) + 1)), values(comparisons[0].means(measure))
+            series[measure].append(Series(name=cell.column, x=x, y=y))
+    charts = [
+        Lines(
+            title=f"{item.entry.title}: {unit.partition(',')[0]}",
+            x_label="layer",
+            y_label=f"{unit}, mean over pairs",
+            series=tuple(series[measure]),
+        )
+        for measure, unit in drawn.items()
+        if series[measure]
+    ]
     folders = dict.fromkeys(str(run.folder) for runs in results.values() for run in runs)
-    return Findings(lines, [chart] if series else [], failed=describe_failures(cells, failed), runs=list(folders))
+    return Findings(lines, charts, failed=describe_failures(cells, failed), runs=list(folders))
 
 
 def proximity_of(groups: ClusterResult) -> Floats:

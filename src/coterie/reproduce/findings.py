@@ -18,7 +18,7 @@ from coterie.results.reproductions import NumberPair
 from coterie.results.statistics import Spread, group_count, spread
 from coterie.run.result import Result
 
-_TARGET = re.compile(r"(rounds|megabits) to (L|C|G|W|\+)=([0-9.]+)")
+_TARGET = re.compile(r"(rounds|megabits) to ((?:unadapted )?[LC]|G|W|\+)=([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,21 @@ def measure(result: Result, quantity: str, options: Mapping[str, Any]) -> float 
     """Return a quantity of a run; accuracies in %, None where it is not defined or was not reached."""
     if quantity in KEYS:
         return _percent(result.accuracy.get(KEYS[quantity]))
+    if quantity.startswith("unadapted "):
+        return _percent((result.unadapted or result.accuracy).get(quantity.removeprefix("unadapted ")))
+    if quantity.startswith("group mean "):
+        return _percent((result.accuracy_group_mean or {}).get(_key(quantity.removeprefix("group mean "))))
     if quantity.startswith("newcomers "):
         protocol = quantity.removeprefix("newcomers ")
         late = (result.newcomers or {}).get("accuracy", {})
         # a client without a server model has its own only
-        return _percent(late.get({"G": "C"}.get(protocol, protocol)))
+        return _percent(late.get(_key({"G": "C"}.get(protocol, protocol))))
     if quantity.startswith("client "):
         _, client, protocol = quantity.split()
         return _percent(result.per_client[protocol][int(client)])
     if target := _TARGET.fullmatch(quantity):
         unit, protocol, value = target.groups()
-        reached = first_round(result.history, KEYS.get(protocol, protocol), float(value))
+        reached = first_round(result.history, protocol, float(value))
         return reached if unit == "rounds" or reached is None else _megabits(result, reached, options)
     if quantity.startswith("discrepancy "):
         discrepancies = [row["discrepancy"] for row in result.history if row.get("discrepancy") is not None]
@@ -98,9 +102,28 @@ def is_target(quantity: str) -> bool:
     return _TARGET.fullmatch(quantity) is not None
 
 
-def first_round(history: Sequence[Mapping[str, Any]], key: str, value: float) -> float | None:
+def first_round(history: Sequence[Mapping[str, Any]], protocol: str, value: float) -> float | None:
     """Return the first evaluated round in which an accuracy was reached."""
-    return next((float(row["round"]) for row in history if row.get(key) is not None and row[key] >= value), None)
+    accuracies = [(row["round"], accuracy_in(row, protocol)) for row in history]
+    return next((float(round) for round, accuracy in accuracies if accuracy is not None and accuracy >= value), None)
+
+
+def accuracy_in(row: Mapping[str, Any], protocol: str) -> float | None:
+    """Return an accuracy from a row of ``metrics.jsonl``; one without adaptation is that of methods that have none.
+
+    >>> row = {"L": 0.9, "unadapted": {"L": 0.8}}
+    >>> accuracy_in(row, "L"), accuracy_in(row, "unadapted L"), accuracy_in({"L": 0.7}, "unadapted L")
+    (0.9, 0.8, 0.7)
+    """
+    if protocol.startswith("unadapted "):
+        row, protocol = row.get("unadapted", row), protocol.removeprefix("unadapted ")
+    return row.get(KEYS.get(protocol, protocol))
+
+
+def _key(protocol: str) -> str:
+    """Return the key of a protocol's accuracies, of newcomers or of groups."""
+    without = protocol.removeprefix("unadapted ")
+    return KEYS.get(protocol, protocol) if without == protocol else f"{without}_unadapted"
 
 
 def over_seeds(results: Sequence[Result], quantity: str, options: Mapping[str, Any]) -> Spread | None:
@@ -114,7 +137,7 @@ def no_numbers(results: Sequence[Result], quantity: str, options: Mapping[str, A
 
     def values(result: Result) -> list[float | None]:
         if target := _TARGET.fullmatch(quantity):
-            return [row.get("W" if target[2] == "W" else KEYS[target[2]]) for row in result.history]
+            return [accuracy_in(row, target[2]) for row in result.history]
         return [measure(result, quantity, options)]
 
     return sorted(result.seed for result in results if not all(v is None or math.isfinite(v) for v in values(result)))

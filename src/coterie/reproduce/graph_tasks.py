@@ -23,21 +23,37 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Chosen = tuple[Ints, Floats]
 """Nodes, and their weights."""
-BESIDE = ("frank-wolfe", "k-means", "random")
-"""Baselines that are drawn beside SCGIGA."""
 Scores = list[tuple[list[float], float]]
 """What a row's nodes come to, by seed: a score for each size, and the cost of the largest choice."""
+BESIDE: dict[str, dict[str, Any]] = {
+    "frank-wolfe": {"share": True},
+    "k-means": {},
+    "spectral": {},
+    "random": {},
+}
+"""Baselines that are drawn beside SCGIGA, with their options: weights are the shares of clusters (6.6.2)."""
+
+
+@dataclass(frozen=True)
+class CostedGraph:
+    """A graph whose nodes have a value and a cost each, and where they are points of a cloud, coordinates."""
+
+    adjacency: Any
+    function: Floats
+    costs: Floats
+    points: Floats | None = None
 
 
 def coreset(item: Reproducible, session: ReproductionSession) -> Findings:
     """Coresets of graphs beside their baselines: error against the number of nodes, cost, or whose nodes they are."""
     options, seed = item.entry.options, session.request.seeds_of(item)[0]
-    adjacency, function, cost = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
-    measure, truth = options.get("measure", "cost"), float(function.mean())
+    graph = GRAPHS[options["data"]](options["n"], stream(seed, "coreset"))
+    function, measure, truth = graph.function, options.get("measure", "cost"), float(graph.function.mean())
     sizes = range(1, options["most"] + 1)
     lines, series = [], []
     for cell in session.request.cells(item):
-        fitted = Coreset(1, cell.options["kappa"], cell.options["steps"]).fit(adjacency, cost)
+        by = {"kappa": cell.options.get("kappa", 1.0), "cost_weight": cell.options.get("cost_weight")}
+        fitted = Coreset(1, steps=cell.options["steps"], **by).fit(graph.adjacency, graph.costs)
         errors = []
         for k in sizes:
             fitted.extend(k)
@@ -50,40 +66,44 @@ def coreset(item: Reproducible, session: ReproductionSession) -> Findings:
         }[measure]
         lines.append(beside_published(cell, ours, 5 if measure == "error" else 3, measure))
     if "measure" not in options:
-        series += _baselines(adjacency, function, cost, options, seed)
+        series += _baselines(graph, options, seed)
     title = item.entry.title
     chart = Lines(title=title, x_label="nodes", y_label="squared error of the mean", series=tuple(series), digits=5)
     return Findings(lines, [chart])
 
 
-def _baselines(adjacency: Any, function: Floats, cost: Floats, options: dict[str, Any], seed: int) -> list[Series]:
-    """Return the errors of baselines, for a few sizes."""
-    most, truth = options["most"], float(function.mean())
+def _baselines(graph: CostedGraph, options: dict[str, Any], seed: int) -> list[Series]:
+    """Return the errors of baselines, for a few sizes; k-means clusters coordinates where there are any."""
+    most, truth = options["most"], float(graph.function.mean())
     sizes = sorted({1, 2, *range(4, most, 4), most})
-    walk, series = walk_on(adjacency, options["steps"]), []
-    for name in BESIDE:
-        own = {"seed": seed} if name != "frank-wolfe" else {}
-        errors = [(float(BASELINES[name](walk, k, cost, **own).estimate(function)) - truth) ** 2 for k in sizes]
-        series.append(Series(name=name, x=values(sizes), y=values(errors)))
+    walk, series = walk_on(graph.adjacency, options["steps"]), []
+    for name, options_of in BESIDE.items():
+        own = options_of | ({"seed": seed} if name != "frank-wolfe" else {})
+        own |= {"points": graph.points} if name == "k-means" else {}
+        selections = [BASELINES[name](walk, k, graph.costs, **own) for k in sizes]
+        errors = [(float(selection.estimate(graph.function)) - truth) ** 2 for selection in selections]
+        label = f"{name}, shares" if own.get("share") else name
+        series.append(Series(name=label, x=values(sizes), y=values(errors)))
     return series
 
 
-def gaussian_cloud(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+def gaussian_cloud(n: int, rng: np.random.Generator) -> CostedGraph:
     """Return three Gaussians of 20, 30 and 50 % of the points, who is of the smallest, and costs from U[0, 1]."""
     points, which = _cloud(n, (0.2, 0.3, 0.5), rng)
-    return neighbour_graph(points), (which == 0).astype(np.float64), rng.uniform(size=n)
+    return CostedGraph(neighbour_graph(points), (which == 0).astype(np.float64), rng.uniform(size=n), points)
 
 
-def components(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+def components(n: int, rng: np.random.Generator) -> CostedGraph:
     """Return three Gaussians of 50, 20 and 30 %, with a cost each; the function tells who is of the first."""
     points, which = _cloud(n, (0.5, 0.2, 0.3), rng)
-    return neighbour_graph(points), (which == 0).astype(np.float64), np.array([3.25, 0.51, 2.04])[which]
+    costs = np.array([3.25, 0.51, 2.04])[which]
+    return CostedGraph(neighbour_graph(points), (which == 0).astype(np.float64), costs, points)
 
 
-def blocks(n: int, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+def blocks(n: int, rng: np.random.Generator) -> CostedGraph:
     """Return a stochastic block model of 10, 50 and 40 %, who is of the smallest block, and costs from U[0, 1]."""
     graph, which = block_model([n // 10, n // 2, n - n // 10 - n // 2], 0.1, 0.01, rng)
-    return graph, (which == 0).astype(np.float64), rng.uniform(size=n)
+    return CostedGraph(graph, (which == 0).astype(np.float64), rng.uniform(size=n))
 
 
 def _cloud(n: int, shares: Sequence[float], rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.int64]]:
@@ -284,7 +304,7 @@ DISTANT: dict[str, Callable[[np.random.Generator], Any]] = {
 }
 FIXED = ("cora", "facebook")
 """Graphs that are the same for all seeds."""
-GRAPHS: dict[str, Callable[[int, np.random.Generator], tuple[Any, Floats, Floats]]] = {
+GRAPHS: dict[str, Callable[[int, np.random.Generator], CostedGraph]] = {
     "gaussians": gaussian_cloud,
     "components": components,
     "blocks": blocks,

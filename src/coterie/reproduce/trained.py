@@ -12,7 +12,7 @@ from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_folder import seeds_text
-from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS
+from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS, OVER_GROUPS
 from coterie.results.reproductions import NumberPair, run_path
 from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
@@ -120,7 +120,9 @@ def _names_beside(kind: str) -> list[str]:
     """Return the quantities that are shown beside the published one."""
     if kind in ("statistics", "target"):
         return []
-    names = [f"newcomers {name}" for name in EACH_CLIENT] if kind == "newcomers" else [*COMPARED.values()]
+    names = [*COMPARED.values(), *(f"group mean {COMPARED[key]}" for key in OVER_GROUPS), "L best"]
+    if kind == "newcomers":
+        names = [f"newcomers {name}" for name in EACH_CLIENT]
     return [*names, "groups", *(["pruned"] if kind == "pruning" else [])]
 
 
@@ -201,14 +203,16 @@ def _curves(
 
 def _curve(cell: Cell, results: Sequence[Result], what: str, upto: int | None, slot: int) -> Series:
     """Return a line over rounds: the mean over seeds, and the band of its deviation."""
-    key = KEYS.get(cell.quantity, "L") if what == "accuracy" else what
-    key = {**BEST, "plus": "L"}.get(key, key)
-    factor = 100.0 if key in CURVES else 1.0
+    measured = cell.quantity if cell.quantity.startswith("unadapted ") else KEYS.get(cell.quantity, "L")
+    key = measured if what == "accuracy" else what
+    key = {**BEST, "plus": "L", "L_best": "L"}.get(key, key)
+    factor = 100.0 if key.removeprefix("unadapted ") in CURVES else 1.0
     by_round: dict[int, list[float]] = {}
     for result in results:
         for row in result.history:
-            if row.get(key) is not None and (upto is None or row["round"] <= upto):
-                by_round.setdefault(row["round"], []).append(factor * row[key])
+            number = findings.accuracy_in(row, key)
+            if number is not None and (upto is None or row["round"] <= upto):
+                by_round.setdefault(row["round"], []).append(factor * number)
     rounds = sorted(by_round)
     spreads = [spread(by_round[round]) for round in rounds]
     means, deviations = [s.mean if s else None for s in spreads], [(s.std or 0.0) if s else 0.0 for s in spreads]

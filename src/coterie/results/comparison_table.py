@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coterie.results.formats import TableFormat
-from coterie.results.protocols import COMPARED, held_out
+from coterie.results.protocols import COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
 BySeed = Mapping[int, Mapping[str, Any]]
@@ -29,6 +29,18 @@ class Column:
     with_spread: bool = True
     """Whether tables write the deviation over seeds beside the mean."""
     in_csv: tuple[str, ...] = ("mean", "std")
+    accuracy: bool = False
+    """Whether it is a fraction that tables write in %."""
+
+
+def _over_groups(protocol: str) -> Column:
+    """Return the column of a protocol's mean over true groups."""
+
+    def number(run: Mapping[str, Any]) -> float | None:
+        return (run.get("accuracy_group_mean") or {}).get(protocol)
+
+    legend = OVER_GROUPS_LEGEND if protocol == "L" else ""
+    return Column(f"{protocol}_by_group", OVER_GROUPS[protocol], number, 2, legend, accuracy=True)
 
 
 def _megabytes(run: Mapping[str, Any]) -> float:
@@ -36,6 +48,7 @@ def _megabytes(run: Mapping[str, Any]) -> float:
 
 
 COLUMNS = (
+    *map(_over_groups, OVER_GROUPS),
     Column("groups", "groups", lambda run: group_count(run["groups"]), 1),
     Column("ari", "ARI", lambda run: run["ari"], 2, "ARI: agreement of groups with the true ones."),
     Column("megabytes", "MB", _megabytes, 2, "MB: megabytes to and from clients in training.", False),
@@ -62,6 +75,9 @@ class ComparisonRow:
     label: str
     runs: int
     accuracy: Mapping[str, Spread | None]
+    L_by_group: Spread | None
+    C_by_group: Spread | None
+    plus_by_group: Spread | None
     groups: Spread | None
     ari: Spread | None
     megabytes: Spread | None

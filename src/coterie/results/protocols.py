@@ -68,12 +68,17 @@ _TABLE = (
     ),
     AccuracyProtocol("W", "W", sentence="as C, but over all clients' test samples pooled"),
     AccuracyProtocol("L_max", "L max", sentence="as L, in the best evaluated round"),
-    AccuracyProtocol("one_step", "one step", sentence="as +, but after one step of training (Per-FedAvg)"),
+    AccuracyProtocol(
+        "L_best",
+        "L best",
+        sentence="as L, each client in the evaluated round that was its best",
+        brief="as L, each client in its best evaluated round",
+    ),
 )
 PROTOCOLS = {protocol.key: protocol for protocol in _TABLE}
 """All of them, by key."""
 AT_END = {key: protocol for key, protocol in PROTOCOLS.items() if protocol.card}
-"""Those of ``result.json`` that pages show; `L_max` and `one_step` are in the file only."""
+"""Those of ``result.json`` that pages show; `L_max` and `L_best` are in the file only."""
 CURVES = {key: PROTOCOLS[key] for key in ("L", "C", "G", "W")}
 """Those of ``metrics.jsonl``."""
 FOLLOWED = tuple(key for key in CURVES if key in AT_END)
@@ -84,8 +89,11 @@ EACH_CLIENT = ("L", "C")
 """Those of which a result has a number for each client."""
 COMPARED = {key: PROTOCOLS[key].symbol for key in get_args(ComparedProtocol)}
 """The symbols of those that comparisons have columns for."""
-KEYS = {protocol.symbol: key for key, protocol in AT_END.items()}
+KEYS = {protocol.symbol: key for key, protocol in PROTOCOLS.items() if protocol.brief}
 """The keys of ``result.json`` by symbol."""
+OVER_GROUPS = {key: f"{PROTOCOLS[key].symbol} by group" for key in ("L", "C", "plus")}
+"""How columns are headed of the protocols whose mean over true groups a result has."""
+OVER_GROUPS_LEGEND = "L, C and + by group: means over the true groups, of which each counts alike."
 WORST = 0.1
 """The share of the clients that is called the worst."""
 
@@ -106,7 +114,7 @@ def brief(symbols: Collection[str]) -> list[str]:
     >>> brief({"G", "ARI"})
     ["G: the server's model on the whole test set"]
     """
-    return [f"{p.symbol}: {p.brief}" for p in AT_END.values() if p.symbol in symbols]
+    return [f"{p.symbol}: {p.brief}" for p in PROTOCOLS.values() if p.brief and p.symbol in symbols]
 
 
 def accuracies_text(accuracy: Mapping[str, float | None], separator: str = "  ", digits: int = 2) -> str:

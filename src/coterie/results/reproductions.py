@@ -18,6 +18,11 @@ from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import Spread
 
 FILE, WHAT, RUNS = "reproduction.json", "reproduction", "runs"
+PREFIXES = {
+    "group mean ": "group mean: over the true groups, of which each counts alike",
+    "unadapted ": "unadapted: without the step by which clients adapt a model before they use it",
+}
+"""What the first words of quantities mean."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,9 @@ class Reproduction:
 
     def legend(self) -> list[str]:
         """Say what its protocols mean, and on which samples they were measured."""
-        meanings = brief(self.measured())
+        measured = self.measured()
+        meanings = brief({name.removeprefix("group mean ").removeprefix("unadapted ") for name in measured})
+        meanings += [text for prefix, text in PREFIXES.items() if any(prefix in name for name in measured)]
         if not meanings or not self.validation:
             return meanings
         meanings = [text.replace("the whole test set", "all held-out samples") for text in meanings]
@@ -122,7 +129,7 @@ class Reproduction:
     def measured(self) -> set[str]:
         """Return what stands in its columns: protocols, and other quantities."""
         quantities = {line.quantity.removeprefix("newcomers ") for line in self.lines}
-        return quantities | {key for line in self.lines for key in line.beside}
+        return quantities | {key for line in self.lines for key, number in line.beside.items() if number is not None}
 
     def notes(self) -> dict[str, int]:
         """Number the notes of all lines."""

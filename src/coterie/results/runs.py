@@ -61,6 +61,19 @@ class StoredRun:
         measured = [row[protocol] for row in self.history if row.get(protocol) is not None]
         return percent(measured[-1]) if measured else None
 
+    def over_groups(self, protocol: str) -> Value:
+        """Return the mean over true groups in %, of a finished run whose true groups are known."""
+        return percent(((self.result or {}).get("accuracy_group_mean") or {}).get(protocol))
+
+    def unadapted(self, protocol: str) -> Value:
+        """Return an accuracy in % without the step by which clients adapt models, where the method has one."""
+        return percent(((self.result or {}).get("unadapted") or {}).get(protocol))
+
+    def by_true_group(self) -> dict[str, Values]:
+        """Return accuracies in % by protocol, each of all true groups; nothing where these are not known."""
+        measured = (self.result or {}).get("accuracy_by_true_group") or {}
+        return {protocol: values(of_groups, 100) for protocol, of_groups in measured.items()}
+
     def per_client(self, protocol: str) -> Values:
         """Return the accuracies of clients in %; those who came after training are not among them."""
         return values([] if self.result is None else self.result["per_client"].get(protocol) or [], 100)

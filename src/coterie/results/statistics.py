@@ -59,6 +59,28 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(len(values), mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)))
 
 
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are there; None of nothing.
+
+    >>> mean([0.5, None, 1.0]), mean([None])
+    (0.75, None)
+    """
+    there = [value for value in values if value is not None]
+    return math.fsum(there) / len(there) if there else None
+
+
+def group_means(values: Sequence[float | None], groups: Sequence[int]) -> list[float | None]:
+    """Return the mean of the values of each group, numbered from 0.
+
+    >>> group_means([0.5, 0.7, None, 1.0], [0, 0, 1, 2])
+    [0.6, None, 1.0]
+    """
+    of_group: list[list[float | None]] = [[] for _ in range(max(groups, default=-1) + 1)]
+    for value, group in zip(values, groups, strict=True):
+        of_group[group].append(value)
+    return [mean(each) for each in of_group]
+
+
 def paired(a: BySeed, b: BySeed, level: float = 0.95) -> Difference | None:
     """Compare a with b seed by seed, with the t interval of the mean difference; None without a common seed.
 

@@ -13,8 +13,9 @@ from coterie import data as sources
 from coterie.algorithms import ALGORITHMS
 from coterie.client import Store
 from coterie.data import FederatedData
-from coterie.data.difficulty import by_difficulty, spread
+from coterie.data.difficulty import by_difficulty, spread, with_noise
 from coterie.data.dividing import on_validation
+from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
@@ -37,11 +38,15 @@ def load_data(config: Config) -> FederatedData:
         (config.partition.name, config.partition.options) if config.partition.name else None,
         clients,
         config.run.seed,
+        server_share=config.data.server_share,
         surplus=config.partition.surplus or 1,
         exchangeable=bool(config.partition.f_ord),
     )
-    share = config.evaluation.validation
-    return on_validation(data, share, config.run.seed) if share else data
+    share, noise = config.evaluation.validation, config.partition.noise
+    data = on_validation(data, share, config.run.seed) if share else data
+    if noise and config.partition.f_ord:
+        raise CoterieError("f_ord and noise are two ways to make clients difficult: use one of them")
+    return with_noise(data, noise, config.run.seed) if noise else data
 
 
 def completed(config: Config, data: FederatedData) -> Config:
@@ -51,14 +56,20 @@ def completed(config: Config, data: FederatedData) -> Config:
 
 def absolute(config: Config) -> Config:
     """Make paths absolute, so that they hold in any folder."""
-    name, expert = config.data.name, config.curriculum.expert
-    if name not in sources.DATASETS and os.path.exists(os.path.expanduser(name)):
-        name = os.path.abspath(os.path.expanduser(name))
+    expert, server_data = config.curriculum.expert, make_method(config).server_data_from
+    options = {} if server_data is None else config.algorithm.options
     return config.changed(
-        data={"name": name},
+        data={"name": _absolute_data(config.data.name)},
+        algorithm={key: _absolute_data(value) for key, value in options.items() if value == server_data},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
     )
+
+
+def _absolute_data(name: str) -> str:
+    """Return the absolute path of a data set, or its name where it is a registered one."""
+    path = os.path.expanduser(name)
+    return os.path.abspath(path) if name not in sources.DATASETS and os.path.exists(path) else name
 
 
 def make_plan(config: Config) -> Plan:
@@ -122,6 +133,9 @@ def session(
         data, deviations = _rearranged(config, data, spec, expert, trainer)
         text = f"f_ord = {config.partition.f_ord:g}: within a client losses deviate by"
         progress.phase(f"{text} {float(deviations.mean()):.2f} (mean)")
+    algorithm = make_method(config)
+    if algorithm.server_data_from is not None:
+        data = with_other_server_set(data, algorithm.server_data_from, seed)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
     made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
     with made as running:
@@ -144,7 +158,6 @@ def session(
             drifts=frozenset(phase.start for phase in data.drift),
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
-        algorithm = make_method(config)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
 
 

@@ -54,6 +54,12 @@ class DataSection(ChoiceSection):
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
     clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
+    server_share: float | None = setting(
+        None,
+        "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
+        ge=0,
+        le=0.5,
+    )
 
 
 class PartitionSection(ChoiceSection):
@@ -69,6 +75,12 @@ class PartitionSection(ChoiceSection):
         ge=0,
         le=1,
     )
+    noise: float | None = setting(
+        None,
+        "make clients difficult by noise in their training samples: its deviation, for images a share of white, grows "
+        "from 0 for the first client to this for the last",
+        ge=0,
+    )
     surplus: int | None = setting(
         None, "cut the data into this many times more parts than there are clients; each gets one", ge=1
     )
@@ -76,7 +88,11 @@ class PartitionSection(ChoiceSection):
     @property
     def described(self) -> dict[str, Any]:
         """The options, and what was done beside them."""
-        beside = {"f_ord": self.f_ord or None, "surplus": self.surplus if self.surplus != 1 else None}
+        beside = {
+            "f_ord": self.f_ord or None,
+            "noise": self.noise or None,
+            "surplus": self.surplus if self.surplus != 1 else None,
+        }
         return self.options | {key: value for key, value in beside.items() if value is not None}
 
 

@@ -60,7 +60,7 @@ def estimate(config: Config) -> Estimate:
     with session(config, data, MemoryStore(), counter) as run:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, config.evaluation.every):
             pass
-        run.evaluator.fine_tuned()
+        run.evaluator.fine_tune()
         afterwards(run.fed, run.algorithm, run.evaluator)
         ledger, spec = run.fed.ledger, run.fed.spec
 

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.evaluation import Evaluation
+from coterie.federation.evaluation import Evaluation, accuracies
 from coterie.federation.loop import evaluated_rounds
 from coterie.messages import Failure
 from coterie.results.run_folder import PlotArrays, RunFolder
-from coterie.results.statistics import group_count
+from coterie.results.statistics import group_count, group_means
 from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
-from coterie.run.summary import newcomers_text
+from coterie.run.summary import newcomers_text, true_groups
 from coterie.training.batches import pool_size
 
 STEPS = 101
@@ -67,7 +67,7 @@ class RunRecorder:
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
         """Record a round, and report how it went."""
         since = self.history[-1]["round"] if self.history else 0
-        row = None if evaluation is None else _row(round, evaluation, self.run, since, self.seconds)
+        row = None if evaluation is None else _row(round, evaluation, self.run, self.data, since, self.seconds)
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
@@ -121,11 +121,20 @@ class RunRecorder:
         return new
 
 
-def _row(round: int, evaluation: Evaluation, run: Session, since: int, seconds: float) -> dict[str, Any]:
-    fed, groups = run.fed, run.algorithm.groups()
+def _row(
+    round: int, evaluation: Evaluation, run: Session, data: FederatedData, since: int, seconds: float
+) -> dict[str, Any]:
+    fed, groups, scores = run.fed, run.algorithm.groups(), run.evaluator
+    truth = true_groups(data, round)
+    of_clients = {"L": scores.own, "C": scores.received} if truth else {}
+    beside = {
+        "unadapted": evaluation.unadapted,
+        "by_true_group": {k: group_means(accuracies(v, data.clients), truth) for k, v in of_clients.items()},
+    }
     return {
         "round": round,
-        **asdict(evaluation),
+        **{protocol: value for protocol, value in asdict(evaluation).items() if protocol != "unadapted"},
+        **{key: value for key, value in beside.items() if value},
         "loss": fed.training.mean_loss,
         "discrepancy": fed.training.discrepancy(run.algorithm.model_for),
         "groups": group_count(None if groups is None else groups.values()),

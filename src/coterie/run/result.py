@@ -39,6 +39,12 @@ class Result:
     versions: dict[str, str]
     validation: float = 0.0
     """The share of the training samples that took the place of the test samples; 0: tested on test samples."""
+    unadapted: dict[str, float | None] | None = None
+    """L and C without the adaptation, where a method adapts models before clients use them (Per-FedAvg)."""
+    accuracy_by_true_group: dict[str, list[float | None]] | None = None
+    """By protocol, the mean over the clients of each true group; ``L_max`` and ``C_max`` are of its best round."""
+    accuracy_group_mean: dict[str, float | None] | None = None
+    """The mean of these over the groups, in which small groups count as much as large ones."""
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """The rows of ``metrics.jsonl``."""
     folder: Path | None = None

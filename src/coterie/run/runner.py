@@ -163,7 +163,7 @@ def _run(
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
-            plus = evaluator.fine_tuned()
+            plus = evaluator.fine_tune()
             afterwards(fed, algorithm, evaluator)
         if recorder.announce_newcomers("after training"):
             recorder.checkpoint(fed.settings.rounds, plus=plus)

@@ -18,6 +18,7 @@ from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.formats import toml_value
 from coterie.results.protocols import BEST, EACH_CLIENT, FOLLOWED
+from coterie.results.statistics import group_means, mean
 from coterie.run.building import Session
 from coterie.run.result import Result
 
@@ -36,12 +37,13 @@ def summarise(
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
-    step = algorithm.adaptation(fed)  # of methods that personalise by one step of each client (Per-FedAvg)
+    early = [client for client in range(data.clients) if client not in late]
     accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
     for best, key in BEST.items():
         accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
-    if step is not None:
-        accuracy["one_step"] = evaluator.fine_tuned(step, [c for c in fed.clients if c not in late])
+    accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
+    of_clients = _of_clients(evaluator, data.clients, early)
+    by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history)
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
     return Result(
         algorithm=config.algorithm.name,
@@ -51,7 +53,10 @@ def summarise(
         seed=config.run.seed,
         rounds=fed.settings.rounds,
         accuracy=accuracy,
-        per_client=_per_client(evaluator, data.clients, [c for c in range(data.clients) if c not in late]),
+        unadapted=last.get("unadapted"),
+        accuracy_by_true_group=by_group,
+        accuracy_group_mean=None if by_group is None else {key: mean(values) for key, values in by_group.items()},
+        per_client={protocol: of_clients[protocol] for protocol in EACH_CLIENT},
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
@@ -84,12 +89,37 @@ def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
     return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
 
 
-def _per_client(evaluator: Evaluator, clients: int, included: Sequence[int]) -> dict[str, list[float | None]]:
+def _of_clients(evaluator: Evaluator, clients: int, included: Sequence[int]) -> dict[str, list[float | None]]:
     """Return accuracies by client, of its own model and the one it receives; None for others than these."""
+    measured = {"L": evaluator.own, "C": evaluator.received}
+    if evaluator.own_unadapted:
+        measured |= {"L_unadapted": evaluator.own_unadapted, "C_unadapted": evaluator.received_unadapted}
     return {
         protocol: accuracies({c: score for c, score in scores.items() if c in set(included)}, clients)
-        for protocol, scores in zip(EACH_CLIENT, (evaluator.own, evaluator.received), strict=True)
+        for protocol, scores in measured.items()
     }
+
+
+def _by_true_group(
+    of_clients: Mapping[str, Sequence[float | None]],
+    evaluator: Evaluator,
+    data: FederatedData,
+    history: Sequence[Mapping[str, Any]],
+) -> dict[str, list[float | None]]:
+    """Return the means over the clients of each true group, at the end and in its best round."""
+    at_end = {**of_clients, "plus": accuracies(evaluator.tuned, data.clients)}
+    means = {key: group_means(values, true_groups(data, history[-1]["round"])) for key, values in at_end.items()}
+    for key in EACH_CLIENT:
+        rounds = zip(*(row["by_true_group"][key] for row in history), strict=True)
+        means[f"{key}_max"] = [max((v for v in values if v is not None), default=None) for values in rounds]
+    return means
+
+
+def true_groups(data: FederatedData, round: int) -> list[int]:
+    """Return the true group of each client in a round; they change where the data drift."""
+    now = [phase.true_groups for phase in data.drift if phase.start <= round]
+    groups = now[-1] if now else data.true_groups
+    return [] if groups is None else [int(group) for group in groups]
 
 
 def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
@@ -97,7 +127,7 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     if not fed.joined:
         return None
     joined, groups = sorted(fed.joined), algorithm.groups() or {}
-    scores = _per_client(evaluator, clients, joined)
+    scores = _of_clients(evaluator, clients, joined)
     per_client = {protocol: [values[client] for client in joined] for protocol, values in scores.items()}
     measured = {protocol: [value for value in values if value is not None] for protocol, values in per_client.items()}
     return {

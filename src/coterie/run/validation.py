@@ -97,6 +97,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
     from coterie.algorithms import ALGORITHMS
+    from coterie.data.server_set import check_other
     from coterie.models import MODELS
     from coterie.run.plugins import import_plugins
 
@@ -110,8 +111,18 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
             config.algorithm.name, config.grouping.options(), ALGORITHMS[config.algorithm.name].traits.rules
         )
         options = {key: value for key, value in chosen["algorithm"].items() if key != "name"}
-        if error := ALGORITHMS[config.algorithm.name](**options).error_in_grouping(config.grouping.options()):
+        method = ALGORITHMS[config.algorithm.name](**options)
+        if error := method.error_in_grouping(config.grouping.options()):
             raise CoterieError(error)
+    with _place_in_errors(origins, "algorithm"):
+        if method.server_data_from is not None:
+            check_other(method.server_data_from)
+    with _place_in_errors(origins, "data"):
+        if method.needs_server_data == "reserved" and config.data.server_share == 0:
+            raise CoterieError(
+                f"server_share = 0 leaves the server no samples, but method '{config.algorithm.name}' compares models "
+                "on them: raise it, or leave it out"
+            )
     with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(

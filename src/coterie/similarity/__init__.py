@@ -3,6 +3,7 @@
 | what is compared | functions | paper |
 |---|---|---|
 | samples | `signature`, `vectors_per_label`, `principal_angles` | PACFL |
+| gradients of a group's clients | `gradient_diversity` | PACFL |
 | halves of the samples | `split_half_distance` | ours |
 | predictions on the server's samples | `inference_similarity` | FLIS |
 | updates | `update_cosines`, `cosine_features`, `edc`, `madc` | FedGroup |
@@ -32,12 +33,19 @@ from coterie.similarity.measures.samples import (
 )
 from coterie.similarity.samples import centred_gram, cka_of_grams, linear_cka, reduced
 from coterie.similarity.signatures import signature, vectors_per_label
-from coterie.similarity.updates import cosine_features, edc, inference_similarity, madc, update_cosines
+from coterie.similarity.updates import (
+    cosine_features,
+    edc,
+    gradient_diversity,
+    inference_similarity,
+    madc,
+    update_cosines,
+)
 
 __all__ = [
     "MEASURES", "Measure", "Scales", "bhattacharyya", "centred_gram", "cka_of_grams", "classwise_angles",
-    "cosine_features", "edc", "emd_pixel", "error_in_signature_measure", "gradient_angles", "inference_similarity",
-    "kl_divergence", "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd",
-    "moment_cka", "pairwise", "principal_angles", "reduced", "signature", "sliced_wasserstein",
-    "split_half_distance", "update_cosines", "vectors_per_label",
+    "cosine_features", "edc", "emd_pixel", "error_in_signature_measure", "gradient_angles", "gradient_diversity",
+    "inference_similarity", "kl_divergence", "label_total_variation", "linear_cka", "madc", "measure",
+    "mixed_proximity", "mmd", "moment_cka", "pairwise", "principal_angles", "reduced", "signature",
+    "sliced_wasserstein", "split_half_distance", "update_cosines", "vectors_per_label",
 ]  # fmt: skip

@@ -49,8 +49,8 @@ def principal_angles(
     - `min_abs`: the smallest angle between their lines, up to 90°;
     - `theta1`: Θ₁, the smallest angle between the spaces (Eq. 2);
     - `trace`: the sum of the angles between the lines of the first u and the first v, the second ones, and so on, while
-      both have one (Eq. 3);
-    - `sum_angles`: Θ₁ + Θ₂ + …, as many as the smaller space has dimensions.
+      both have one (Eq. 3, and 5.2 of the dissertation, but for the sign of a vector, which no SVD fixes);
+    - `sum_angles`: Θ₁ + Θ₂ + …, as many as the smaller space has dimensions (in neither text).
 
     A signature without any vector (its client's samples are all black) has no direction in common with others: it is
     at 90° from them (in the two sums, 90° for each of their vectors or dimensions), and at 0 from other empty ones.

@@ -31,7 +31,6 @@ EpsMode = Literal["log1p", "paper"]
 
 EPSILON = 1e-6
 """The paper's ε, a small positive value."""
-FLOOR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,16 @@ def classwise_angles(
     """Return V_ij = (1/C) Σ_c V'_ijc W'_ijc in degrees, (clients, clients) or (clients, others) (Eqs. 3 to 6).
 
     V'_ijc is the smallest principal angle between what samples of class c span in clients i and j; `missing_angle` if
-    only one of them has the class, weighted by `onesided_weight`; and 0 if neither has it. W'_ijc, between 1 − δ and
-    1 + δ, grows with the ratio of the logarithms of the two sample counts. `counts` are samples per client and class,
-    (clients, C), and `others` signatures and counts of other clients. Weights are scaled by the range that they have
-    among `signatures`, or by that of `scales`.
+    only one of them has the class; and 0 if neither has it. W'_ijc, between 1 − δ and 1 + δ, grows with the ratio of
+    the logarithms of the two sample counts. `counts` are samples per client and class, (clients, C), and `others`
+    signatures and counts of other clients. Weights are scaled by the range that they have among `signatures`, or by
+    that of `scales`.
 
-    `eps_mode` is "log1p" for ln(n + 1), or "paper" for ln(n + ε), which gives a class of one sample a nearly
-    infinite weight. Without `others` the matrix is symmetric with a diagonal of 0.
+    With `eps_mode` "log1p" logarithms are ln(n + 1), and a class of one client only has the weight `onesided_weight`.
+    With "paper" they are ln(n + ε), and Eqs. 4 and 5 hold for all i, j and c as printed. Then a class of one sample
+    weighs most against one of many. A class of one client only has a W below 0, as ln ε is: its W' is smaller than
+    that of a class of both, and 1 − δ where it has most samples. Without `others` the matrix is symmetric with a
+    diagonal of 0.
     """
     if not 0 <= delta <= 1:
         raise ValueError(f"delta = {delta} should be between 0 and 1")
@@ -82,14 +84,17 @@ def classwise_angles(
     V = np.zeros((len(n_i), len(n_j)))
     for c in range(n_i.shape[1]):
         has_i, has_j = n_i[:, c] > 0, n_j[:, c] > 0
-        V += missing_angle * onesided_weight * (has_i[:, None] != has_j)
+        one_sided = has_i[:, None] != has_j
+        if eps_mode == "log1p":
+            V += missing_angle * onesided_weight * one_sided
+        else:
+            W = _weights(n_i[:, c], n_j[:, c], eps_mode)
+            V += missing_angle * one_sided * _normalised(W, w_min, w_max, delta)
         i, j = np.flatnonzero(has_i), np.flatnonzero(has_j)
         U_i = [signatures[int(k)][c] for k in i]
         U_j = None if others is None else [others[0][int(k)][c] for k in j]
-        a, b = _logarithms(n_i[i, c], eps_mode)[:, None], _logarithms(n_j[j, c], eps_mode)
-        W = np.maximum(a, b) / np.minimum(a, b)
-        share = np.clip((W - w_min) / (w_max - w_min), 0, 1) if w_max > w_min else np.full(W.shape, 0.5)
-        V[np.ix_(i, j)] += principal_angles(U_i, U_j, "theta1") * ((1 - delta) + 2 * delta * share)
+        W = _weights(n_i[i, c], n_j[j, c], eps_mode)
+        V[np.ix_(i, j)] += principal_angles(U_i, U_j, "theta1") * _normalised(W, w_min, w_max, delta)
     return np.asarray(V / max(1, n_i.shape[1]))
 
 
@@ -131,12 +136,33 @@ def _logarithms(counts: npt.NDArray[np.integer], eps_mode: EpsMode) -> Floats:
     if eps_mode == "log1p":
         return np.asarray(np.log1p(counts))
     if eps_mode == "paper":
-        return np.asarray(np.maximum(np.log(counts + EPSILON), FLOOR))
+        return np.asarray(np.log(counts + EPSILON))
     raise ValueError(f"eps_mode = {eps_mode!r} is not one of log1p, paper")
 
 
+def _weights(n_i: npt.NDArray[np.integer], n_j: npt.NDArray[np.integer], eps_mode: EpsMode) -> Floats:
+    """Return W_ijc of clients with these samples of class c (Eq. 4)."""
+    a, b = _logarithms(n_i, eps_mode)[:, None], _logarithms(n_j, eps_mode)
+    return np.maximum(a, b) / np.minimum(a, b)
+
+
+def _normalised(W: Floats, w_min: float, w_max: float, delta: float) -> Floats:
+    """Return W'_ijc (Eq. 5)."""
+    share = np.clip((W - w_min) / (w_max - w_min), 0, 1) if w_max > w_min else np.full(W.shape, 0.5)
+    return np.asarray((1 - delta) + 2 * delta * share)
+
+
 def _weight_range(counts: npt.NDArray[np.integer], eps_mode: EpsMode) -> tuple[float, float]:
-    """Return the smallest and largest W_ijc over classes c and clients i ≠ j that have it, without all pairs."""
+    """Return the smallest and largest W_ijc over classes c and clients i ≠ j that have it, without all pairs.
+
+    As printed, it is over all i, j and c: W is 1 for i = j, and lowest for the largest class that a client lacks.
+    """
+    if eps_mode == "paper":
+        logs = _logarithms(counts, eps_mode)
+        present = [column[column > 0] for column in logs.T]
+        highest = max((float(own.max() / own.min()) for own in present if len(own)), default=1.0)
+        one_sided = [float(own.max() / np.log(EPSILON)) for own in present if 0 < len(own) < len(counts)]
+        return min([1.0, *one_sided]), highest
     ratios: list[Floats] = []
     for n in counts.T:
         logs = np.sort(_logarithms(n[n > 0], eps_mode))

@@ -89,6 +89,22 @@ def madc(updates: npt.ArrayLike) -> Floats:
     return np.asarray(np.maximum(all_z - 2 * apart, 0.0) / (n - 2))
 
 
+def gradient_diversity(gradients: npt.ArrayLike) -> float:
+    """Return Λ = Σ_k ‖g_k‖² / (|C| ‖Σ_k g_k‖²) of clients' gradients in rows (PACFL, supplement, Eq. 4).
+
+    Equal gradients of c clients have the smallest Λ, 1/c²; where gradients cancel out it is infinite. |C|² Λ is the
+    measure of Haddadpour and Mahdavi (2019) for equal weights, which is 1 at the smallest.
+
+    >>> gradient_diversity([[3.0, 4.0]]), gradient_diversity([[1.0, 0.0], [0.0, 1.0]])
+    (1.0, 0.5)
+    """
+    x = _checked(gradients, "gradients")
+    gram = _gram(x)
+    _lengths(np.diagonal(gram), "gradients")
+    whole = float(np.square(x.sum(axis=0, dtype=np.float64)).sum())
+    return float(np.trace(gram)) / (len(x) * whole) if whole > 0 else float("inf")
+
+
 def _checked(updates: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     x = np.asarray(updates)
     if x.ndim != 2:

@@ -187,6 +187,7 @@ def _matrices(models: Sequence[LayerSummary], layers: int) -> dict[str, list[Flo
         spans = [model.spans[k] for model in models]
         matrices["cka"].append(cka_of_grams([model.grams[k] for model in models]))
         matrices["theta1"].append(principal_angles(spans, measure="theta1"))
+        matrices["trace"].append(principal_angles(spans, measure="trace"))
         matrices["sum_angles"].append(principal_angles(spans, measure="sum_angles"))
     return matrices
 

@@ -33,7 +33,7 @@ class NativeTrainer:
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
         compiled = self._network(job.spec)
-        if compiled is None:
+        if compiled is None or job.plan.l1 is not None:  # no compiled network has the scales that L1 is for
             return self._fallback.train(job)
         plan = job.plan
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
@@ -46,7 +46,7 @@ class NativeTrainer:
             rates=np.array([plan.lr.at(step) for step in range(len(batches))], np.float32),
             momentum=plan.momentum,
             weight_decay=plan.weight_decay,
-            meta_step=plan.meta_step,
+            meta_step=None if plan.meta_step is None else (plan.meta_step.rate, plan.meta_step.shared_momentum),
             anchors=[
                 (
                     compiled.flatten(model, default=0.0),

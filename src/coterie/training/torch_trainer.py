@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import Array, ModelSpec, Params, usable
+from coterie.messages import Array, L1Penalty, ModelSpec, Params, usable
 from coterie.messages.plan import steps_per_epoch
 from coterie.models import GLOBAL_GENERATOR, build
 from coterie.training.batches import steps
@@ -97,6 +97,12 @@ class _Network:
                 pieces.append(torch.full((parameter.numel(),), default))
         return torch.cat(pieces)
 
+    def strengths(self, penalty: L1Penalty) -> torch.Tensor:
+        """Return the strength of a penalty on each parameter, in the vector's order."""
+        return self.flatten(
+            {name: np.full(self.state[name].shape, penalty.strength, np.float32) for name in penalty.tensors}
+        )
+
     def gradient(self, x: torch.Tensor, y: torch.Tensor) -> tuple[float, torch.Tensor]:
         loss = cross_entropy(self.module(x), y)
         pieces = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
@@ -115,6 +121,7 @@ def _train(network: _Network, job: Job) -> Outcome:
     ]
     correction = None if job.correction is None else network.flatten(job.correction)
     mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
+    l1 = None if plan.l1 is None else network.strengths(plan.l1)
     velocity = torch.zeros_like(w) if plan.momentum else None
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], []
@@ -125,9 +132,11 @@ def _train(network: _Network, job: Job) -> Outcome:
         rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
         loss, gradient = network.gradient(x[batch], y[batch])
-        if plan.meta_step is not None:
+        if (inner := plan.meta_step) is not None:
             before = w.clone()
-            w.sub_(gradient if mask is None else gradient * mask, alpha=plan.meta_step)
+            if inner.shared_momentum and velocity is not None:
+                gradient = velocity.mul_(plan.momentum).add_(gradient)
+            w.sub_(gradient if mask is None else gradient * mask, alpha=inner.rate)
             batch = torch.from_numpy(batches[1])
             loss, gradient = network.gradient(x[batch], y[batch])
             w.copy_(before)
@@ -137,6 +146,8 @@ def _train(network: _Network, job: Job) -> Outcome:
             gradient.addcmul_(w - anchor, strength)
         if plan.weight_decay:
             gradient.add_(w, alpha=plan.weight_decay)
+        if l1 is not None:
+            gradient.addcmul_(w.sign(), l1)
         if velocity is not None:
             gradient = velocity.mul_(plan.momentum).add_(gradient)
         w.sub_(gradient, alpha=rate)

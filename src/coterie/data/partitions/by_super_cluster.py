@@ -14,19 +14,35 @@ from annotated_types import Ge, Gt, Le
 from coterie.data.federated import Dataset, Index
 from coterie.data.partitions.counting import moved_note
 from coterie.data.partitions.dirichlet import Concentration, Minimum, shared_by_dirichlet
+from coterie.data.partitions.even_sizes import dealt_shards
 from coterie.data.partitions.label_skew import covering, shared_evenly
 from coterie.data.registries import Partition, partition
-from coterie.data.super_clusters import THRESHOLD, super_clusters
+from coterie.data.super_clusters import THRESHOLD, VECTORS, super_clusters
 from coterie.errors import CoterieError
+from coterie.similarity.angles import AngleMeasure
 
 LabelsEach = Annotated[
     int | None, Ge(1), "Labels of each client; none: 20 % of those that it may have, rounded up, and at least 2."
 ]
 Share = Annotated[float | None, Gt(0), Le(1), "Fraction ρ of the labels that it may have, instead of their number."]
 Degrees = Annotated[
-    float | None, Ge(0), Le(90), f"Degrees up to which classes merge into super clusters; none: {THRESHOLD:g}."
+    float | None,
+    Ge(0),
+    Le(90 * VECTORS),
+    f"Degrees up to which classes merge into super clusters; none: {THRESHOLD:g}, with min_abs.",
 ]
 Sets = Annotated[int | None, Ge(1), "Number of super clusters, instead of a threshold."]
+Measure = Annotated[
+    Literal["min_abs", "theta1", "trace"],
+    "Angles between classes: the smallest between singular vectors, as in the public code; the smallest between the "
+    "spaces that these span, Eq. 5.1; or the sum of those between vectors of the same rank, Eq. 5.2.",
+]
+Shards = Annotated[
+    int | None,
+    Ge(1),
+    "Shards of its super cluster's samples, sorted by label, that each client draws, instead of labels; the text: 2.",
+]
+ShardSize = Annotated[int | None, Ge(1), "Samples in a shard; none: all samples are used, in equal shards."]
 Allocation = Annotated[
     Literal["proportional", "R"],
     "Clients of a super cluster: by its samples; R: by 1 + its share of the labels, as in the public code.",
@@ -43,15 +59,26 @@ def sc_niid(
     rho: Share = None,
     threshold: Degrees = None,
     groups: Sets = None,
+    measure: Measure = "min_abs",
     allocation: Allocation = "proportional",
+    shards: Shards = None,
+    size: ShardSize = None,
 ) -> Partition:
     """SC-NIID(k): every client has k labels of one super cluster; owners of a label share its samples evenly.
 
     Clients are numbered super cluster by super cluster, which are the true groups. Where a super cluster has fewer
-    than k labels, its clients have all of them. It has at least as many clients as its labels need owners.
+    than k labels, its clients have all of them. It has at least as many clients as its labels need owners. With
+    `shards` clients draw shards of one super cluster's samples instead, as `shards` does of all (5.2.2).
     """
-    sets, notes = _sets("sc-niid", data, threshold, groups)
-    made = _some_labels("sc-niid", data.train.y, clients, rng, sets, labels, rho, allocation)
+    sets, notes = _sets("sc-niid", data, threshold, groups, measure)
+    if shards is None:
+        if size is not None:
+            raise CoterieError(f"partition 'sc-niid': size = {size} is that of shards: say how many, or leave it out")
+        made = _some_labels("sc-niid", data.train.y, clients, rng, sets, labels, rho, allocation)
+    else:
+        if labels is not None or rho is not None:
+            raise CoterieError(f"partition 'sc-niid': shards = {shards} takes the place of labels and rho: use one")
+        made = _some_shards("sc-niid", data.train.y, clients, rng, sets, shards, size, allocation)
     return Partition(made.parts, made.true_groups, notes=notes)
 
 
@@ -77,13 +104,14 @@ def sc_dirichlet(
     min_samples: Minimum = 15,
     threshold: Degrees = None,
     groups: Sets = None,
+    measure: Measure = "min_abs",
     allocation: Allocation = "proportional",
 ) -> Partition:
     """SC-Dir(alpha): each label is shared in Dirichlet proportions by the clients of its super cluster only.
 
     Clients are numbered super cluster by super cluster, which are the true groups; `dirichlet` is done in each.
     """
-    sets, notes = _sets("sc-dirichlet", data, threshold, groups)
+    sets, notes = _sets("sc-dirichlet", data, threshold, groups, measure)
     made = _by_dirichlet("sc-dirichlet", data.train.y, clients, rng, sets, alpha, min_samples, allocation)
     return Partition(made.parts, made.true_groups, notes=[*notes, *made.notes])
 
@@ -101,11 +129,18 @@ def c_dirichlet(
     return Partition(made.parts, notes=made.notes)
 
 
-def _sets(name: str, data: Dataset, threshold: float | None, groups: int | None) -> tuple[list[Index], list[str]]:
+def _sets(
+    name: str, data: Dataset, threshold: float | None, groups: int | None, measure: AngleMeasure
+) -> tuple[list[Index], list[str]]:
     """Return the labels of each super cluster, and a note that names them."""
     if threshold is not None and groups is not None:
         raise CoterieError(f"partition '{name}': threshold = {threshold:g} and groups = {groups}: use one of them")
-    clusters = super_clusters(data.train, threshold=threshold, groups=groups)
+    if measure != "min_abs" and threshold is None and groups is None:
+        raise CoterieError(
+            f"partition '{name}': {THRESHOLD:g} degrees are for measure = min_abs: with {measure} name a threshold, or "
+            "the number of groups"
+        )
+    clusters = super_clusters(data.train, threshold=threshold, groups=groups, measure=measure)
     if groups is not None and groups > len(clusters.labels):
         raise CoterieError(
             f"partition '{name}': groups = {groups}, but there are {len(clusters.labels)} labels: "
@@ -147,6 +182,33 @@ def _some_labels(
     return Partition(parts, np.repeat(np.arange(len(sets)), numbers))
 
 
+def _some_shards(
+    name: str,
+    y: Index,
+    clients: int,
+    rng: np.random.Generator,
+    sets: Sequence[Index],
+    shards: int,
+    size: int | None,
+    allocation: str,
+) -> Partition:
+    """Divide the samples of each set of labels among clients in shards, of which each client draws so many."""
+    _check_clients(name, clients, sets)
+    parts, numbers = [], allocated(y, sets, [1] * len(sets), clients, allocation, rng)
+    for own, number in zip(sets, numbers, strict=True):
+        where = f"partition '{name}', labels {', '.join(map(str, own))}"
+        parts += dealt_shards(where, y, np.flatnonzero(np.isin(y, own)), number, shards, size, rng)
+    return Partition(parts, np.repeat(np.arange(len(sets)), numbers))
+
+
+def _check_clients(name: str, clients: int, sets: Sequence[Index]) -> None:
+    if clients < len(sets):
+        raise CoterieError(
+            f"partition '{name}': {clients} clients are too few for {len(sets)} super clusters: "
+            f"use at least {len(sets)} clients, or fewer groups"
+        )
+
+
 def _by_dirichlet(
     name: str,
     y: Index,
@@ -158,11 +220,7 @@ def _by_dirichlet(
     allocation: str,
 ) -> Partition:
     """Divide the samples of each set of labels among its clients in Dirichlet proportions."""
-    if clients < len(sets):
-        raise CoterieError(
-            f"partition '{name}': {clients} clients are too few for {len(sets)} super clusters: "
-            f"use at least {len(sets)} clients, or fewer groups"
-        )
+    _check_clients(name, clients, sets)
     parts, moved, numbers = [], 0, allocated(y, sets, [1] * len(sets), clients, allocation, rng)
     for own, number in zip(sets, numbers, strict=True):
         positions = np.flatnonzero(np.isin(y, own))

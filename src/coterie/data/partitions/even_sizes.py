@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from coterie.data.federated import Dataset
+from coterie.data.federated import Dataset, Index
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
@@ -50,7 +50,15 @@ def shards(
     Without a `size` this is an exact partition, with shards whose sizes differ by one at most. With a `size`
     the samples that do not fill a shard, and the shards that nobody draws, are left out.
     """
-    samples, needed = len(data.train), clients * per_client
+    everything = np.arange(len(data.train))
+    return Partition(dealt_shards("partition 'shards'", data.train.y, everything, clients, per_client, size, rng))
+
+
+def dealt_shards(
+    where: str, y: Index, positions: Index, clients: int, per_client: int, size: int | None, rng: np.random.Generator
+) -> list[Index]:
+    """Deal shards of the samples at some positions, sorted by label; `where` begins the error if they are too few."""
+    samples, needed = len(positions), clients * per_client
     there = samples if size is None else samples // size
     if needed > there:
         remedies = []
@@ -61,12 +69,12 @@ def shards(
         if size is not None and samples >= needed:
             remedies.append(f"size = {samples // needed}")
         raise CoterieError(
-            f"partition 'shards': {clients} clients with {per_client} shards each need {needed} shards"
+            f"{where}: {clients} clients with {per_client} shards each need {needed} shards"
             + (f" of {size} samples" if size else "")
             + f", but {samples} samples make {there}: use {', or '.join(remedies) or 'per_client = 1 and no size'}"
         )
-    shuffled = rng.permutation(samples)
-    by_label = shuffled[np.argsort(data.train.y[shuffled], kind="stable")]
+    shuffled = positions[rng.permutation(samples)]
+    by_label = shuffled[np.argsort(y[shuffled], kind="stable")]
     pieces = np.array_split(by_label, needed) if size is None else np.split(by_label[: there * size], there)
     drawn = rng.permutation(len(pieces))[:needed].reshape(clients, per_client)
-    return Partition([np.sort(np.concatenate([pieces[shard] for shard in own])) for own in drawn])
+    return [np.sort(np.concatenate([pieces[shard] for shard in own])) for own in drawn]

@@ -1,7 +1,7 @@
 """From plain arrays, as they come out of a file, to a checked `Dataset`: the border where data are validated.
 
-The keys are ``x_train y_train``, optionally ``x_test y_test``, and ``user_train`` where it is known who made
-each training sample. Inputs may be
+The keys are ``x_train y_train``, optionally ``x_test y_test``, ``user_train`` where it is known who made each training
+sample, and ``attributes`` and ``attribute_names`` where it is known what else these have. Inputs may be
 
 - vectors, (n, features);
 - grey images, (n, height, width);
@@ -63,7 +63,25 @@ def dataset_from_arrays(
             f"the {len(train)} training samples"
         )
     users = None if users is None else users.astype(np.int64)
-    return Dataset(name, train, test, classes, lookup or published(name, train.x), users)
+    attributes, names = _attributes(arrays, len(train), place)
+    return Dataset(name, train, test, classes, lookup or published(name, train.x), users, attributes, names)
+
+
+def _attributes(
+    arrays: Mapping[str, Array], samples: int, place: str
+) -> tuple[npt.NDArray[np.bool_] | None, tuple[str, ...]]:
+    """Return which attributes each training sample has, and their names: above 0 it has one, else it lacks it."""
+    if "attributes" not in arrays:
+        return None, ()
+    raw, names = arrays["attributes"], tuple(map(str, arrays.get("attribute_names", ())))
+    if raw.ndim != 2 or len(raw) != samples or raw.dtype.kind not in "biu":
+        raise CoterieError(
+            f"{place}: attributes has shape {raw.shape} and type {raw.dtype}: it must hold a row of whole numbers, 1 "
+            f"where a sample has an attribute, for each of the {samples} training samples"
+        )
+    if names and len(names) != raw.shape[1]:
+        raise CoterieError(f"{place}: {len(names)} attribute_names for {raw.shape[1]} columns of attributes")
+    return raw > 0, names
 
 
 def _classes(train: Samples, place: str) -> int:

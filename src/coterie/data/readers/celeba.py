@@ -41,10 +41,12 @@ def celeba(
     if not chosen:
         first = next(iter(rows), "")
         raise CoterieError(f"{files.place} has none of the images that {_ATTRIBUTES} lists, such as '{first}'")
-    labels = [rows[image][column] if len(rows[image]) == len(columns) else "" for image in chosen]
-    if not set(labels) <= {"1", "-1"}:
+    values = [rows[image] for image in chosen]
+    if any(len(row) != len(columns) for row in values) or not {value for row in values for value in row} <= {"1", "-1"}:
         raise CoterieError(f"{files.place}: {_ATTRIBUTES} must have {len(columns)} numbers 1 or -1 behind each image")
-    arrays: dict[str, Array] = {"y_train": np.array([label == "1" for label in labels], np.int64)}
+    attributes = np.array([[value == "1" for value in row] for row in values])
+    arrays: dict[str, Array] = {"y_train": attributes[:, column].astype(np.int64), "attributes": attributes}
+    arrays["attribute_names"] = np.array(columns)
     arrays["x_train"] = read_images([files.place / PurePosixPath(files.bases[image]) for image in chosen], size)
     if _IDENTITIES in tables:
         people = tables[_IDENTITIES][1]

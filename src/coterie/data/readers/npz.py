@@ -24,7 +24,7 @@ def _recognises(files: Files) -> bool:
 
 @reader("npz", _recognises)
 def npz(files: Files, name: str | None = None, *, classes: Classes = None) -> Dataset:
-    """An .npz file of NumPy with x_train and y_train, and optionally x_test, y_test and user_train."""
+    """An .npz file of NumPy with x_train and y_train, and optionally x_test, y_test, user_train and attributes."""
     return read_npz(files.place, name, classes)
 
 
@@ -71,7 +71,7 @@ def _wanted(keys: set[str], path: Path) -> list[str]:
         raise CoterieError(
             f"{path} holds packed images (x_train_webp): unpack it first, with the unpack.py that comes with it"
         )
-    wanted = {"x_train", "y_train"} | (keys & {"user_train"})
+    wanted = {"x_train", "y_train"} | (keys & {"user_train", "attributes", "attribute_names"})
     if keys & {"x_test", "y_test"}:
         wanted |= {"x_test", "y_test"}
     missing = sorted(wanted - keys)

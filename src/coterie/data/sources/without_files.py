@@ -27,17 +27,25 @@ def digits() -> Dataset:
 
 
 @divided_dataset("digits-rotated", clients=_CLIENTS)
-def digits_rotated(clients: int, seed: int, *, groups: Turns = 4, drift_at: Drift = None) -> FederatedData:
+def digits_rotated(
+    clients: int, seed: int, server_share: float | None = None, *, groups: Turns = 4, drift_at: Drift = None
+) -> FederatedData:
     """Digits in up to four true groups of clients, each seeing the images turned by another right angle."""
     options = {"groups": groups, "drift_at": drift_at}
-    return divide(replace(digits(), name="digits-rotated"), "rotated", options, clients, seed)
+    return divide(
+        replace(digits(), name="digits-rotated"), "rotated", options, clients, seed, server_share=server_share
+    )
 
 
 @divided_dataset("digits-permuted", clients=_CLIENTS)
-def digits_permuted(clients: int, seed: int, *, groups: Namings = 4, drift_at: Drift = None) -> FederatedData:
+def digits_permuted(
+    clients: int, seed: int, server_share: float | None = None, *, groups: Namings = 4, drift_at: Drift = None
+) -> FederatedData:
     """Digits in true groups of clients, each naming the ten digits in another order."""
     options = {"groups": groups, "drift_at": drift_at}
-    return divide(replace(digits(), name="digits-permuted"), "permuted", options, clients, seed)
+    return divide(
+        replace(digits(), name="digits-permuted"), "permuted", options, clients, seed, server_share=server_share
+    )
 
 
 _FEATURES = 60
@@ -48,6 +56,7 @@ _CLASSES = 10
 def synthetic(
     clients: int,
     seed: int,
+    server_share: float | None = None,
     *,
     alpha: Annotated[float, Ge(0), Le(1000), "How much the clients' models differ."] = 1.0,
     beta: Annotated[float, Ge(0), Le(1000), "How much the clients' inputs differ."] = 1.0,
@@ -65,7 +74,7 @@ def synthetic(
     users = np.repeat(np.arange(clients), [len(samples) for samples in parts])
     as_it_is = Normalisation(1.0, (0.0,), (1.0,))
     pool = Dataset("synthetic", train, None, _CLASSES, as_it_is, users)
-    return divide(pool, "by-user", {"min_samples": 1, "test_share": 0.1}, clients, seed)
+    return divide(pool, "by-user", {"min_samples": 1, "test_share": 0.1}, clients, seed, server_share=server_share)
 
 
 def _client(alpha: float, beta: float, rng: np.random.Generator) -> Samples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_tensors
-from coterie.messages.params import Params
+from coterie.messages.params import SENT_IF_SET, STATISTICS, Params
 
 Verdict = Literal["pruned", "unchanged", "target", "reverted"]
 """On a proposal to prune: taken; too near to the first one; not needed, as enough is pruned; not accurate enough."""
@@ -39,10 +39,6 @@ class Channels:
     def read(self) -> str:
         """The tensor with one or several columns per channel."""
         return f"{self.reader}.weight"
-
-
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-"""What BatchNorm counts instead of learning it, by the ends of names."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +110,8 @@ class Prune(Verb):
     """Of the training samples, where `on` is the hold-out."""
     statistics: bool = True
     """Whether BatchNorm's running statistics are sent."""
+    scales_of: Literal["network"] | None = field(default=None, metadata=SENT_IF_SET)
+    """Among whose scales the percentile of channels is taken: each layer's own, or all of the network."""
 
     def sent(self, names: Iterable[str]) -> list[str]:
         """Return which tensors of a model are sent."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
 from coterie.messages.params import Array, Params, weighted_mean
-from coterie.messages.plan import Anchor, Curriculum, Plan, Schedule, total_steps
+from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule, total_steps
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Train(Verb):
     """Train locally by a plan."""
 
     answer_type = TrainReply
-    parts = (Plan, Schedule, Anchor, Curriculum)
+    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty)
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",

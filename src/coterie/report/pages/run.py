@@ -1,5 +1,6 @@
 """The page of a run, or of several runs beside each other."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
-from coterie.results.protocols import AT_END, CURVES, held_out
+from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.runs import StoredRun, percent
 
 
@@ -157,6 +158,9 @@ def _results(runs: Sequence[StoredRun]) -> Section:
             (
                 run.name,
                 *map(run.accuracy, AT_END),
+                *map(run.over_groups, OVER_GROUPS),
+                *map(run.unadapted, EACH_CLIENT),
+                run.accuracy("L_best"),
                 worst_tenth(run)[1],
                 run.group_count,
                 run.ari,
@@ -165,7 +169,9 @@ def _results(runs: Sequence[StoredRun]) -> Section:
                 result.get("seconds"),
             )
         )
-    names = [f"{protocol.symbol} (%)" for protocol in AT_END.values()]
+    symbols = [protocol.symbol for protocol in AT_END.values()]
+    unadapted = [f"{protocol} unadapted" for protocol in EACH_CLIENT]
+    names = [f"{name} (%)" for name in (*symbols, *OVER_GROUPS.values(), *unadapted, PROTOCOLS["L_best"].symbol)]
     main = Table(
         title="Results",
         columns=(
@@ -179,9 +185,40 @@ def _results(runs: Sequence[StoredRun]) -> Section:
     meaning = Table(
         title="What the protocols measure",
         columns=("protocol", "accuracy of"),
-        rows=tuple((protocol.symbol, protocol.sentence) for protocol in AT_END.values()),
+        rows=tuple((p.symbol, p.sentence) for p in (*AT_END.values(), PROTOCOLS["L_best"])),
     )
-    return Section(heading="Result", blocks=(main.without_empty(), *_targets(runs), meaning))
+    return Section(heading="Result", blocks=(main.without_empty(), *_by_true_group(runs), *_targets(runs), meaning))
+
+
+def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
+    """Show the accuracies of each true group, at the end and in its best round, and their mean."""
+    tables: list[Block] = []
+    for run in runs:
+        measured = run.by_true_group()
+        sizes = Counter(run.true_groups or [])
+        rows = [(_in_words(key), *numbers, run.over_groups(key)) for key, numbers in measured.items()]
+        if rows:
+            groups = (f"group {g} ({sizes[g]} clients)" for g in range(len(rows[0]) - 2))
+            tables.append(
+                Table(
+                    title="Accuracy by true group (%)" + (f": {run.name}" if len(runs) > 1 else ""),
+                    columns=("protocol", *groups, "mean over groups"),
+                    rows=tuple(rows),
+                    note=f"Means over the clients of each group. {OVER_GROUPS_LEGEND}",
+                )
+            )
+    return tables
+
+
+def _in_words(key: str) -> str:
+    """Write a key of accuracies by group.
+
+    >>> _in_words("plus"), _in_words("C_max"), _in_words("L_unadapted")
+    ('+', 'C, best round of the group', 'L, unadapted')
+    """
+    protocol, _, which = key.partition("_")
+    words = {"max": "best round of the group", "unadapted": "unadapted"}
+    return PROTOCOLS[protocol].symbol + (f", {words[which]}" if which else "")
 
 
 def _when(run: StoredRun, target: Mapping[str, Any]) -> int | str:

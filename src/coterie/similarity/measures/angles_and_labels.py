@@ -48,7 +48,7 @@ def theta1(a: Signatures, b: Signatures | None = None) -> Angles:
 
 @measure("sum_angles", needs="vectors", title="sum of the principal angles", unit="degrees")
 def sum_angles(a: Signatures, b: Signatures | None = None) -> Angles:
-    """Do they span the same space (Eq. 5.2, of whole clients)."""
+    """Do they span the same space (of whole clients; in any order of vectors, unlike Eq. 5.2, which is trace)."""
     return principal_angles(a, b, "sum_angles")
 
 
@@ -68,5 +68,5 @@ def min_entry(a: Signatures, b: Signatures | None = None) -> Angles:
 
 @measure("trace", needs="vectors per label", title="sum of angles of corresponding vectors", unit="degrees")
 def trace(a: Signatures, b: Signatures | None = None) -> Angles:
-    """Do the vectors of labels agree in their order (Eq. 3 of PACFL)."""
+    """Do the vectors of labels agree in their order (Eq. 3 of PACFL, 5.2 of the dissertation)."""
     return principal_angles(a, b, "trace")
