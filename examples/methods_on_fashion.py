@@ -14,7 +14,7 @@ import coterie
 from coterie.cli.progress import ConsoleBatchProgress
 
 METHODS = (
-    *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=k-means"),
+    *("fedavg", "fedprox", "fednova", "scaffold", "solo", "ifca:groups=2", "cfl", "fesem", "fesem:init=random"),
     *("fedsoft", "fedgroup", "fedgrouprox", "flis-dc", "flis-hc", "pacfl", "pacfl:groups=4", "flag"),
 )
 

@@ -125,6 +125,14 @@ def test_every_number_of_the_five_texts_is_covered_once() -> None:
             assert all(line), line
 
 
+def test_the_command_for_the_defaults_names_every_method() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## Defaults")[2]
+    names = re.search(r"--algorithms ([\w,\\\n-]+) --seeds", page)
+    assert names is not None
+    own = {name for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("coterie.")}
+    assert sorted(names[1].replace("\\\n", "").split(",")) == sorted(own)
+
+
 def test_every_entry_of_the_catalogue_is_on_the_page_of_coverage() -> None:
     page = set(re.findall(r"`([^`]+)`", COVERAGE.read_text(encoding="utf-8")))
     for name, item in catalogue().items():
