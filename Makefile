@@ -13,7 +13,7 @@ help: ## Say what the targets do
 
 setup: $(READY) ## Install Coterie and its tools into .venv
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/coterie/native/*.cpp src/coterie/native/*.inc src/coterie/native/*.h)
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; name another: make PYTHON=python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"

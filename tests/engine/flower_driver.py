@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,
 }  # fmt: skip
 KILLED_METHOD = "pacfl"
-CLUSTER_METHODS = ["fedavg", "flis-dc", "flag", "scaffold", "sub-fedavg-un"]
+CLUSTER_METHODS = ["flag", "scaffold", "sub-fedavg-un"]
 METHODS = [KILLED_METHOD, *CLUSTER_METHODS]
 ADDRESS = "127.0.0.1:6399"
 PATIENCE = 300
@@ -69,9 +69,9 @@ class Killed(Progress):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(folder: Path, method: str, settings: Mapping[str, Any] = SETTINGS, **more: Any) -> None:
+def run(folder: Path, method: str, settings: Mapping[str, Any] = SETTINGS, workers: int = 2, **more: Any) -> None:
     began = time.monotonic()
-    coterie.run(algorithm=method, **settings, engine="flower", workers=2, out=str(folder / method), **more)
+    coterie.run(algorithm=method, **settings, engine="flower", workers=workers, out=str(folder / method), **more)
     print(f"{method}: {time.monotonic() - began:.1f} s", flush=True)
 
 
@@ -131,7 +131,7 @@ def main(mode: str, folder: Path, methods: list[str]) -> None:
     if mode == "--killed":
         killed(folder, *methods)
     elif mode == "--die":
-        run(folder, *methods, progress=Killed())
+        run(folder, *methods, workers=1, progress=Killed())
     else:
         on_a_cluster(folder, methods, small=mode == "--small")
 

@@ -262,8 +262,10 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
         peak = 0.0
         loss, g = gradient(w, batches[0])
         if plan.meta_step is not None:
+            if plan.meta_step.shared_momentum:
+                g = v = {name: plan.momentum * v[name] + g[name] for name in w}
             inner = masked(g)
-            ahead = {name: value - plan.meta_step * inner[name] for name, value in w.items()}
+            ahead = {name: value - plan.meta_step.rate * inner[name] for name, value in w.items()}
             loss, g = gradient(ahead, batches[1])
         if not np.isfinite(loss):
             found.diverged = step

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from coterie.messages import Anchor, Curriculum, ModelSpec, Params, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial
 from coterie.native import Network, available, stages
 from coterie.streams import stream
@@ -87,7 +87,7 @@ def plans(draw: st.DrawFn) -> Plan:
         correction=draw(st.sampled_from([None, "c"])),
         mask=draw(st.sampled_from([None, "m"])),
         curriculum=curriculum,
-        meta_step=draw(st.sampled_from([None, 0.02])),
+        meta_step=draw(st.sampled_from([None, MetaStep(0.02), MetaStep(0.02, shared_momentum=True)])),
         snapshots=draw(st.sampled_from([(), (1,), (1, 2)])),
     )
 

@@ -22,7 +22,7 @@ from coterie.testing import SMALL, outcome, small_run
 CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
     "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
-    "engine", "versions", "validation", "format",
+    "engine", "versions", "validation", "unadapted", "accuracy_by_true_group", "accuracy_group_mean", "format",
 ]  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     result = small_run("fedavg", out=str(tmp_path / "run"), target=["L=0.1"])
     content = json.loads((tmp_path / "run" / "result.json").read_text())
     assert list(content) == CONTRACT
-    assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max", "L_max"}
+    assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max", "L_max", "L_best"}
     assert set(content["traffic"]) == {"up_bytes", "down_bytes", "by_kind", "by_client", "paper_megabits"}
     assert content["true_groups"] == [0, 1, 2, 3, 0, 1]
     assert (content["trainer"], content["engine"]) == ("native" if available() else "torch", "embedded")

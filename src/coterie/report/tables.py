@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.text_table import TextTable, printed
-from coterie.results.protocols import COMPARED, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, brief, held_out
+from coterie.results.protocols import COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
 LEGEND = (
@@ -15,15 +15,13 @@ LEGEND = (
 
 
 def result_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row per result, each accuracy under its protocol; also over true groups, where any run has them."""
-    grouped = OVER_GROUPS if any(result.get("accuracy_group_mean") for result in results) else {}
+    """Return a row per result, each accuracy under its protocol; means over true groups below, where they differ."""
     table = TextTable(
-        ["method", *COMPARED.values(), *grouped.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
+        ["method", *COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
         [
             [
                 result["algorithm"],
                 *(_percent(result["accuracy"][protocol]) for protocol in COMPARED),
-                *(_percent((result.get("accuracy_group_mean") or {}).get(protocol)) for protocol in grouped),
                 "–" if (groups := group_count(result["groups"])) is None else str(groups),
                 "–" if result["ari"] is None else f"{result['ari']:.2f}",
                 *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
@@ -46,6 +44,11 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
             )
+        by_group = result.get("accuracy_group_mean") or {}  # as in the table where groups are of one size
+        means = [(symbol, by_group.get(key), result["accuracy"][key]) for key, symbol in COMPARED.items()]
+        if any(mean is not None and abs(mean - (value or 0)) > 5e-5 for _, mean, value in means):
+            texts = [f"{symbol} {_percent(mean)}" for symbol, mean, _ in means if mean is not None]
+            notes.append(f"{result['algorithm']}: means over the true groups instead of clients: {', '.join(texts)}")
         if unadapted := result.get("unadapted"):
             notes.append(
                 f"{result['algorithm']}: clients adapt models before they use them; without it L "
@@ -57,8 +60,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             reached = ", ".join(f"{protocol} {_percent(late['accuracy'][protocol])}" for protocol in EACH_CLIENT)
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
-    legend = [LEGEND, *[OVER_GROUPS_LEGEND] * bool(grouped)]
-    return printed([title], table, [*notes, " ".join(legend), *filter(None, tested_on)], width=100)
+    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
 
 
 def _percent(fraction: float | None) -> str:
