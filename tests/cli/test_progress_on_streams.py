@@ -107,12 +107,13 @@ def test_a_terminal_sees_the_clients_that_are_described_for_groups(place: Path) 
 @pytest.mark.integration
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_terminal_sees_the_runs_of_a_comparison(jobs: int, place: Path) -> None:
-    terminal = Terminal("compare", "--algorithms", "fedavg,solo", *SMALL, "--seeds", 0, "--jobs", jobs, "--out", "both")
+    some = [*SMALL, "--rounds", 80, "--seeds", 0]  # the bars are drawn ten times a second
+    terminal = Terminal("compare", "--algorithms", "fedavg,solo", *some, "--jobs", jobs, "--out", "both")
     terminal.wait()
     assert terminal.process.returncode == 0, terminal.screen
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.screen)
     assert re.search(r"runs .*[01]/2", plain)
-    assert re.search(r"(fedavg|solo), seed 0 .*\d/4", plain)
+    assert re.search(r"(fedavg|solo), seed 0 .*\d/80", plain)
     assert re.search(r"2/2  (fedavg|solo), seed 0: L \d+\.\d\d %", plain)
     assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
 
