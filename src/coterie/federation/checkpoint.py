@@ -111,10 +111,12 @@ def _encoded(value: Any, parts: dict[str, WriteOnce]) -> Any:
         parts[value.name] = value
         return {"$once": value.name}
     if isinstance(value, Mapping):
-        items = {
-            str(key): item if type(item) in PLAIN else _encoded_at(key, item, parts) for key, item in value.items()
-        }
-        return {"$ints": items} if _has_numbers_as_keys(value) else items
+        numbers = _has_numbers_as_keys(value)
+        if PLAIN.issuperset(map(type, value.values())):
+            items = dict(zip(map(str, value), value.values(), strict=True)) if numbers else dict(value)
+        else:
+            items = {str(key): _encoded_at(key, item, parts) for key, item in value.items()}
+        return {"$ints": items} if numbers else items
     if isinstance(value, list | tuple | set | frozenset):
         ordered = sorted(value) if isinstance(value, set | frozenset) else value
         entries = tuple(_encoded_at(index, item, parts) for index, item in enumerate(ordered))
@@ -137,6 +139,9 @@ def _encoded_at(key: Any, item: Any, parts: dict[str, WriteOnce]) -> Any:
 
 def _has_numbers_as_keys(value: Mapping[Any, Any]) -> bool:
     """Say whether keys are numbers; refuse keys that would not be restored exactly."""
+    kinds = {*map(type, value)}
+    if kinds == {int}:
+        return True
     texts = [key for key in value if isinstance(key, str)]
     if "$" in {key[:1] for key in texts}:
         raise NotStorable(f"the key {next(key for key in texts if key[:1] == '$')!r}: keys must not begin with '$'")

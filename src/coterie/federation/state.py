@@ -81,9 +81,11 @@ def _taken_apart(value: Any) -> Any:
     if type(value) in PLAIN:  # as most are
         return value
     if isinstance(value, Mapping):
+        if PLAIN.issuperset(map(type, value.values())):
+            return dict(value)
         return {key: _taken_apart(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return type(value)(map(_taken_apart, value))
+        return type(value)(value if PLAIN.issuperset(map(type, value)) else map(_taken_apart, value))
     if dataclasses.is_dataclass(value) and type(value) not in wire.CLASSES.values():
         fields = [field for field in dataclasses.fields(value) if field.metadata.get(SAVED) != "never"]
         parts = {field.name: _taken_apart(getattr(value, field.name)) for field in fields}
