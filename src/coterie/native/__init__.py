@@ -156,8 +156,7 @@ class Network:
         self._check_batches(samples, y, len(batches), len(rates) * (1 if meta_step is None else 2))
         moments = np.array(sorted(snapshot_steps), np.int64)
         snapshots = np.zeros((len(moments), self._size), np.float32)
-        offsets = np.cumsum([0, *map(len, batches)], dtype=np.int64)
-        rates = np.ascontiguousarray(rates, np.float32)
+        offsets, rates = np.cumsum([0, *map(len, batches)], dtype=np.int64), np.ascontiguousarray(rates, np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         given = {"correction": correction, "mask": mask}

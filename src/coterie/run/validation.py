@@ -117,12 +117,11 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "algorithm"):
         if method.server_data_from is not None:
             check_other(method.server_data_from)
-    with _place_in_errors(origins, "data"):
-        if method.needs_server_data == "reserved" and config.data.server_share == 0:
-            raise CoterieError(
-                f"server_share = 0 leaves the server no samples, but method '{config.algorithm.name}' compares models "
-                "on them: raise it, or leave it out"
-            )
+    if method.needs_server_data == "reserved" and config.data.server_share == 0:
+        raise CoterieError(
+            f"server_share = 0 leaves the server no samples, but method '{config.algorithm.name}' compares models on "
+            f"them: raise it, or leave it out ({origins.of('data', 'server_share')})"
+        )
     with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(
