@@ -117,11 +117,8 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "algorithm"):
         if method.server_data_from is not None:
             check_other(method.server_data_from)
-    if method.needs_server_data == "reserved" and config.data.server_share == 0:
-        raise CoterieError(
-            f"server_share = 0 leaves the server no samples, but method '{config.algorithm.name}' compares models on "
-            f"them: raise it, or leave it out ({origins.of('data', 'server_share')})"
-        )
+    if method.needs_server_data == "reserved":
+        _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):
         if (config.newcomers.join_at or 0) > config.training.rounds:
             raise CoterieError(
@@ -165,6 +162,14 @@ def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | 
         raise CoterieError(f"method '{method}' takes no options for groups: leave out the keys of [grouping]")
     if rules is not None and (error := rules.error_in(options)):
         raise CoterieError(f"method '{method}' {error}")
+
+
+def _check_server_share(config: Config, origins: Origins) -> None:
+    if config.data.server_share == 0:
+        raise CoterieError(
+            f"server_share = 0 leaves the server no samples, but method '{config.algorithm.name}' compares models on "
+            f"them: raise it, or leave it out ({origins.of('data', 'server_share')})"
+        )
 
 
 @contextmanager
