@@ -68,14 +68,13 @@ class Evaluator(Resumable):
         for client, reply in self.fed.ask(requests).items():
             scores = [(a.correct, a.samples) for a in reply.answers if isinstance(a, EvaluateReply)]
             asked_own = 0 if requests[client].verbs[0] != OWN else 1 if adaptation is None else 2
-            if own := scores[:asked_own]:  # two where the model is adapted: before and after
-                self.own[client] = own[-1]
-                self.own_unadapted |= {client: own[0]} if adaptation else {}
-                self.best[client] = max(self.best.get(client, 0.0), _accuracy(own[-1]) or 0.0)
+            if own := scores[:asked_own]:
+                _note(client, own, self.own, self.own_unadapted)
+                if (accuracy := _accuracy(own[-1])) is not None:
+                    self.best[client] = max(accuracy, self.best.get(client, 0.0))
                 self.fed.mark_evaluated(client)
             if received := scores[asked_own:]:
-                self.received[client] = received[-1]
-                self.received_unadapted |= {client: received[0]} if adaptation else {}
+                _note(client, received, self.received, self.received_unadapted)
                 self.seen[client] = names[client]
         auxiliary = None if clients else self.algorithm.global_model()
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
@@ -181,6 +180,13 @@ def _adapted(start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
     if plan is None:
         return []
     return [Train(plan, start=start, keep=False, send=False, purpose="adapt"), Evaluate("trained")]
+
+
+def _note(client: ClientId, scores: list[Score], used: dict[ClientId, Score], unadapted: dict[ClientId, Score]) -> None:
+    """Note a model's score; there are two where the client adapts it, before and after."""
+    used[client] = scores[-1]
+    if len(scores) > 1:
+        unadapted[client] = scores[0]
 
 
 def _accuracy(score: Score) -> float | None:
