@@ -4,6 +4,8 @@ EXTRAS ?= dev,flower
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests start many processes: byte code is kept also where the environment forbids it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo quick test slow golden golden-check check bench docs site clean
@@ -23,10 +25,10 @@ demo: $(READY) ## Run the demonstration on the embedded data
 	$(BIN)/python examples/demo.py
 
 quick: $(READY) ## Run the tests that take a moment, for use before a commit
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not integration" --durations 5 tests
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not integration" --durations 5 tests
 
 test: $(READY) ## Run all tests but the long ones
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data)
 	$(BIN)/python -m pytest -q -m slow

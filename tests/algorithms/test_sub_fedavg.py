@@ -51,8 +51,6 @@ from coterie.testing import (
 from coterie.training import steps
 from coterie.training.torch_trainer import TorchTrainer
 
-pytestmark = pytest.mark.xdist_group("sub_fedavg")  # its fixtures are made once
-
 EAGER = {"distance": 0.0, "accuracy": 0.0}
 """Prunes wherever there is something to prune."""
 UN: dict[str, Any] = {"algorithm": "sub-fedavg-un", "epochs": 2, "algorithm_options": EAGER}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ SMALL = [
     "--eval-every", "2", "--model", "mlp:hidden=16", "--lr", "0.05",
 ]  # fmt: skip
 """Flags of a run that takes a moment."""
+TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,22 @@ class Answer:
         return self.err.splitlines()
 
 
-def cli(*arguments: object, encoding: str = "utf-8") -> Answer:
-    """Call `coterie` in this process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
+class Screen(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def cli(*arguments: object, encoding: str = "utf-8", terminal: bool = False) -> Answer:
+    """Call `coterie` in this process; `terminal` makes standard error one, in the eyes of the command."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding, write_through=True)
+    err = (Screen if terminal else io.TextIOWrapper)(io.BytesIO(), encoding, write_through=True)
     code: Any = 0
     try:
         with (
             mock.patch.object(sys, "argv", ["coterie", *map(str, arguments)]),
+            mock.patch.dict(os.environ, TERMINAL if terminal else {}),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
@@ -67,6 +77,17 @@ def spawn(*arguments: object, env: Mapping[str, str] | None = None, cwd: Path | 
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def spawn_each(*commands: Sequence[object], env: Mapping[str, str]) -> list[Answer]:
+    """Call several commands one after the other in one new process, which has another environment."""
+    script = "import json, command_line as c; print(json.dumps([vars(c.cli(*one)) for one in json.loads(input())]))"
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), env.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=json.dumps([[*map(str, one)] for one in commands]), capture_output=True,
+        text=True, encoding="utf-8", env=os.environ | dict(env) | {"PYTHONPATH": path}, check=True,
+    )  # fmt: skip
+    return [Answer(**answer) for answer in json.loads(done.stdout)]
+
+
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "coterie", *map(str, arguments)]
 
@@ -81,7 +102,7 @@ class Terminal:
             stdin=side,
             stdout=subprocess.PIPE,
             stderr=side,
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
+            env=os.environ | TERMINAL,
         )
         os.close(side)
         self._main, self._read = main, bytearray()

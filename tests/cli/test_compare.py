@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 from command_line import SMALL, Terminal, cli, command, outcome, refusal, tree, without_times
 
-pytestmark = pytest.mark.xdist_group("compare")  # its fixtures are made once
-
 PLUGIN = '''"""Methods that tell what they do."""
 
 import os

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import SMALL, outcome, refusal, spawn
+from command_line import SMALL, outcome, refusal, spawn, spawn_each
 from plugin_sources import ALL
 
 GROUPS = {
@@ -33,14 +33,13 @@ CHOSEN = ["--algorithm", "median", "--model", "narrow:width=5", "--partition", "
 
 @pytest.mark.integration
 def test_what_is_installed_is_everywhere(place: Path) -> None:
-    env = install(place, *GROUPS.values())
-    for kind, (_, entry, _) in GROUPS.items():
-        lines = spawn(kind, env=env).out.splitlines()
-        assert any(line.split()[:1] == [entry] and len(line.split()) > 2 for line in lines)
-    assert "width = 7  of the hidden layer" in spawn("models", "narrow", env=env).out
     short = ["--clients", "4", "--fraction", "0.5", "--rounds", "2", "--epochs", "1", "--out", "run", "--quiet"]
-    answer = spawn("run", *CHOSEN, *short, env=env)
-    assert (answer.code, answer.err) == (0, "")
+    commands = [*([kind] for kind in GROUPS), ["models", "narrow"], ["run", *CHOSEN, *short]]
+    *lists, network, run = spawn_each(*commands, env=install(place, *GROUPS.values()))
+    for answer, (_, entry, _) in zip(lists, GROUPS.values(), strict=True):
+        assert any(line.split()[:1] == [entry] and len(line.split()) > 2 for line in answer.out.splitlines())
+    assert "width = 7  of the hidden layer" in network.out
+    assert (run.code, run.err) == (0, "")
     result = outcome(place / "run")["result"]
     assert (result["algorithm"], result["data"], result["model"]) == ("median", "blobs", "narrow")
 

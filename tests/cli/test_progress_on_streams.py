@@ -91,31 +91,28 @@ def test_a_terminal_sees_live_progress_that_ends_cleanly(place: Path) -> None:
 
 
 @pytest.mark.integration
-def test_a_terminal_sees_the_clients_that_are_described_for_groups(place: Path) -> None:
+@pytest.mark.parametrize("command", [["cluster", "--json"], ["inspect", "--against", "iid", "--json"]])
+def test_a_terminal_sees_the_clients_that_are_described_for_groups(command: list[str], place: Path) -> None:
     """There are no rounds, and so no bar of them."""
-    few = ["--dataset", "digits", "--clients", "12"]
-    for command in (["cluster", "--json"], ["inspect", "--against", "iid", "--json"]):
-        terminal = Terminal(*command, *few)
-        out = terminal.wait()
-        assert terminal.process.returncode == 0, terminal.screen
-        assert out.startswith("{")
-        assert "describing 12 clients" in terminal.screen
-        assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
-        assert "rounds" not in terminal.screen
+    answer = cli(*command, "--dataset", "digits", "--clients", "12", terminal=True)
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("{")
+    assert "describing 12 clients" in answer.err
+    assert answer.err.rindex(SHOW) > answer.err.rindex(HIDE)
+    assert "rounds" not in answer.err
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_terminal_sees_the_runs_of_a_comparison(jobs: int, place: Path) -> None:
     some = [*SMALL, "--rounds", 80, "--seeds", 0]  # the bars are drawn ten times a second
-    terminal = Terminal("compare", "--algorithms", "fedavg,solo", *some, "--jobs", jobs, "--out", "both")
-    terminal.wait()
-    assert terminal.process.returncode == 0, terminal.screen
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.screen)
+    answer = cli("compare", "--algorithms", "fedavg,solo", *some, "--jobs", jobs, "--out", "both", terminal=True)
+    assert answer.code == 0, answer.err
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", answer.err)
     assert re.search(r"runs .*[01]/2", plain)
     assert re.search(r"(fedavg|solo), seed 0 .*\d/80", plain)
     assert re.search(r"2/2  (fedavg|solo), seed 0: L \d+\.\d\d %", plain)
-    assert terminal.screen.rindex(SHOW) > terminal.screen.rindex(HIDE)
+    assert answer.err.rindex(SHOW) > answer.err.rindex(HIDE)
 
 
 @pytest.mark.integration

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from command_line import Answer, refusal
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("run_full_disk")]  # its fixture is made once
+pytestmark = pytest.mark.integration
 
 UNSHARE = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 

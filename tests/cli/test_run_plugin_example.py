@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import SMALL, cli, outcome, refusal, spawn
+from command_line import SMALL, cli, outcome, refusal, spawn, spawn_each
 from test_main_entry_points import install
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin.py"
@@ -125,8 +125,10 @@ def test_mistakes_are_named(flags: list[str], message: str, place: Path) -> None
 def test_an_installed_package_needs_no_plugin_flag(place: Path) -> None:
     entries = [("coterie.rules", "ratio", "Ratio"), ("coterie.measures", "chordal", "chordal")]
     env = install(place, *entries, source=PLUGIN.read_text(encoding="utf-8"))
-    assert "\nratio " in spawn("rules", env=env).out
-    assert "\nchordal " in spawn("measures", env=env).out
-    assert "gap, ratio, silhouette" in " ".join(spawn("run", "--help", env=env).out.split())
     chosen = ["--algorithm", "pacfl:measure=chordal", "--rule", "ratio"]
-    assert json.loads(spawn("cluster", *chosen, *FEW, "--json", env=env).out)["rule"] == "ratio"
+    commands = [["rules"], ["measures"], ["run", "--help"], ["cluster", *chosen, *FEW, "--json"]]
+    rules, measures, help, groups = (answer.out for answer in spawn_each(*commands, env=env))
+    assert "\nratio " in rules
+    assert "\nchordal " in measures
+    assert "gap, ratio, silhouette" in " ".join(help.split())
+    assert json.loads(groups)["rule"] == "ratio"

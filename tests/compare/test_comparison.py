@@ -22,8 +22,6 @@ from coterie.errors import CoterieError
 from coterie.results.comparisons import read_comparison
 from coterie.testing import outcome
 
-pytestmark = pytest.mark.xdist_group("comparison")  # its fixtures are made once
-
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 6, "fraction": 0.5, "rounds": 4, "epochs": 1, "eval_every": 2,
     "model": "mlp:hidden=16", "lr": 0.05,

@@ -26,9 +26,10 @@ from coterie.run.progress import Progress
 SETTINGS: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 4, "fraction": 0.5, "epochs": 1, "eval_every": 2,
 }  # fmt: skip
-KILLED_METHOD = "pacfl"
-CLUSTER_METHODS = ["flag", "scaffold", "sub-fedavg-un"]
-METHODS = [KILLED_METHOD, *CLUSTER_METHODS]
+DEPLOYED_METHOD = "pacfl"
+KILLED_METHOD = "sub-fedavg-un"
+CLUSTER_METHODS = ["flag", "scaffold"]
+METHODS = [DEPLOYED_METHOD, KILLED_METHOD, *CLUSTER_METHODS]
 ADDRESS = "127.0.0.1:6399"
 PATIENCE = 300
 """Seconds; on a machine without other work a few will do."""

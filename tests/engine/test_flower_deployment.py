@@ -11,7 +11,7 @@ from flower_processes import no_deployment
 if reason := no_deployment():
     pytest.skip(reason, allow_module_level=True)
 
-from flower_driver import METHODS, arrays
+from flower_driver import DEPLOYED_METHOD, METHODS, arrays
 from flower_processes import Network, network
 from flower_sites import deploy_with_tls, finished, join, write_app, write_site
 
@@ -36,7 +36,7 @@ def assert_same_as_simulated(method: str, folder: Path, rounds: int) -> None:
 
 
 def test_two_sites_with_tls_come_to_the_numbers_of_a_simulation(deployed_run: Path) -> None:
-    assert_same_as_simulated("pacfl", deployed_run, rounds=1)
+    assert_same_as_simulated(DEPLOYED_METHOD, deployed_run, rounds=1)
 
 
 @pytest.mark.slow

@@ -29,8 +29,6 @@ from coterie.similarity import (
     signature,
 )
 
-pytestmark = pytest.mark.xdist_group("inspection")  # its fixtures are made once
-
 OURS = [name for name in MEASURES if is_own(MEASURES[name])]
 SAMPLE_MEASURES = [name for name in OURS if MEASURES[name].needs == "samples"]
 ALL = ["angles", *(name for name in OURS if name != "theta1")]

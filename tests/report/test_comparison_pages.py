@@ -22,8 +22,6 @@ from coterie.results.comparison_table import make_table
 from coterie.results.comparisons import StoredComparison, read_comparison
 from coterie.results.protocols import COMPARED
 
-pytestmark = pytest.mark.xdist_group("comparison_pages")  # its fixtures are made once
-
 SMALL: dict[str, Any] = {
     "dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1,
     "model": "mlp:hidden=16", "lr": 0.05, "jobs": 1,

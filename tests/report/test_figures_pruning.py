@@ -11,8 +11,6 @@ import pytest
 import coterie
 from coterie.report.figures import pruning_curves, pruning_plot
 
-pytestmark = pytest.mark.xdist_group("figures_pruning")  # its fixtures are made once
-
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> coterie.Result:

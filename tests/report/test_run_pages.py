@@ -29,8 +29,6 @@ from coterie.results.charts import (
 )
 from coterie.results.runs import read_run
 
-pytestmark = pytest.mark.xdist_group("run_pages")  # its fixtures are made once
-
 SMALL = {"dataset": "digits-rotated", "clients": 8, "rounds": 3, "epochs": 1, "fraction": 0.5, "eval_every": 1}
 
 

@@ -13,8 +13,6 @@ from coterie.reproduce.findings import measure
 from coterie.results.reproductions import Reproduction
 from coterie.run.result import Result
 
-pytestmark = pytest.mark.xdist_group("reproduce_runs")  # its fixtures are made once
-
 BOOK = Path(__file__).parent / "digits.toml"
 
 

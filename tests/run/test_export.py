@@ -13,8 +13,6 @@ from coterie.run.export import export, load_exported, predict
 from coterie.run.trained_models import find_model
 from coterie.testing import small_run
 
-pytestmark = pytest.mark.xdist_group("export")  # its fixtures are made once
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -14,8 +14,6 @@ from coterie.similarity import linear_cka, principal_angles, signature
 from coterie.streams import stream
 from coterie.studies.layers import LayerStudy, study
 
-pytestmark = pytest.mark.xdist_group("layers")  # its fixtures are made once
-
 QUICK: dict[str, Any] = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05}
 
 

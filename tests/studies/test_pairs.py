@@ -13,8 +13,6 @@ from coterie.run.config import Config
 from coterie.run.settings import settings_to_config
 from coterie.studies.pairs import PairStudy, SeedValues, study, verdict
 
-pytestmark = pytest.mark.xdist_group("pairs")  # its fixtures are made once
-
 QUICK: dict[str, Any] = {"dataset": "digits", "rounds": 2, "epochs": 1, "fraction": 1.0, "lr": 0.05, "eval_every": 0}
 
 

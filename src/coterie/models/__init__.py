@@ -32,7 +32,7 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
 
     builder = MODELS[spec.name]
     with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would keep a note for a GPU at each call
         return builder(tuple(spec.shape), spec.classes, **spec.options)
 
 

@@ -34,7 +34,7 @@ class TorchTrainer:
         if not network.is_random:
             return _train(network, job)
         with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(job.rng.integers(2**63)))
+            torch.default_generator.manual_seed(int(job.rng.integers(2**63)))
             return _train(network, job)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Data sets that need no file: digits of scikit-learn, also with planted groups, and Synthetic(alpha, beta)."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -19,11 +20,18 @@ _CLIENTS = 20
 @dataset("digits", clients=_CLIENTS)
 def digits() -> Dataset:
     """Handwritten digits of scikit-learn: 1,797 grey images of 8 x 8 in 10 classes, needs no file."""
+    return Dataset("digits", _digits(), None, 10, Normalisation(16.0, (0.3053,), (0.3760,)))
+
+
+@cache
+def _digits() -> Samples:
+    """Read the digits once per process: they are a text file, which takes longer than to train on them."""
     from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
 
     bunch = load_digits()
-    train = Samples(bunch.images[:, None].astype(np.uint8), bunch.target.astype(np.int64))
-    return Dataset("digits", train, None, 10, Normalisation(16.0, (0.3053,), (0.3760,)))
+    images, labels = bunch.images[:, None].astype(np.uint8), bunch.target.astype(np.int64)
+    images.flags.writeable = labels.flags.writeable = False
+    return Samples(images, labels)
 
 
 @divided_dataset("digits-rotated", clients=_CLIENTS)
