@@ -310,7 +310,14 @@ def test_what_goes_wrong_in_another_process_is_told_here(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("algorithm", ["scaffold", "lg-fedavg", "sub-fedavg-un", "pacfl", "flis-dc"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "sub-fedavg-un",
+        "pacfl",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("scaffold", "lg-fedavg", "flis-dc")),
+    ],
+)
 def test_a_server_killed_again_and_again_comes_to_the_same_numbers(tmp_path: Path, algorithm: str) -> None:
     """Sites that are asked twice in a round start from the state they had before it."""
 
