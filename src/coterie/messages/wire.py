@@ -103,16 +103,13 @@ def _checksum(tree: str, arrays: Mapping[str, Array]) -> str:
 def size(message: Message) -> int:
     """Return the exact number of bytes of `encode(message)`, without copying its arrays."""
     tree, arrays = _take_apart(message)
-    offset, header = 0, dict[str, Any](__metadata__={"tree": tree})
+    entries, offset = [json.dumps({"__metadata__": {"tree": tree}}, separators=(",", ":"), ensure_ascii=False)], 0
     for name, array in sorted(arrays.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])):
-        header[name] = {
-            "dtype": _DTYPES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [offset, offset + array.nbytes],
-        }
-        offset += array.nbytes
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    return 8 + -(-len(text) // 8) * 8 + offset
+        shape, end = ",".join(map(str, array.shape)), offset + array.nbytes
+        dtype = _DTYPES[array.dtype]
+        entries.append(f'"{name}":{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{offset},{end}]}}')
+        offset = end
+    return 8 + -(-len(",".join(entries).encode()) // 8) * 8 + offset
 
 
 _DTYPES = {
@@ -135,14 +132,16 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
             return value
         if kind is float:
             return {"$float": struct.pack(">d", value).hex()}
-        if kind in _FIELDS:
-            held = {name: getattr(value, name) for name in _FIELDS[kind]}
-            held = {name: item for name, item in held.items() if item is not None or name not in _IF_SET[kind]}
-            return {"$": _TAGS[kind]} | {name: tree(item) for name, item in held.items()}
         if isinstance(value, np.ndarray):
             name = str(len(arrays))
-            arrays[name] = np.asarray(value, value.dtype.newbyteorder("="), order="C")
+            plain = value.flags.c_contiguous and value.dtype.isnative
+            arrays[name] = value if plain else np.asarray(value, value.dtype.newbyteorder("="), order="C")
             return {"$array": name}
+        if kind in _FIELDS:
+            held = {name: getattr(value, name) for name in _FIELDS[kind]}
+            if optional := _IF_SET[kind]:
+                held = {name: item for name, item in held.items() if item is not None or name not in optional}
+            return {"$": _TAGS[kind]} | {name: tree(item) for name, item in held.items()}
         if isinstance(value, Mapping):
             return {"$map": {key: tree(item) for key, item in value.items()}}
         if isinstance(value, tuple | list):
