@@ -105,10 +105,13 @@ class CachedStore:
 
     def __init__(self, disk: DiskStore) -> None:
         self._disk, self._memory = disk, MemoryStore()
+        self._from_before = set(os.listdir(disk.folder)) if disk.folder.exists() else set()
+        """The folders of clients that had a state before: of the others, memory has all there is."""
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
-        return self._memory.load(client, before) or self._disk.load(client, before)
+        state = self._memory.load(client, before)
+        return state or (self._disk.load(client, before) if str(client) in self._from_before else {})
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state of a round."""

@@ -122,6 +122,9 @@ class Failure:
     detail: str = ""
 
 
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
 def read_only(value: T) -> T:
     """Return a message, or a part of one, as a value: arrays as read-only views, dictionaries copied.
 
@@ -131,16 +134,15 @@ def read_only(value: T) -> T:
     (False, True, True)
     """
     result: Any = value
-    if isinstance(value, int | float | str):
-        return value
     if isinstance(value, np.ndarray):
         result = value.view()
         result.flags.writeable = False
+    elif type(value) in _PLAIN:
+        return value
+    elif isinstance(value, Mapping):
+        result = {key: read_only(item) for key, item in value.items()}
     elif isinstance(value, tuple):
         result = tuple(map(read_only, value))
     elif isinstance(value, Request | Reply | Answer):
-        parts = {name: read_only(part) for name, part in vars(value).items() if not isinstance(part, int | float | str)}
-        result = type(value)(**{**vars(value), **parts}) if parts else value
-    elif isinstance(value, Mapping):
-        result = {key: read_only(item) for key, item in value.items()}
+        result = type(value)(**{name: read_only(part) for name, part in vars(value).items()})
     return result  # type: ignore[no-any-return]
