@@ -1,0 +1,60 @@
+"""The runs in the folder `reproductions` are those of the catalogue, and docs/results.md says what they say."""
+
+from pathlib import Path
+
+import pytest
+
+from coterie.reproduce.catalogue import catalogue
+from coterie.reproduce.findings import over_seeds
+from coterie.reproduce.trained import KINDS
+from coterie.results.reproductions import run_path
+from coterie.run.result import Result
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "reproductions"
+FILES = {"config.toml", "metrics.jsonl", "result.json"}
+RUNS = sorted(KEPT.glob("runs/*/*"))
+WHOLE = ["pacfl-table3"]
+"""The tables of which all runs are kept."""
+
+
+def kept_runs(name: str) -> dict[str, list[Result]]:
+    """Read the runs of a table, by row; the name of a folder stands for the settings in the catalogue."""
+    rows = dict[str, list[Result]]()
+    for cell in catalogue()[name].cells():
+        paths = [run_path(KEPT, cell.settings, seed) for seed in catalogue()[name].entry.seeds]
+        rows[cell.row] = [Result.load(path) for path in paths if path in RUNS]
+    return rows
+
+
+def test_nothing_else_is_kept_and_no_path_of_a_machine() -> None:
+    assert RUNS
+    for run in RUNS:
+        assert {file.name for file in run.iterdir()} - {"lock"} == FILES
+        place = run.relative_to(ROOT).as_posix()
+        assert f'out = "{place}"' in (run / "config.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.integration
+def test_every_run_belongs_to_a_table() -> None:
+    known = {
+        run_path(KEPT, cell.settings, seed)
+        for item in catalogue().values()
+        if item.entry.kind in KINDS
+        for cell in item.cells()
+        for seed in item.entry.seeds
+    }
+    assert [run for run in RUNS if run not in known] == []
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_numbers_in_the_docs_are_those_of_the_runs(name: str) -> None:
+    item, rows = catalogue()[name], kept_runs(name)
+    lines = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
+    for cell in item.cells():
+        assert len(rows[cell.row]) == len(item.entry.seeds), cell.row
+        ours = over_seeds(rows[cell.row], cell.quantity, cell.options)
+        assert ours is not None
+        start, number = f"| {cell.label} | {cell.quantity} |", f"| {ours.mean:.2f} ± {ours.std:.2f} |"
+        assert any(line.startswith(start) and number in line for line in lines), f"{start} … {number}"
