@@ -57,7 +57,7 @@ def estimate(config: Config) -> Estimate:
     data = load_data(config)
     config = completed(config, data)
     counter = RehearsalTrainer()
-    with session(config, data, MemoryStore(), counter) as run:
+    with one_thread(), session(config, data, MemoryStore(), counter) as run:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, config.evaluation.every):
             pass
         run.evaluator.fine_tune()

@@ -1,0 +1,139 @@
+"""What a site answers to a server that may ask for anything, and what it never tells."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
+
+from flower_requests import HONEST, REQUEST, SPEC
+from flower_sites import PlayedGrid, node_of, write_app
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from coterie.deploy.deployment import make_site
+from coterie.deploy.terms import read_site, read_terms
+from coterie.engine.flower.app import BESIDE, WIRE, wire_record
+from coterie.engine.flower.transport import read_answer
+from coterie.errors import CoterieError
+from coterie.messages import ClassCounts, Failure, Request, wire
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Any:
+    write_app(tmp_path / "app", 2, model={"name": "mlp", "hidden": 16})
+    return make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
+
+
+FEDERATION = "0123456789abcdef"
+
+
+def test_a_site_answers_what_it_knows_and_refuses_the_rest(site: Any) -> None:
+    def answer(blob: bytes) -> Any:
+        return wire.decode(site.answer(7, FEDERATION, blob))
+
+    counted = answer(wire.encode(replace(REQUEST, verbs=(ClassCounts(),))))
+    assert counted.client == 7
+    assert counted.answers[0].counts.sum() == site.introduce(FEDERATION)["samples"]
+    unknown = wire.encode(replace(REQUEST, verbs=(ClassCounts(),))).replace(b"ClassCounts", b"ReadSamples")
+    assert answer(unknown).kind == "refused"
+    assert answer(wire.encode(HONEST)).kind == "refused"
+    other = replace(REQUEST, spec=replace(SPEC, classes=11))
+    assert answer(wire.encode(other)).detail == "it is about other data"
+
+
+@pytest.mark.parametrize("name", ["", "../../tmp", "0123456789ABCDEF", "0123456789abcdef/"])
+def test_a_server_can_t_choose_where_a_site_writes(site: Any, name: str) -> None:
+    with pytest.raises(ValueError, match="proper name"):
+        site.answer(0, name, wire.encode(REQUEST))
+
+
+def greeting() -> Message:
+    PlayedGrid()
+    message = Message(RecordDict({BESIDE: ConfigRecord({"federation": FEDERATION})}), 1, "query.hello")
+    message.metadata.__dict__["_message_id"] = "m1"
+    return message
+
+
+def request_to(client: int, request: Request) -> Message:
+    PlayedGrid()
+    beside = ConfigRecord({"client": client, "federation": FEDERATION})
+    message = Message(RecordDict({BESIDE: beside, WIRE: wire_record(wire.encode(request))}), 1, "train")
+    message.metadata.__dict__["_message_id"] = "m1"
+    return message
+
+
+def test_a_site_tells_what_failed_by_its_kind_only(site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nonsense = replace(REQUEST, models={})  # the plan starts from a model that was not sent
+    node = node_of(tmp_path / "app", site=str(tmp_path / "site-0" / "site.toml"))
+    reply = node(request_to(0, nonsense))
+    assert reply is not None
+    assert read_answer(reply, 0, REQUEST) == Failure(0, 3, "failed", "KeyError")
+    assert "could not be answered" in caplog.text  # at the site, all of it
+
+
+PRIVATE = """
+from pathlib import Path
+
+from coterie.data import Dataset, Samples
+import numpy as np
+
+def load(name):
+    if {when}:
+        raise {error}("row 17: Jane Doe, born 1950")
+    x = np.zeros((20, 1, 8, 8), np.uint8)
+    return Dataset(name, Samples(x, np.arange(20) % 10), test=None, classes=10)
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError", "MemoryError", "SystemExit"])
+def test_what_is_wrong_with_the_data_of_a_site_stays_there(
+    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both when it introduces itself and later: a hook may work once and not again."""
+    write_app(tmp_path / "app", 1)
+    hook = tmp_path / "hook.py"
+    gone = tmp_path / "gone"
+    hook.write_text(PRIVATE.format(when=f"Path({str(gone)!r}).exists()", error=error))
+    node = node_of(tmp_path / "app", name="a", state=str(tmp_path / "state"), hook=f"{hook}:load")
+    said = node(greeting())
+    assert said is not None
+    assert said.content.config_records[BESIDE]["samples"] == 16
+    gone.touch()
+    for message in (greeting(), request_to(0, REQUEST)):
+        reply = node(message)
+        assert reply is not None
+        assert not reply.has_error()
+        if message.metadata.message_type == "train":
+            assert read_answer(reply, 0, REQUEST) == Failure(0, 3, "failed", "CoterieError")
+        else:
+            assert "data can't be used" in str(reply.content.config_records[BESIDE]["problem"])
+        told = [*reply.content.config_records.values(), *reply.content.array_records.values()]
+        assert b"Jane" not in b"".join(part if isinstance(part, bytes) else str(part).encode() for part in told)
+    assert "Jane" in caplog.text
+
+
+def test_a_site_file_that_is_gone_is_told_without_its_text(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 1)
+    node = node_of(tmp_path / "app", site=str(tmp_path / "private" / "site.toml"))
+    for message in (greeting(), request_to(0, REQUEST)):
+        reply = node(message)
+        assert reply is not None
+        assert "private" not in str(reply.content)
+
+
+def test_the_secret_stays_the_same_and_never_leaves(site: Any) -> None:
+    first = site.introduce(FEDERATION)
+    assert first == site.introduce(FEDERATION)
+    assert os.stat(site.state / "secret").st_mode & 0o077 == 0
+    assert site.secret() not in first.values()
+    assert site.introduce("f" * 16)["proof"] != first["proof"]  # which is of no use to another federation
+
+
+def test_a_damaged_secret_is_told(site: Any) -> None:
+    site.introduce(FEDERATION)
+    (site.state / "secret").write_text("")
+    with pytest.raises(CoterieError, match="is damaged: put back a copy"):
+        site.introduce(FEDERATION)
