@@ -8,29 +8,20 @@ import numpy as np
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
+from coterie.algorithms.gradient_diversities import GradientDiversities
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
 from coterie.federation import Federation, saved
-from coterie.messages import (
-    Array,
-    ClientId,
-    Plan,
-    Schedule,
-    Signature,
-    SignatureReply,
-    Train,
-    TrainReply,
-    update,
-)
+from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.registry import Check
-from coterie.similarity import MEASURES, error_in_signature_measure, gradient_diversity
+from coterie.similarity import MEASURES, error_in_signature_measure
 
 SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 
 
 @algorithm("pacfl")
 @dataclass(kw_only=True)
-class PACFL(OneShotClustering[SignatureReply]):
+class PACFL(GradientDiversities, OneShotClustering[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
     traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances", "noise")))
@@ -44,16 +35,8 @@ class PACFL(OneShotClustering[SignatureReply]):
     measure: Annotated[
         str | None, Check(error_in_signature_measure), "see 'coterie measures'; by default theta1, per-label min_entry"
     ] = None
-    diversity: Annotated[
-        int,
-        Ge(0),
-        "every so many rounds, from the first on, ask all clients for their gradient, and note each group's weighted "
-        "gradient diversity Λ; 0: never",
-    ] = 0
     verb: Signature = saved()
     """What clients are asked for: as the options say, else as goes with the rule."""
-    diversities: dict[int, dict[int, float | None]] = saved(default_factory=dict)
-    """Λ of each group, before the training of the rounds in which it was measured; None: gradients cancel out."""
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """A budget is of vectors per label."""
@@ -74,32 +57,6 @@ class PACFL(OneShotClustering[SignatureReply]):
         self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
         super().begin(fed)
 
-    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """As every one-shot method; before it, measure Λ where it is due."""
-        if self.diversity and (fed.round - 1) % self.diversity == 0:
-            self.diversities[fed.round] = self.gradient_diversities(fed)
-        super().round(fed, cohort)
-
-    def gradient_diversities(self, fed: Federation) -> dict[int, float | None]:
-        """Return Λ(θ_z, C_z) of each group z (supplement, Eq. 4), of ∇F_k on all samples of each client k.
-
-        A gradient is a step of rate 1 on one batch of all samples.
-        """
-        plan = Plan(Schedule(1.0), steps=1, batch_size=max([1, *fed.samples.values()]))
-        verb = Train(plan, keep=False, purpose="gradient")
-        requests = [fed.request(verb, model=model, kind="gradient") for model in self.models]
-        members = {client: self.member[client] for client in fed.trainable if client in self.member}
-        gradients: dict[int, list[Array]] = {}
-        for client, reply in fed.ask({client: requests[group] for client, group in members.items()}).items():
-            group = members[client]
-            gradients.setdefault(group, []).append(update(reply.answer(TrainReply).params, self.models[group]))
-        measured = {group: gradient_diversity(gradients[group]) for group in sorted(gradients)}
-        return {group: value if np.isfinite(value) else None for group, value in measured.items()}
-
-    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
-        """Λ of each group when it was last measured, if it is."""
-        return {"diversity": [*next(reversed(self.diversities.values())).values()]} if self.diversities else {}
-
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature."""
         replies = fed.ask(dict.fromkeys(clients, fed.request(self.verb)))
@@ -119,8 +76,5 @@ class PACFL(OneShotClustering[SignatureReply]):
 
     def details(self) -> dict[str, Any]:
         """Say what the signatures were, and how they were compared."""
-        made = {"signature": "per-label" if self.verb.per_label else "whole", "measure": self.verb.measure}
-        if not self.diversities:
-            return made
-        by_round = {str(t): {str(group): value for group, value in of.items()} for t, of in self.diversities.items()}
-        return {**made, "gradient_diversity": by_round}
+        signature = "per-label" if self.verb.per_label else "whole"
+        return {"signature": signature, "measure": self.verb.measure, **super().details()}
