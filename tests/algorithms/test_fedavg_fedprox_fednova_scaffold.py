@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from softmax_regression import gradient
 
 from coterie.algorithms.fednova import FedNova, normaliser
 from coterie.client import MemoryStore
@@ -106,14 +107,6 @@ def test_scaffold_takes_the_runs_momentum_if_told_so() -> None:
 
 
 # Independent implementations, on softmax regression with one matrix W of (features + 1, classes).
-
-
-def gradient(w: Weights, x: np.ndarray, y: np.ndarray) -> Weights:
-    z = x @ w
-    p = np.exp(z - z.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    p[np.arange(len(y)), y] -= 1
-    return x.T @ p / len(y)
 
 
 def local_sgd(

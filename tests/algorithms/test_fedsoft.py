@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from softmax_regression import gradient
 
 from coterie.algorithms.fedsoft import FedSoft
 from coterie.data import FederatedData
@@ -62,14 +63,6 @@ def sample_losses(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     z = x @ w
     z -= z.max(1, keepdims=True)
     return np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y]
-
-
-def gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    z = x @ w
-    p = np.exp(z - z.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    p[np.arange(len(y)), y] -= 1
-    return x.T @ p / len(y)
 
 
 def matrix(params: Params) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pruned_runs import HY, UN, federation, play
+from softmax_regression import gradient
 
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -48,14 +49,6 @@ def test_a_mean_is_not_weighted_by_samples() -> None:
             np.testing.assert_allclose(value, np.mean([s[name] for s in sent], axis=0), atol=1e-7)
             weighted = weighted_mean(sent, samples)[name]
             assert np.abs(value - weighted).max() > 1e-4
-
-
-def gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    z = x @ w
-    p = np.exp(z - z.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    p[np.arange(len(y)), y] -= 1
-    return x.T @ p / len(y)
 
 
 @pytest.mark.integration
