@@ -83,6 +83,11 @@ class FLAG(OneShotClustering[Description]):
     scales: Scales | None = saved(default=None)
     """From the first clients; later ones are measured by them."""
 
+    @property
+    def most_requests(self) -> int:
+        """A client is in one group at each cut of the trial, and is described and trained beside."""
+        return self.warmup + min(self.trial_clients, math.ceil(1 / self.step) + 1) * (self.trial_rounds + 1) + 8
+
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
         if options.threshold is not None and not 0 <= options.threshold <= 1:

@@ -53,6 +53,7 @@ std = [0.37]
 name = "{name}"
 min_clients = 2              # the federation begins, or goes on, when this many sites are here
 # data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
+# certificate = "/srv/ca.crt"  # that of the SuperLink's --ssl-ca-certfile: sites prove their names to it only
 
 [algorithm]
 name = "pacfl"               # any method: 'coterie algorithms'
@@ -61,6 +62,10 @@ name = "pacfl"               # any method: 'coterie algorithms'
 rounds = 20
 fraction = 1.0               # share of the sites in a round
 epochs = 5
+
+[privacy]                    # what a site refuses, whatever it is asked
+min_samples = 10             # an answer stands on at least this many of its samples
+min_label_samples = 10       # and what is said of a label on this many per vector
 
 [engine]
 deadline = 300.0             # seconds after which replies are no longer waited for
@@ -84,6 +89,8 @@ data = "data.npz"            # a file or folder in any format that 'coterie data
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
+# certificate = "ca.crt"     # the one given to the SuperNode as --root-certificates: the proof of the name is for it
+# policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from coterie.client import Client, LocalData, Store
+from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store
 from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
@@ -33,9 +33,10 @@ class EmbeddedEngine(Engine):
         seed: int = 0,
         common_test: CommonTest | None = None,
         arrivals: Mapping[ClientId, int] | None = None,
+        protection: Protection = UNPROTECTED,
     ) -> None:
-        """`arrivals` says in which round late clients come."""
-        self._clients = make_clients(data, store, trainer, common_test)
+        """`arrivals` says in which round late clients come; `protection` is what clients hold back."""
+        self._clients = make_clients(data, store, trainer, common_test, protection)
         self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._arrivals = arrivals or {}
         self._faults, self._seed = faults or SimulatedFaults(), seed
@@ -80,7 +81,11 @@ class EmbeddedEngine(Engine):
 
 
 def make_clients(
-    data: FederatedData, store: Store, trainer: Trainer, common_test: CommonTest | None = None
+    data: FederatedData,
+    store: Store,
+    trainer: Trainer,
+    common_test: CommonTest | None = None,
+    protection: Protection = UNPROTECTED,
 ) -> list[Client]:
     """Make all clients of divided data, in their order; after each drift they have other samples."""
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
@@ -92,5 +97,5 @@ def make_clients(
             start: LocalData(x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test)
             for start, (train, test) in phases.items()
         }
-        clients.append(Client(id, local, store, trainer))
+        clients.append(Client(id, local, store, trainer, protection))
     return clients

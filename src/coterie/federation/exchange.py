@@ -52,6 +52,8 @@ class Exchange:
     replies: dict[ClientId, Reply] = field(default_factory=dict)
     """The valid ones."""
     failures: list[Failure] = field(default_factory=list)
+    notices: list[Failure] = field(default_factory=list)
+    """What valid replies say of themselves."""
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
         """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
@@ -78,6 +80,8 @@ class Exchange:
                 self.failures.append(Failure(answer.client, self.round, "invalid", error))
             else:
                 self.replies[answer.client] = answer
+                said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
+                self.notices += [Failure(answer.client, self.round, "withheld", notice) for notice in said]
             if closes_early and len(self.replies) == self.enough:
                 break
 
@@ -86,6 +90,7 @@ class Exchange:
         if self.enough is not None:
             self._keep_first(self.enough)
         self.failures.sort(key=lambda failure: failure.client)
+        self.notices.sort(key=lambda notice: notice.client)
         return {client: self.replies[client] for client in sorted(self.replies)}
 
     def _keep_first(self, count: int) -> None:

@@ -260,7 +260,7 @@ class Federation:
         answers = exchange.send(self.engine, self.settings.deadline)
         exchange.collect(answers, self.engine.closes_early, self.on_reply)
         replies = exchange.settle()
-        self._note_failures(exchange.failures)
+        self._note_failures([*exchange.failures, *exchange.notices])
         if len(replies) < self.settings.min_replies > 1 and trains(requests):
             self._note_too_few(requests, replies)
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +22,8 @@ T = TypeVar("T")
 EVALUATION = "evaluate"
 """The kind of requests that only measure: they see a client's latest state, without simulated faults and at no cost."""
 
+LABELS_LEFT_OUT = "labels with few samples were left out"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -29,6 +31,10 @@ class Answer:
 
     wire_name: ClassVar[str]
     """Its name on the wire, which stays when the class is renamed."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Return what the server's events should say of it, beside its content."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,10 @@ class Verb(ABC):
     def trains(self) -> bool:
         """Say whether it is a round's training, which too few replies undo and of which a surplus may be asked."""
         return False
+
+    def restricted(self) -> dict[str, Any]:
+        """Return what a site's policy fixes, by name: all that says which samples are used, how, and what is sent."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that it uses: sent with the request, the client's own, or made by a verb before it."""
@@ -118,7 +128,8 @@ class Failure:
     client: ClientId
     round: int
     kind: str
-    """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``failed``."""
+    """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``withheld`` or
+    ``failed``."""
     detail: str = ""
 
 

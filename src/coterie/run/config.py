@@ -273,6 +273,27 @@ class EngineSection(ConfigSection):
         return self
 
 
+class PrivacySection(ConfigSection):
+    """What clients hold back; nothing by default in simulations."""
+
+    min_samples: int = setting(
+        0,
+        "a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments",
+        ge=0,
+    )
+    min_label_samples: int = setting(
+        0,
+        "a label with fewer samples for each vector that describes it is left out of what a client says of its labels; "
+        "10 in deployments",
+        ge=0,
+    )
+    max_requests: int | None = setting(
+        None,
+        "deployed federations: different requests that a site answers in a round; by default found by a rehearsal",
+        ge=1,
+    )
+
+
 class FaultsSection(ConfigSection):
     """Simulated faults, as probabilities per client and round."""
 
@@ -306,6 +327,7 @@ class Config(ConfigSection):
     curriculum: CurriculumSection = CurriculumSection()
     evaluation: EvaluationSection = EvaluationSection()
     engine: EngineSection = EngineSection()
+    privacy: PrivacySection = PrivacySection()
     faults: FaultsSection = FaultsSection()
     run: RunSection = RunSection()
 

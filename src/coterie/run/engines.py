@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.client import DiskStore, Store
+from coterie.client import DiskStore, Protection, Store
 from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, SimulatedFaults
 from coterie.engine.flower import require
@@ -54,6 +54,7 @@ def make_engine(
     arrivals: dict[ClientId, int],
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
+    protection = Protection(config.privacy.min_samples, config.privacy.min_label_samples)
     faults = SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
         with EmbeddedEngine(
@@ -65,6 +66,7 @@ def make_engine(
             seed=config.run.seed,
             common_test=test,
             arrivals=arrivals,
+            protection=protection,
         ) as engine:
             yield engine
         return
@@ -76,7 +78,7 @@ def make_engine(
         plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
         factory = _TrainerFactory(config.engine.trainer, spec, plugins)
         with FlowerSimulation(
-            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin),
+            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin, protection),
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,

@@ -15,15 +15,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client import Client, DiskStore
+from coterie.client import UNPROTECTED, Client, DiskStore, Protection
 from coterie.engine.embedded import make_clients
 from coterie.engine.faults import SimulatedFaults
-from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_bytes, client_app, server_app
+from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_request, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request
+from coterie.messages import ClientId, Failure, Reply, Request, wire
 from coterie.training import CommonTest, Trainer, one_thread
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Recipe:
     trainer: Callable[[], Trainer]
     blame: Callable[[BaseException], str | None] = lambda error: None
     """Says where in a user's own code an error comes from, if it does."""
+    protection: Protection = UNPROTECTED
+    """What clients hold back."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,13 @@ class SimulatedNodes:
         """Return this for any node."""
         return self
 
-    def introduce(self, federation: str) -> Introduction:
+    def introduce(self, federation: str, nonce: str) -> Introduction:
         """Return nothing: all nodes are alike."""
         return {}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""
-        return answer_bytes(_clients(self.recipe)[client], blob)
+        return wire.encode(answer_request(_clients(self.recipe)[client], blob))
 
     def describe(self, error: Exception) -> tuple[str, str]:
         """Describe an error in full, since nothing is secret here."""
@@ -161,7 +163,7 @@ class FlowerSimulation(Engine):
                 reached[client] = request
         for answer in self._transport.exchange(self._nodes, reached, None):
             request = reached[answer.client]
-            if isinstance(answer, Failure) and answer.kind != "diverged":
+            if isinstance(answer, Failure) and answer.kind not in ("diverged", "withheld"):
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
                 where = f"client {answer.client}, round {request.round} ({verbs})"
                 if answer.kind == MISTAKE:
@@ -181,7 +183,7 @@ class FlowerSimulation(Engine):
         while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        waiting = self._transport.greet(nodes[:1], None)
+        waiting = self._transport.greet({nodes[0]: ""}, None)
         while waiting:  # once a node answers, Ray is up
             self._check()
             self._transport.introductions(waiting)
@@ -235,7 +237,7 @@ def _clients(recipe: Recipe) -> list[Client]:
         _one_thread()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
+        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test, recipe.protection)
     return _CLIENTS[key]
 
 

@@ -13,18 +13,28 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.client import Client, DiskStore, LocalData
+from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.app import FAILED, Introduction, answer_bytes
+from coterie.engine.flower.app import FAILED, Introduction, answer_request
+from coterie.engine.flower.identity import derived, fingerprint, signed
+from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
-from coterie.messages import ClientId, ModelSpec, Params, Request
+from coterie.federation.events import plain
+from coterie.federation.request_checks import check_verbs
+from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
+from coterie.messages.limits import error_in_tensors
+from coterie.models import initial
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
 SECRET = re.compile(r"[0-9a-f]{32}")
+
+
+class OtherPolicy(CoterieError):
+    """A federation whose policy is not the one that the site's owner has named."""
 
 
 def error_type_only(error: Exception) -> tuple[str, str]:
@@ -40,40 +50,72 @@ def _checked(federation: str) -> str:
 
 @dataclass(frozen=True)
 class DeployedSite:
-    """Answers for one site; data and trainer are loaded when a request needs them."""
+    """Answers for one site; data, trainer and policy are made when they are needed."""
 
     name: str
     state: Path
-    spec: ModelSpec
     data: Callable[[], LocalData]
     trainer: Callable[[], Trainer]
+    policy: Callable[[], Policy]
+    """Makes what the site may be asked, when it joins."""
+    certificate: Path | None = None
+    """Of the server that its SuperNode trusts: its proofs hold for no other."""
+    pinned: str | None = None
+    """The only policy under which it takes part, if its owner has named one."""
 
-    def introduce(self, federation: str) -> Introduction:
-        """Introduce yourself: a name, a proof that only this site can give this federation, the number of samples.
+    def introduce(self, federation: str, nonce: str) -> Introduction:
+        """Introduce yourself: a name, a proof that is of use to this server only, the number of samples.
 
-        Why data can't be used stands in the log of the site only: an error's text may quote them.
+        Why it can't take part stands in the log of the site only: an error's text may quote its data.
         """
+        samples, error_text = 0, ""
         try:
-            samples, error_text = len(self.data().train), ""
+            self.joined_under(federation)
+            samples = len(self.data().train)
+        except OtherPolicy as error:
+            logging.getLogger("coterie").error("%s", error)
+            error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
         except Exception as error:
             logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
-            samples, error_text = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": error_text}
+            error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
+        introduction = {"name": self.name, "samples": samples, "problem": error_text}
+        return signed(introduction, self.secret(), _checked(federation), fingerprint(self.certificate), nonce)
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer a request."""
-        store = DiskStore(self.state / _checked(federation), durable=True)
-        return answer_bytes(
-            Client(client, {0: self.data()}, store, _LazyTrainer(self.trainer)), blob, self._error_in_request
+        """Answer a request, unless its policy or the number of its samples forbids it."""
+        policy, record = self.joined_under(federation), SiteRecord(self.state / _checked(federation))
+        protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
+        asker = Client(
+            client, {0: self.data()}, DiskStore(record.folder, durable=True), _LazyTrainer(self.trainer), protection
         )
+        asked = "what can't be read"
 
-    def proof(self, federation: str) -> str:
-        """Return what proves to one federation that this site is the one that first came by its name.
+        def error_in_request(request: Request) -> str | None:
+            nonlocal asked
+            asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
+            return (
+                policy.error_in(request)
+                or error_in_models(request)
+                or record.error_in(client, request, hashlib.blake2b(blob, digest_size=16).hexdigest(), policy.requests)
+            )
 
-        It is of no use to other federations, and the secret itself never leaves.
-        """
-        content, secret = _checked(federation).encode(), self.secret().encode()
-        return hashlib.blake2b(content, key=secret, digest_size=16).hexdigest()
+        answer = answer_request(asker, blob, error_in_request)
+        if isinstance(answer, Failure):
+            record.note(answer, asked)
+        return wire.encode(answer)
+
+    def joined_under(self, federation: str) -> Policy:
+        """Return the policy that was made when the site joined a federation."""
+        policy = SiteRecord(self.state / _checked(federation)).policy(self.policy)
+        if self.pinned not in (None, policy.digest):
+            raise OtherPolicy(
+                f"this federation has the policy {policy.digest}, and site.toml allows {self.pinned} only"
+            )
+        return policy
+
+    def entropy(self, federation: str) -> int:
+        """Return what this site's hold-outs and shuffles are drawn from in a federation."""
+        return int.from_bytes(derived(self.secret(), federation, "streams", 16), "big")
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
@@ -99,10 +141,18 @@ class DeployedSite:
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret
 
-    def _error_in_request(self, request: Request) -> str | None:
-        """Say why a request can't come from the federation that this site has joined."""
-        ours = (self.spec.shape, self.spec.classes)
-        return None if (request.spec.shape, request.spec.classes) == ours else "it is about other data"
+
+def error_in_models(request: Request) -> str | None:
+    """Say why a request's models are not those of its network, or are not all there."""
+    try:
+        check_verbs(request.verbs, request.models)
+    except (TypeError, ValueError) as missing:
+        return str(missing)
+    template = initial(request.spec, request.seed)
+    for name, model in request.models.items():
+        if error := error_in_tensors(model, template.keys() & model.keys(), template):
+            return f"model '{plain(name)}': {error}"
+    return None
 
 
 class _LazyTrainer:

@@ -1,12 +1,11 @@
 """Who belongs to a federation: the names of sites, the numbers by which methods know them, and their proofs.
 
-The registry is ``sites.json`` in the run folder. A site makes up a secret when it first comes and proves each time that
-it knows it; the registry holds a digest of the proof. A known name with another proof is somebody else.
+The registry is ``sites.json`` in the run folder. A site makes up a secret when it first comes and signs each time with
+the key that it makes of it; the registry holds the public half. A known name with another key is somebody else.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coterie.engine.flower.identity import NO_CERTIFICATE, error_in_signature
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.messages import ClientId
@@ -28,7 +28,8 @@ class RegisteredSite:
     """A site as the server knows it."""
 
     client: ClientId
-    digest: str
+    key: str
+    """The public key by which it is known."""
     samples: int
 
 
@@ -44,19 +45,25 @@ class SiteRegistry:
     """The number of the next new site; stored, so that an entry removed by hand frees no number."""
     agreed: dict[str, Any] = field(default_factory=dict)
     """What a sample is, the same at all sites."""
+    certificate: str = NO_CERTIFICATE
+    """Of this server; what sites sign is for it alone."""
 
     @classmethod
-    def open(cls, path: Path, agreed: Mapping[str, Any] | None = None) -> SiteRegistry:
+    def open(
+        cls, path: Path, agreed: Mapping[str, Any] | None = None, certificate: str = NO_CERTIFICATE
+    ) -> SiteRegistry:
         """Read the registry of a run, or begin one; `agreed` says what a sample is, and must not change."""
         agreed = dict(agreed or {})
         if not path.exists():
-            registry = cls(path, agreed=agreed)
+            registry = cls(path, agreed=agreed, certificate=certificate)
             registry._write()
             return registry
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
+            if any("digest" in site for site in content["sites"].values()):
+                raise CoterieError(f"the sites in '{path}' joined under an earlier version: start the run anew")
             sites = {name: RegisteredSite(**site) for name, site in content["sites"].items()}
-            registry = cls(path, content["federation"], sites, content["next"], content["agreed"])
+            registry = cls(path, content["federation"], sites, content["next"], content["agreed"], certificate)
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
         if changed := [key for key in agreed if registry.agreed.get(key) != agreed[key]]:
@@ -66,29 +73,41 @@ class SiteRegistry:
             )
         return registry
 
-    def register(self, introductions: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, ClientId], dict[int, str]]:
+    def register(
+        self, introductions: Mapping[int, Mapping[str, Any]], nonces: Mapping[int, str]
+    ) -> tuple[dict[int, ClientId], dict[int, str]]:
         """Register nodes by their introductions; return the client at each node, and why the other nodes are refused.
 
         New names are numbered in their own order, so that the numbers do not depend on who came first. Nodes of the
         same site are returned in the order given.
         """
         clients: dict[int, ClientId] = {}
-        refused = {node: error for node, said in introductions.items() if (error := error_in_introduction(said))}
+        refused = {node: error for node in introductions if (error := self._error_in(node, introductions, nonces))}
         valid = {node: said for node, said in introductions.items() if node not in refused}
         for node in sorted(valid, key=lambda node: natural(str(valid[node]["name"]))):
             name, samples = str(valid[node]["name"]), int(valid[node]["samples"])
-            digest = _digest(str(valid[node]["proof"]))
+            key = str(valid[node]["key"])
             if name not in self.sites:
-                self.sites[name] = RegisteredSite(self.next, digest, samples)
+                self.sites[name] = RegisteredSite(self.next, key, samples)
                 self.next += 1
             site = self.sites[name]
-            if site.digest != digest:
+            if site.key != key:
                 refused[node] = f"calls itself '{name}', which is client {site.client}, without its secret"
                 continue
             site.samples = samples
             clients[node] = site.client
         self._write()
         return clients, refused
+
+    def _error_in(
+        self, node: int, introductions: Mapping[int, Mapping[str, Any]], nonces: Mapping[int, str]
+    ) -> str | None:
+        """Say why a node that introduces itself like this is refused."""
+        said = introductions[node]
+        if error := error_in_introduction(said):
+            return error
+        error = error_in_signature(said, self.federation, self.certificate, nonces.get(node, ""))
+        return error and f"'{said['name']}' {error}"
 
     @property
     def samples(self) -> dict[ClientId, int]:
@@ -112,20 +131,14 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
-def _digest(proof: str) -> str:
-    return hashlib.blake2b(proof.encode(), digest_size=16).hexdigest()
-
-
 def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
     """Say why a node that introduces itself like this is refused."""
-    name, proof, samples = (introduction.get(key) for key in ("name", "proof", "samples"))
+    name, samples = introduction.get("name"), introduction.get("samples")
     if introduction.get("problem"):
         who = f"'{name[:64]}' " if isinstance(name, str) else ""
         return f"{who}can't take part: {str(introduction['problem'])[:200]}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return "introduces itself without a proper name"
-    if not isinstance(proof, str) or not 16 <= len(proof) <= 128:
-        return f"'{name}' gives no proof of who it is"
     if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
         return f"'{name}' declares an impossible number of samples"
     return None

@@ -22,7 +22,7 @@ POLL_COST = 2e-4
 HELD_UP = 2.0
 """Seconds for which one reply may hold up the others; then it is left to its thread."""
 GONE = "its node is gone"
-OWN_FAILURES = ("diverged", "refused", FAILED, MISTAKE)
+OWN_FAILURES = ("diverged", "refused", "withheld", FAILED, MISTAKE)
 """Failures that a client may report of itself."""
 
 
@@ -45,12 +45,16 @@ class GridTransport:
         self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
         self._poller = ReplyPoller(grid) if untrusted else None
 
-    def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
-        """Ask nodes to introduce themselves, without waiting; return the nodes by message id, for `introductions`."""
+    def greet(self, nonces: Mapping[int, str], seconds: float | None) -> dict[str, int]:
+        """Ask nodes to introduce themselves, without waiting; return the nodes by message id, for `introductions`.
+
+        Each gets a number of its own, by which its introduction can be told from an earlier one.
+        """
         from flwr.app import ConfigRecord, RecordDict
 
-        greeting = RecordDict({BESIDE: ConfigRecord({"federation": self.federation})})
-        return self._push(dict.fromkeys(nodes, (f"query.{HELLO}", greeting)), seconds)[0]
+        beside = {node: ConfigRecord({"federation": self.federation, "nonce": it}) for node, it in nonces.items()}
+        greetings = {node: (f"query.{HELLO}", RecordDict({BESIDE: record})) for node, record in beside.items()}
+        return self._push(greetings, seconds)[0]
 
     def introductions(self, waiting: dict[str, int]) -> dict[int, Mapping[str, Any] | None]:
         """Take those that have answered out of `waiting`; return their introductions, None for a node that failed."""

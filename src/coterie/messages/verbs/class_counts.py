@@ -1,10 +1,11 @@
 """ClassCounts: the training samples of each class."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from coterie.messages.envelope import Answer, Request, Verb
+from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
 from coterie.messages.limits import MOST_SAMPLES, error_in_integers
-from coterie.messages.params import Array, Params
+from coterie.messages.params import SENT_IF_SET, Array, Params
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,12 @@ class ClassCountsReply(Answer):
     wire_name = "Counted"
 
     counts: Array
+    left_out: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether classes with few samples count as 0."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Say that classes were left out, not which."""
+        return (LABELS_LEFT_OUT,) if self.left_out else ()
 
 
 @dataclass(frozen=True)

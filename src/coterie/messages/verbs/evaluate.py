@@ -1,6 +1,7 @@
 """Evaluate: how many samples a model labels right."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import error_in_counts, error_in_losses
@@ -42,6 +43,10 @@ class Evaluate(Verb):
     def largest_answer(self, request: Request, template: Params) -> int:
         """Return more than three numbers need."""
         return 64 * request.spec.classes
+
+    def restricted(self) -> dict[str, Any]:
+        """Return which samples are used; models are the server's to choose."""
+        return {"on": self.on} | ({"share": self.share} if self.on == "holdout" else {})
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are laid over each other."""

@@ -1,7 +1,7 @@
 """Losses: several models compared on the client's samples."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import error_in_counts, error_in_losses
@@ -61,6 +61,10 @@ class Losses(Verb):
     def largest_answer(self, request: Request, template: Params) -> int:
         """Return more than three numbers per model need."""
         return 256 * len(self.models)
+
+    def restricted(self) -> dict[str, Any]:
+        """Return which samples are used; models are the server's to choose."""
+        return {"on": self.on} | ({"share": self.share} if self.on == "holdout" else {})
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are compared."""

@@ -2,13 +2,14 @@
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from coterie.messages.envelope import Answer, Request, Verb
+from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
 from coterie.messages.limits import error_in_integers
-from coterie.messages.params import Array, ModelSpec, Params
+from coterie.messages.params import SENT_IF_SET, Array, ModelSpec, Params
 
 LONGEST = 1.001
 """Of a vector: the length of a unit vector, with room for rounding."""
@@ -28,6 +29,12 @@ class SignatureReply(Answer):
     """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
     halves: float | None = None
     """Mean distance of halves in the unit of the measure; None if not asked for, or where there are too few samples."""
+    left_out: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether labels with few samples were left out."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Say that labels were left out, not which."""
+        return (LABELS_LEFT_OUT,) if self.left_out else ()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
@@ -87,6 +87,13 @@ class Train(Verb):
     def needs_expert(self) -> bool:
         """Say whether an expert's losses order the samples."""
         return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
+
+    def restricted(self) -> dict[str, Any]:
+        """Return the plan and what is sent; where training starts, what it is drawn to and how long are free."""
+        free = ("epochs", "anchors")
+        return {field.name: getattr(self.plan, field.name) for field in fields(self.plan) if field.name not in free} | {
+            "send": self.send
+        }
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the start and the anchors."""
