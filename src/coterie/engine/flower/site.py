@@ -20,11 +20,8 @@ from coterie.engine.flower.app import FAILED, Introduction, answer_request
 from coterie.engine.flower.identity import derived, fingerprint, signed
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
-from coterie.federation.events import plain
-from coterie.federation.request_checks import check_verbs
+from coterie.federation.request_checks import error_in_models
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
-from coterie.messages.limits import error_in_tensors
-from coterie.models import initial
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
@@ -140,19 +137,6 @@ class DeployedSite:
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret
-
-
-def error_in_models(request: Request) -> str | None:
-    """Say why a request's models are not those of its network, or are not all there."""
-    try:
-        check_verbs(request.verbs, request.models)
-    except (TypeError, ValueError) as missing:
-        return str(missing)
-    template = initial(request.spec, request.seed)
-    for name, model in request.models.items():
-        if error := error_in_tensors(model, template.keys() & model.keys(), template):
-            return f"model '{plain(name)}': {error}"
-    return None
 
 
 class _LazyTrainer:
