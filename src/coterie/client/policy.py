@@ -136,4 +136,10 @@ def _told(values: list[Any]) -> bool:
 
 
 def _listed(values: list[Any]) -> str:
-    return " or ".join("none" if value in (None, []) else json.dumps(value) for value in values)
+    return " or ".join(map(_shown, values))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key} {_shown(item)}" for key, item in value.items()) + ")"
+    return "none" if value in (None, []) else json.dumps(value)
