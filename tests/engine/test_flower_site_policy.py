@@ -1,6 +1,7 @@
 """A site and a server that asks for more than the federation has agreed on."""
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,18 @@ PLAN = REQUEST.verbs[0].plan  # type: ignore[attr-defined]
 LINEAR = ModelSpec("mclr", SPEC.shape, SPEC.classes)
 
 
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a federation that a site has joined."""
+    folder = tmp_path_factory.mktemp("joined")
+    write_app(folder / "app", 2, **TERMS)
+    make_site(read_terms(folder / "app"), read_site(folder / "site-0" / "site.toml")).joined_under(FEDERATION)
+    return folder
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Any:
-    write_app(tmp_path / "app", 2, **TERMS)
+def site(joined: Path, tmp_path: Path) -> Any:
+    shutil.copytree(joined, tmp_path, dirs_exist_ok=True)
     return make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
 
 
