@@ -70,6 +70,8 @@ class Recipe:
     trainer: Callable[[], Trainer]
     blame: Callable[[BaseException], str | None] = lambda error: None
     """Says where in a user's own code an error comes from, if it does."""
+    durable: bool = False
+    """Whether states are flushed to the disk."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ def _clients(recipe: Recipe) -> list[Client]:
         _one_thread()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
+        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states), recipe.durable), recipe.trainer(), test)
     return _CLIENTS[key]
 
 

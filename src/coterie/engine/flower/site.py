@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 import re
 import secrets
 import zlib
@@ -18,6 +17,7 @@ from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_bytes
 from coterie.errors import CoterieError
+from coterie.files import make_folder, write_first
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
@@ -77,23 +77,10 @@ class DeployedSite:
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        make_folder(self.state)
         file = self.state / "secret"
         if not file.exists():
-            new = self.state / f"secret.{os.getpid()}"
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as content:
-                content.write(secrets.token_hex(16))
-                content.flush()
-                os.fsync(content.fileno())
-            try:
-                os.link(new, file)  # of two processes that try at once, one wins
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                os.replace(new, file)
-            finally:
-                new.unlink(missing_ok=True)
+            write_first(file, secrets.token_hex(16).encode(), mode=0o600)
         secret = file.read_text(encoding="ascii", errors="replace").strip()
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
