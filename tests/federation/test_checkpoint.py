@@ -7,6 +7,7 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import WriteOnce, load_checkpoint, save_checkpoint
+from coterie.files import Flush
 from coterie.messages import wire
 
 
@@ -42,10 +43,10 @@ def test_the_old_part_stays_until_the_new_checkpoint_is_there(tmp_path: Path, mo
     save_checkpoint(path, {"sent": WriteOnce({"a": np.zeros(1)})})
     real = checkpoint.write_whole
 
-    def killed(target: Path, content: bytes) -> None:
+    def killed(target: Path, content: bytes, *flush: Flush) -> None:
         if target == path:
             raise KeyboardInterrupt
-        real(target, content)
+        real(target, content, *flush)
 
     monkeypatch.setattr(checkpoint, "write_whole", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -4,6 +4,7 @@ The last two generations are kept, each stamped with the round that made it. A r
 because the server died in it, starts from the state before it; what the lost attempt left is dropped.
 """
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -165,10 +166,11 @@ class DiskStore:
 
 
 def _arrays(content: bytes) -> Mapping[str, object]:
-    """Return the arrays of a state whose digest was right."""
+    """Return the arrays of a state whose digest was right, in the order of the file."""
     from safetensors.numpy import load
 
-    return load(content)
+    header, arrays = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
+    return {name: arrays[name] for name in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name))}
 
 
 class CachedStore:

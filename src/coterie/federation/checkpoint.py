@@ -19,7 +19,7 @@ from coterie.files import Flush, flushed_later, part_of, remove, seal, write_who
 from coterie.messages import wire
 
 FORMAT = 3
-"""The version of the layout. Before 2 there was no number; since 3 the history is in a journal, and bytes are sealed."""
+"""The version of the layout. Before 2 there was no number; since 3 the history is in a journal, and it is sealed."""
 PLAIN = frozenset({bool, int, float, str, type(None)})
 _HOLDS = "a state holds arrays, numbers, strings, and collections of these"
 
