@@ -1,7 +1,7 @@
 """A disk that records what is asked of it, and folders as power cuts would leave them.
 
 `RecordingDisk` takes the place of `coterie.files.DISK`: everything is really written, and noted as events. A power cut
-after any event leaves what was flushed before it, and of the rest whatever the disk likes: `folders_after` makes it keep
+after any event leaves what was flushed before it, and of the rest whatever the disk likes: `folders_after` has it keep
 nothing, all, only names, only contents, or any part drawn at random, in any order, with zeros or nothing in place of
 contents that were lost.
 
@@ -39,6 +39,7 @@ class Names:
     """Names that are given to files or folders, or taken away (None), all at once."""
 
     changes: tuple[tuple[Name, int | None], ...]
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class RecordingDisk(HastyDisk):
         self.root = self.root.absolute()
         self.nodes[self.root] = 0
         for path in sorted(self.root.rglob("*")):
-            node = self._named(path)
+            node = self._named(path, path.is_dir())
             if path.is_file():
                 self._write(node, 0, path.read_bytes())
         self.events.append(Flushed(None))
@@ -136,7 +137,7 @@ class RecordingDisk(HastyDisk):
     def make_folder(self, path: Path) -> None:
         with self._lock:
             super().make_folder(path)
-            self._named(path)
+            self._named(path, is_folder=True)
 
     def remove_folder(self, path: Path) -> None:
         with self._lock:
@@ -159,10 +160,10 @@ class RecordingDisk(HastyDisk):
     def _name(self, path: Path) -> Name:
         return self.nodes[path.absolute().parent], path.name
 
-    def _named(self, path: Path) -> int:
+    def _named(self, path: Path, is_folder: bool = False) -> int:
         node = 1 + max((event.changes[0][1] or 0 for event in self.events if isinstance(event, Names)), default=0)
         self.nodes[path.absolute()] = node
-        self.events.append(Names(((self._name(path), node),)))
+        self.events.append(Names(((self._name(path), node),), is_folder))
         return node
 
     def _unnamed(self, path: Path) -> None:
@@ -219,19 +220,19 @@ def _replayed(events: list[Event], dropped: set[int], zeroed: set[int]) -> Tree:
             content = contents.setdefault(event.node, bytearray())
             content.extend(bytes(max(0, event.at - len(content))))
             content[event.at :] = bytes(len(event.content)) if i in zeroed else event.content
-    folders = {folder for event in events if isinstance(event, Names) for (folder, _), _ in event.changes}
+    folders = {node for event in events if isinstance(event, Names) and event.is_folder for _, node in event.changes}
     tree: Tree = {}
     _walk(0, "", names, contents, folders, tree)
     return tree
 
 
 def _walk(
-    folder: int, path: str, names: dict[Name, int], contents: dict[int, bytearray], folders: set[int], tree: Tree
+    folder: int, path: str, names: dict[Name, int], contents: dict[int, bytearray], folders: set[int | None], tree: Tree
 ) -> None:
     for (inside, name), node in sorted(names.items()):
         if inside == folder:
             place = f"{path}{name}"
-            is_folder = node in folders or node not in contents and "." not in name and name != "lock"
+            is_folder = node in folders
             tree[place] = None if is_folder else bytes(contents.get(node, b""))
             if is_folder:
                 _walk(node, f"{place}/", names, contents, folders, tree)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from power_cuts import Event, HastyDisk, RecordingDisk, RoundIsOver, digest_of, folders_after, materialise
 
 import coterie
 from coterie import files
@@ -18,6 +17,7 @@ from coterie.run.progress import Progress
 from coterie.run.runner import resume
 from coterie.run.settings import settings_to_config
 from coterie.testing import outcome, small_settings
+from power_cuts import Event, HastyDisk, RecordingDisk, RoundIsOver, digest_of, folders_after, materialise
 
 SEED = 20261117
 
@@ -96,9 +96,7 @@ def settings_of(scenario: str) -> dict[str, Any]:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("scenario", ["a state per client", "parts written once"])
-def test_a_power_cut_costs_at_most_the_round(
-    scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cut_costs_at_most_the_round(scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(scenario)
     events, whole = recorded(tmp_path / "recorded", monkeypatch, settings)
     cuts = sorted(Random(SEED).sample(range(len(events) + 1), 6))

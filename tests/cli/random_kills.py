@@ -155,7 +155,7 @@ def kill_many(kills: int, seed: int, methods: Sequence[str], trainers: Sequence[
     tally, luck, processes = Tally(), random.Random(seed), Coterie()
     with chdir(place):
         try:
-            processes.start("run", "--out", "over", "--quiet", *"--rounds 1 --clients 3 --epochs 1 --seed 9".split())
+            processes.start("run", "--out", "over", "--quiet", "--rounds", "1", "--clients", "3", "--seed", "9")
             assert processes.wait() == 0, Path("output").read_text()
             pairs = [(method, trainer) for method in methods for trainer in trainers]
             killers: dict[tuple[str, str], Killer] = {}

@@ -102,8 +102,8 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     contents = {file: text.replace("{name}", name).replace("{out}", out).encode() for file, text in FILES.items()}
     if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):
         raise CoterieError(f"'{folder}' is there already: choose a new folder")
+    make_folder(folder)
     try:
-        make_folder(folder)
         for file, content in contents.items():
             write_whole(folder / file, content)
     except OSError as error:
