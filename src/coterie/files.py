@@ -281,7 +281,7 @@ def _seal_of(content: bytes) -> tuple[int, int]:
 
 def _digest(content: bytes, start: int, end: int) -> str:
     """Return the digest of all bytes but those of the digest itself."""
-    digest, view = hashlib.blake2b(digest_size=16), memoryview(content)
-    digest.update(view[:start])
+    view = memoryview(content)
+    digest = hashlib.sha256(view[:start])  # of the good ones the fastest, as processors help
     digest.update(view[end:])
-    return digest.hexdigest()
+    return digest.hexdigest()[:32]

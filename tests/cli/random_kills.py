@@ -88,6 +88,10 @@ class Tally:
         )
 
 
+class CannotRun(Exception):
+    """A method with a network that the trainer does not know."""
+
+
 class Killer:
     """Kills the runs of one method and trainer."""
 
@@ -98,7 +102,7 @@ class Killer:
         began = time.monotonic()
         self.processes.start("run", f"{self.name}.toml", "--out", self.name, "--quiet")
         if self.processes.wait() != 0:
-            raise RuntimeError(Path("output").read_text())
+            raise CannotRun(Path("output").read_text(encoding="utf-8").splitlines()[-1])
         self.seconds, self.whole = time.monotonic() - began, outcome(Path(self.name))
 
     def kill(self, variant: str, times: int, over: Path) -> None:
@@ -162,8 +166,12 @@ def kill_many(kills: int, seed: int, methods: Sequence[str], trainers: Sequence[
             turn = 0
             while tally.kills < kills and len(tally.wrong) < 10:
                 pair, variant = pairs[turn % len(pairs)], [*VARIANTS][turn // len(pairs) % len(VARIANTS)]
-                if pair not in killers:
-                    killers[pair] = Killer(processes, *pair, luck, tally)
+                try:
+                    killers[pair] = killers.get(pair) or Killer(processes, *pair, luck, tally)
+                except CannotRun as error:
+                    print(f"{' with '.join(pair)} is left out: {error}", file=sys.stderr)
+                    pairs.remove(pair)
+                    continue
                 killers[pair].kill(variant, min(luck.randint(1, 3), kills - tally.kills), Path("over"))
                 turn += 1
                 if turn % 20 == 0:
