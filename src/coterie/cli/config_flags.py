@@ -68,10 +68,15 @@ def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str
 
 def _flag(key: Key) -> inspect.Parameter:
     kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
+    kinds[bool] = bool
     kind = kinds.get(key.info.annotation, str)
     default = key.info.default
-    help = f"{key.help} [{default}]" if default not in (None, []) else key.help
-    metavar = {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
+    help = f"{key.help} [{default}]" if default not in (None, []) and kind is not bool else key.help
+    metavar = (
+        None
+        if kind is bool
+        else {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
+    )
     option = typer.Option(key.flag, help=help, metavar=metavar, show_default=False)
     return inspect.Parameter(
         key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

@@ -35,7 +35,7 @@ def run_design(
     folder = ComparisonFolder(path)
     folder.check_free()
     runs = ExistingRuns()
-    extended = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
+    extended = _extended(folder, design)
     if path.exists():  # what does not fit is refused before anything is written
         runs.results(candidate_jobs(extended, folder))
         runs.results(compared_jobs(extended, folder, choose_settings(folder, extended, runs.read_result)))
@@ -43,6 +43,8 @@ def run_design(
     make_folder(path)
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
+            folder.check_free()  # again: another process may have had the folder in between
+            extended = _extended(folder, design)
             write_whole(folder.plan_file, extended.to_toml().encode())
             comparison = _make_runs(extended, folder, jobs, runs, listening, lock)
             comparison.save()
@@ -53,6 +55,11 @@ def run_design(
         if new and not folder.exists:
             folder.remove_empty()
         raise
+
+
+def _extended(folder: ComparisonFolder, design: Design) -> Design:
+    """Return what the folder holds, and what is asked anew."""
+    return Design.read(folder.plan_file).extended(design, folder.path) if folder.exists else design
 
 
 def _make_runs(

@@ -1,10 +1,12 @@
 """Writing the folder of a new federation: a Flower app with its files to fill in."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.deploy.terms import FEDERATION, SITE
 from coterie.errors import CoterieError
+from coterie.files import make_folder, write_whole
 
 FILES = {
     "pyproject.toml": """\
@@ -76,6 +78,7 @@ max_strikes = 3              # invalid replies after which a site is no longer a
 [run]
 seed = 0
 out = {out}   # the run folder, at the server; a run that is there goes on
+durable = true               # wait for the disk after each round, so that a power cut costs at most the round
 # plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
 """,
     SITE: """\
@@ -98,17 +101,25 @@ trainer = "auto"             # native (compiled), torch, or the first where it k
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
-    """Write a ready app into a new or empty folder."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CoterieError(f"'{folder}' is there already: choose a new folder")
+    """Write a ready app into a new or empty folder, or one in which writing it was broken off."""
     name = name or folder.absolute().name
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
+    contents = {file: text.replace("{name}", name).replace("{out}", out).encode() for file, text in FILES.items()}
+    if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):
+        raise CoterieError(f"'{folder}' is there already: choose a new folder")
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in FILES.items():
-            (folder / file).write_text(text.replace("{name}", name).replace("{out}", out), encoding="utf-8")
+        for file, content in contents.items():
+            write_whole(folder / file, content)
     except OSError as error:
         raise CoterieError(f"'{folder}' can't be written: {error.strerror}") from None
     return [folder / file for file in FILES]
+
+
+def _is_begun(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    """Say whether a folder holds a beginning of an app and nothing else, or nothing."""
+    there = {item.name for item in folder.iterdir()} - {f"{file}.part" for file in contents}
+    whole = there < contents.keys()  # one that is complete is somebody's
+    return whole and all((folder / file).read_bytes() == contents[file] for file in there)

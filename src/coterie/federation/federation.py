@@ -191,6 +191,11 @@ class Federation:
         return self.members.joined
 
     @property
+    def asked_to_keep(self) -> list[ClientId]:
+        """Clients asked in this round to change what they keep, in order."""
+        return sorted(self._asked_to_keep)
+
+    @property
     def stale_clients(self) -> frozenset[ClientId]:
         """Clients whose own model may have changed since they were last evaluated."""
         return frozenset(self._stale)

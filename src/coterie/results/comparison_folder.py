@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import remove, write_whole
 from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format, read_toml, toml_value
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import LOCK, RunFolder
@@ -236,7 +236,7 @@ class ComparisonFolder:
 
     def remove_empty(self) -> None:
         """Remove a folder in which nothing was begun."""
-        (self.path / LOCK).unlink(missing_ok=True)
+        remove(self.path / LOCK)
         self.path.rmdir()
 
     def run(self, plan: ComparisonPlan, label: str, seed: int) -> RunFolder:

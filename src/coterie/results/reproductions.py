@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import make_folder, remove, write_whole
 from coterie.results.charts import Chart, chart_of, plain
 from coterie.results.comparison_folder import slug
 from coterie.results.formats import REPRODUCTION_FORMAT, TABLE_FILES, TableFormat, error_in_format
@@ -108,9 +108,9 @@ class Reproduction:
         """Write numbers, tables and pictures into a folder, made if it is not there; pictures of an earlier time go."""
         from coterie.report.reproduction import draw_reproduction
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
-            old.unlink()
+            remove(old)
         write_whole(folder / FILE, (json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
         for format, name in TABLE_FILES.items():
             write_whole(folder / name, self.report(format).encode())

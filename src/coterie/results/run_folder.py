@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shutil
+import os
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,39 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import CoterieError
-from coterie.files import name_path_in_errors, part_of, write_whole
+from coterie.files import (
+    UNSEALED,
+    Flush,
+    extend,
+    flush_folder,
+    make_folder,
+    open_lock,
+    part_of,
+    remove,
+    remove_tree,
+    seal,
+    sealed,
+    write_whole,
+)
 from coterie.results.formats import RESULT_FORMAT, error_in_format
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
-CHECKPOINT, EXPERT, PICTURE = "checkpoint.safetensors", "expert.safetensors", "accuracy.png"
-WRITTEN = (CONFIG, METRICS, RESULT, CHECKPOINT, ARRAYS, EXPERT, PICTURE, SITES)
-"""Files that a run writes, and `RunFolder.clear` removes."""
-BEFORE_CONFIG = (LOCK, f"{CONFIG}.part")
+CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
+WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, SITES)
+"""Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
+BEFORE_CONFIG = (LOCK, f"{CONFIG}.part", f"{SITES}.part")
 """What a run leaves that was killed before it had begun."""
 NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 """What a result must have, and of which type."""
-FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
+FREE = {
+    ("run", "out"),
+    ("run", "plugins"),
+    ("run", "durable"),
+    ("engine", "workers"),
+    ("engine", "state"),
+    ("engine", "address"),
+}
 """Keys of a configuration that do not change the numbers of a run."""
 ArrayName = Literal["label_counts", "grouped", "proximity", "tree", "labels", "sample_pool", "client_pool"]
 PlotArrays = dict[ArrayName, npt.NDArray[Any]]
@@ -51,17 +71,25 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
     The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
     free only when all have ended.
     """
-    with (path / LOCK).open("w") as file:
-        began = time.monotonic()
-        while True:
+    began = time.monotonic()
+    while True:
+        with open_lock(path / LOCK) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                if _is(file, path / LOCK):  # not one that was removed by whoever held it
+                    yield file
+                    return
             except BlockingIOError:
                 if time.monotonic() - began >= patience:
                     raise CoterieError(f"another process is working on '{path}'") from None
-                time.sleep(0.05)
-        yield file
+        time.sleep(0.05)
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,7 @@ class RunFolder:
         self.config_file, self.metrics_file, self.result_file = path / CONFIG, path / METRICS, path / RESULT
         self.checkpoint, self.clients, self.arrays_file = path / CHECKPOINT, path / "clients", path / ARRAYS
         self.sites_file, self.expert_file, self.picture = path / SITES, path / EXPERT, path / PICTURE
+        self.journal = path / JOURNAL
 
     @property
     def error_file(self) -> Path:
@@ -92,11 +121,11 @@ class RunFolder:
         return self.path / f"model.{format}"
 
     def check_free(self, overwrite: bool) -> None:
-        """Refuse a path that holds something, unless it is a run to overwrite."""
+        """Refuse a path that holds something, unless it is a run to overwrite, or one that was killed unbegun."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise CoterieError(f"'{path}' is a file: choose another --out")
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and self.other_files:
             if not self.config_file.exists():
                 raise CoterieError(f"'{path}' exists and is not a run: choose another --out")
             if not overwrite:
@@ -112,7 +141,9 @@ class RunFolder:
         """Open the folder of a run that was started."""
         folder = cls(path)
         if not folder.exists:
-            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}")
+            begun = path.is_dir() and any(path.iterdir()) and not folder.other_files
+            hint = ", since the run was ended before it had begun: give the same command again" if begun else ""
+            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}{hint}")
         return folder
 
     @property
@@ -135,29 +166,38 @@ class RunFolder:
         """What is in the folder beside traces of a run that was killed before it had begun."""
         return sorted(item.name for item in self.path.iterdir() if item.name not in BEFORE_CONFIG)
 
-    def clear_unbegun(self) -> None:
-        """Remove what a run left that was killed before it had written its configuration."""
-        for name in BEFORE_CONFIG:
-            (self.path / name).unlink(missing_ok=True)
-
     def write_error(self, trace: str) -> None:
         """Keep the traceback of a failure."""
-        self.error_file.parent.mkdir(parents=True, exist_ok=True)
-        self.error_file.write_text(trace, encoding="utf-8")
+        make_folder(self.error_file.parent)
+        write_whole(self.error_file, trace.encode(errors="replace"), "nothing")
 
     def clear(self) -> None:
-        """Remove what a run wrote, and nothing else."""
+        """Remove what a run wrote but its configuration, and nothing else.
+
+        The configuration stays until another takes its place, and goes on without a checkpoint from the beginning: so
+        the folder can be gone on with wherever this ends.
+        """
         for name in WRITTEN:
-            (self.path / name).unlink(missing_ok=True)
+            remove(self.path / name)
+            if name == CHECKPOINT:
+                flush_folder(self.path)  # what follows must not reach the disk before
         for file in self.path.glob(part_of(self.checkpoint, "*").name):
-            file.unlink()
-        shutil.rmtree(self.clients, ignore_errors=True)
-        shutil.rmtree(shared_beside(self.clients), ignore_errors=True)  # which a killed simulation left
+            remove(file)
+        remove_tree(self.clients)
+        remove_tree(shared_beside(self.clients))  # which a killed simulation left
+        self.remove_parts()
 
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""
-        self.metrics_file.unlink(missing_ok=True)
-        shutil.rmtree(self.clients, ignore_errors=True)
+        remove(self.metrics_file)
+        remove(self.journal)
+        remove_tree(self.clients)
+
+    def remove_parts(self) -> None:
+        """Remove the halves of files that a killed process left."""
+        for name in (CONFIG, *WRITTEN, part_of(self.checkpoint, "*").name):
+            for part in self.path.glob(f"{name}.part"):
+                remove(part)
 
     def write_config(self, text: str) -> None:
         """Write the complete configuration, as TOML; it reruns the run."""
@@ -177,10 +217,9 @@ class RunFolder:
         except UnicodeDecodeError:
             raise CoterieError(f"'{self.config_file}' is damaged: it is not text") from None
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
+    def append_metrics(self, row: Mapping[str, Any], flush: Flush = "nothing") -> None:
         """Add the row of an evaluated round."""
-        with name_path_in_errors(self.metrics_file), self.metrics_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        extend(self.metrics_file, (json.dumps(row) + "\n").encode(), flush=flush)
 
     def read_metrics(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the rows of evaluated rounds up to the first that can't be right, and say if there is such a row."""
@@ -201,11 +240,9 @@ class RunFolder:
             rows.append(row)
         return rows, None
 
-    def cut_metrics(self, last: int) -> list[dict[str, Any]]:
-        """Drop the rows of rounds after `last`, which will be run again, and return the others."""
-        rows = [row for row in self.read_metrics()[0] if row["round"] <= last]
+    def rewrite_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows anew."""
         write_whole(self.metrics_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
-        return rows
 
     def check_metrics(self, rows: Sequence[Mapping[str, Any]], evaluated: Sequence[int]) -> None:
         """Refuse rows that are not those of the rounds in which accuracies were measured."""
@@ -215,10 +252,12 @@ class RunFolder:
                 f"rounds: remove '{self.path}' and run it again"
             )
 
-    def write_result(self, fields: Mapping[str, Any]) -> None:
-        """Write the result; with it the run is finished."""
+    def write_result(self, fields: Mapping[str, Any], durable: bool = False) -> None:
+        """Write the result; with it the run is finished. If `durable`, all else reaches the disk before it."""
         content = {**fields, "format": RESULT_FORMAT}
-        write_whole(self.result_file, (json.dumps(content, indent=1) + "\n").encode())
+        write_whole(
+            self.result_file, (json.dumps(content, indent=1) + "\n").encode(), "system" if durable else "folder"
+        )
 
     def read_result(self) -> dict[str, Any] | None:
         """Return the fields of the result; None if the run is not finished."""
@@ -240,7 +279,8 @@ class RunFolder:
         """Write what pictures need beside the numbers."""
         from safetensors.numpy import save
 
-        write_whole(self.arrays_file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=UNSEALED)
+        write_whole(self.arrays_file, sealed(content)[0], "file")
 
     def read_arrays(self) -> tuple[PlotArrays, str | None]:
         """Return what pictures need beside the numbers, and say if it can't be read."""
@@ -251,9 +291,11 @@ class RunFolder:
         from safetensors.numpy import load
 
         try:
-            stored = load(self.arrays_file.read_bytes())
+            content = self.arrays_file.read_bytes()
+            seal(content, required=False)
+            stored = load(content)
             return {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}, None
-        except SafetensorError as error:
+        except (SafetensorError, ValueError) as error:
             return {}, f"{ARRAYS} is damaged ({error}): {lost}"
 
     def write_expert(self, params: Mapping[str, npt.NDArray[Any]], settings: str) -> None:
@@ -261,16 +303,17 @@ class RunFolder:
         from safetensors.numpy import save
 
         arrays = {name: np.ascontiguousarray(array) for name, array in params.items()}
-        write_whole(self.expert_file, bytes(save(arrays, metadata={"coterie": settings})))
+        write_whole(self.expert_file, sealed(save(arrays, metadata={"coterie": settings, **UNSEALED}))[0])
 
     def expert_settings(self) -> str | None:
         """Return the settings that the kept expert was made by; None if there is none, or it does not say."""
         from safetensors import SafetensorError, safe_open
 
         try:
+            seal(self.expert_file.read_bytes())  # one that is damaged is made again
             with safe_open(self.expert_file, framework="numpy") as content:
                 return (content.metadata() or {}).get("coterie")
-        except (OSError, SafetensorError):
+        except (OSError, ValueError, SafetensorError):
             return None
 
     def read_sites(self) -> dict[int, SiteSummary]:

@@ -307,6 +307,9 @@ class RunSection(ConfigSection):
 
     seed: int = setting(0, "root of all randomness", ge=0, lt=2**63)
     out: str | None = setting(None, "run folder; by default a new one under runs/")
+    durable: bool = setting(
+        False, "wait for the disk after each round, so that a power cut costs at most the round; a kill always does"
+    )
     plugins: list[str] = setting(
         [],
         "Python file or module to import first, with methods, rules, models or data sets of your own",

@@ -1,7 +1,6 @@
 """From the configuration to the engine of a simulation."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, check_address
 from coterie.errors import CoterieError
 from coterie.federation import Engine
+from coterie.files import remove_tree
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
 from coterie.results.run_folder import shared_beside
@@ -78,7 +78,14 @@ def make_engine(
         plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
         factory = _TrainerFactory(config.engine.trainer, spec, plugins)
         with FlowerSimulation(
-            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin, protection),
+            Recipe(
+                share(data, folder),
+                str(store.folder.absolute()),
+                factory,
+                blamed_on_plugin,
+                protection,
+                config.run.durable,
+            ),
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,
@@ -93,12 +100,12 @@ def make_engine(
 def _shared_folder(store: DiskStore) -> Iterator[Path]:
     """Return a new folder where all processes can see it; one that a kill left is removed first."""
     place = shared_beside(store.folder.absolute())
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)
     place.mkdir(parents=True, exist_ok=True)  # of which a network file system may keep a while what is in use
     try:
         yield Path(tempfile.mkdtemp(dir=place))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:

@@ -12,6 +12,7 @@ from safetensors.numpy import load
 
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
+from coterie.files import seal
 from coterie.messages import Array, ModelSpec, Params, Plan
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
@@ -129,10 +130,12 @@ def _of_run(folder: Path) -> Params:
 
 def _of_file(file: Path) -> Params:
     try:
-        return dict[str, Array](load(file.read_bytes()))
+        content = file.read_bytes()
+        seal(content, required=False)
+        return dict[str, Array](load(content))
     except OSError as error:
         raise CoterieError(f"the expert '{file}' can't be read: {error.strerror}") from None
-    except (SafetensorError, KeyError, TypeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
 
 

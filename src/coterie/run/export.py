@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from coterie.data import read_inputs
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import UNSEALED, seal, sealed, write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
@@ -109,11 +109,12 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        seal(path.read_bytes(), required=False)
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise CoterieError(f"'{path}' can't be read as safetensors: {error}") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CoterieError(f"'{path}' can't be read as safetensors ({error}): export it again") from None
     if about is None:
         raise CoterieError(f"'{path}' does not come from 'coterie export': it does not say which network it is of")
     if about["architecture"] is not None:
@@ -138,7 +139,7 @@ def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smal
         "run": {"algorithm": config.algorithm.name, "data": config.data.name, "seed": config.run.seed},
     }
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    write_whole(path, save(tensors, metadata={"coterie": json.dumps(about)}))
+    write_whole(path, sealed(save(tensors, metadata={"coterie": json.dumps(about), **UNSEALED}))[0])
 
 
 def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:

@@ -17,7 +17,7 @@ from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
-from coterie.files import make_folder
+from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, locked, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
@@ -60,6 +60,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     folder.check_free(overwrite)  # again: reading data may have taken a while
     make_folder(folder.path)
     with _resumable(folder), locked(folder.path):
+        folder.check_free(overwrite)  # again: another process may have had the folder in between
         folder.clear()
         folder.write_config(to_toml(config))
         return _run(config, data, folder, None, progress)
@@ -95,9 +96,9 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = _folder_of(config)
     make_folder(folder.path)
-    if not folder.deployed and folder.other_files:
-        raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
+    _check_federations_own(folder)
     with locked(folder.path, PATIENCE):
+        _check_federations_own(folder)  # again: another process may have had the folder in between
         state, changed = _checkpoint_of(folder, config, WAITING)
         if changed:
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
@@ -111,6 +112,11 @@ def run_with(
 def _folder_of(config: Config) -> RunFolder:
     stem = f"{config.algorithm.name}-{Path(config.data.name).stem}-seed{config.run.seed}"
     return RunFolder(Path(config.run.out or unused(stem)))
+
+
+def _check_federations_own(folder: RunFolder) -> None:
+    if not folder.deployed and folder.other_files:
+        raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
 
 
 @contextmanager
@@ -143,11 +149,11 @@ def _run(
     began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(one_thread())
-        store = stack.enter_context(_store(config, data, folder))
+        store, states = stack.enter_context(_store(config, data, folder))
         path = None if folder is None else folder.path
         run = stack.enter_context(session(config, data, store, None, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        recorder = RunRecorder(run, data, folder, progress, began)
+        recorder = RunRecorder(run, data, folder, states, progress, began)
         done = recorder.restore(state)
         for note in data.notes:
             progress.phase(note)
@@ -171,7 +177,7 @@ def _run(
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
         if folder is not None:
-            folder.write_result(result.to_json())
+            folder.write_result(result.to_json(), config.run.durable)
         return result
 
 
@@ -194,8 +200,11 @@ def check_room(config: Config, data: FederatedData, path: Path) -> None:
 
 
 @contextmanager
-def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[Store]:
-    """Choose where client states live; in a run folder they are always written too, since a kill may come."""
+def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[tuple[Store, DiskStore | None]]:
+    """Choose where client states live, and return also their files, if there are any in the run folder.
+
+    In a run folder they are always written, since a kill may come. Processes of Ray flush theirs by themselves.
+    """
     needed = 2 * data.clients * model_bytes(config, data)
     on_disk = (
         config.engine.state == "disk"
@@ -203,9 +212,11 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         or config.engine.name == "flower"  # whose clients live in several processes
     )
     if folder is None and not on_disk:
-        yield MemoryStore()
+        yield MemoryStore(), None
         return
     with ExitStack() as stack:
         path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
-        disk = DiskStore(path)
-        yield disk if on_disk else CachedStore(disk)
+        durable = config.run.durable and folder is not None
+        alone = config.engine.name == "flower" or flushed_later(durable) == "folder"
+        disk = DiskStore(path, durable and alone)
+        yield disk if on_disk else CachedStore(disk), disk if folder else None

@@ -13,6 +13,7 @@ from coterie.data import Normalisation
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm
 from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.journal import Journal
 from coterie.federation.served_model import SharedLayers, single
 from coterie.messages import ModelSpec, Params
 from coterie.models import initial
@@ -30,6 +31,7 @@ class TrainedRun:
     algorithm: Algorithm
     state: Mapping[str, Any]
     """The checkpoint."""
+    journal: Journal
 
     @classmethod
     def open(cls, path: Path) -> TrainedRun:
@@ -42,7 +44,9 @@ class TrainedRun:
         import_plugins(config.run.plugins)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         algorithm.load(state["algorithm"])
-        return cls(folder, config, algorithm, state)
+        journal = Journal(folder.journal)
+        journal.restore(state["journal"])
+        return cls(folder, config, algorithm, state, journal)
 
     @property
     def spec(self) -> ModelSpec:
@@ -68,8 +72,11 @@ class TrainedRun:
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
-        last = self.round + ("plus" in self.state)  # newcomers after training train in a round of their own
-        model: Params | None = DiskStore(self.folder.clients).load(client, before=last + 1).get("model")
+        if client not in self.journal.states:
+            return None
+        store, stamp = DiskStore(self.folder.clients), self.journal.states[client]
+        store.go_on_from({client: stamp})
+        model: Params | None = store.load(client, before=stamp[0] + 1).get("model")
         return model
 
     def own_models(self) -> dict[int, Params]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coterie.errors import CoterieError, suggestion
 from coterie.federation.served_model import single
-from coterie.files import write_whole
+from coterie.files import make_folder, write_whole
 from coterie.messages import Params
 from coterie.models import build
 from coterie.results.layer_measures import LAYER_MEASURES
@@ -95,7 +95,7 @@ class LayerStudy:
         """Write the numbers and the pictures into a folder."""
         from coterie.report.studies import draw_layers
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         numbers = folder / "layers.json"
         write_whole(numbers, (json.dumps(self.to_json()) + "\n").encode())
         return [numbers, *draw_layers(self.to_json(), folder)]

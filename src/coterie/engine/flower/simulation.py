@@ -72,6 +72,8 @@ class Recipe:
     """Says where in a user's own code an error comes from, if it does."""
     protection: Protection = UNPROTECTED
     """What clients hold back."""
+    durable: bool = False
+    """Whether states are flushed to the disk."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,8 @@ def _clients(recipe: Recipe) -> list[Client]:
         _one_thread()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test, recipe.protection)
+        store = DiskStore(Path(recipe.states), recipe.durable)
+        _CLIENTS[key] = make_clients(data, store, recipe.trainer(), test, recipe.protection)
     return _CLIENTS[key]
 
 

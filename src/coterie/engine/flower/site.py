@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 import re
 import secrets
 import zlib
@@ -21,6 +20,7 @@ from coterie.engine.flower.identity import derived, fingerprint, signed
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
+from coterie.files import make_folder, write_first
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
@@ -116,23 +116,10 @@ class DeployedSite:
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        make_folder(self.state)
         file = self.state / "secret"
         if not file.exists():
-            new = self.state / f"secret.{os.getpid()}"
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as content:
-                content.write(secrets.token_hex(16))
-                content.flush()
-                os.fsync(content.fileno())
-            try:
-                os.link(new, file)  # of two processes that try at once, one wins
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                os.replace(new, file)
-            finally:
-                new.unlink(missing_ok=True)
+            write_first(file, secrets.token_hex(16).encode(), mode=0o600)
         secret = file.read_text(encoding="ascii", errors="replace").strip()
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")

@@ -14,7 +14,7 @@ from typing import Any
 
 from coterie.client import Policy
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import extend, make_folder, open_lock, write_whole
 from coterie.messages import ClientId, Failure, Request
 
 LARGEST_LOG = 1 << 20
@@ -88,15 +88,15 @@ class SiteRecord:
         )
         entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "round": failure.round,
                  "asked": asked, "kind": failure.kind, "detail": failure.detail}  # fmt: skip
-        with self._locked(), self.events_file.open("ab") as file:
-            if file.tell() < LARGEST_LOG:
-                file.write((json.dumps(entry) + "\n").encode())
+        with self._locked():
+            if not self.events_file.exists() or self.events_file.stat().st_size < LARGEST_LOG:
+                extend(self.events_file, (json.dumps(entry) + "\n").encode())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Let one process at a time in: Flower starts one for each message."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("ab") as file:
+        make_folder(self.folder)
+        with open_lock(self.folder / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
