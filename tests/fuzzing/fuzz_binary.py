@@ -59,8 +59,23 @@ def npy(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
     """Lie in the header of an array: its type, its order, its shape."""
     length = int.from_bytes(content[8:10], "little")
     header, data = content[10 : 10 + length].decode("latin1").rstrip(), content[10 + length :]
-    kinds = ("'<f8'", "'|O'", "'<U9'", "'>i2'", "'<c16'", "'|V8'", "'<M8[s]'", "[('a','<f4')]", "'|S0'", "'<f99'", "'(2,)f4'")
-    before, shape = header.partition("'shape'")[0], ", ".join(str(luck.choice([*INTEGERS, 3, 10, 10**5])) for _ in range(luck.randrange(6)))
+    kinds = (
+        "'<f8'",
+        "'|O'",
+        "'<U9'",
+        "'>i2'",
+        "'<c16'",
+        "'|V8'",
+        "'<M8[s]'",
+        "[('a','<f4')]",
+        "'|S0'",
+        "'<f99'",
+        "'(2,)f4'",
+    )
+    before, shape = (
+        header.partition("'shape'")[0],
+        ", ".join(str(luck.choice([*INTEGERS, 3, 10, 10**5])) for _ in range(luck.randrange(6))),
+    )
     match luck.randrange(4):
         case 0:
             header = header.replace("'descr': '|u1'", f"'descr': {luck.choice(kinds)}")
@@ -164,7 +179,10 @@ def _tar(content: bytes, known: Sequence[Mutation], luck: Random) -> bytes:
         case 0:
             info.name = luck.choice(["../../x", "/etc/x", "x" * 5000, members[0][0].name])
         case 1:
-            info.type, info.linkname = luck.choice([tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]), members[0][0].name
+            info.type, info.linkname = (
+                luck.choice([tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]),
+                members[0][0].name,
+            )
         case 2:
             return blind(content, (), luck)
         case _:
@@ -184,10 +202,11 @@ def pickled(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
     codes = [
         b"r" + struct.pack("<I", luck.choice([2**31, 2**32 - 1])), b"p9999999999999\n", b"j" + struct.pack("<I", 2**31),
         b"N" + b"\x85" * many, b"(" * many, b"]" * many + b"a" * (many - 1), b"}" * many, b"0" * many, b"2" * many,
-        b"\x8e" + struct.pack("<Q", luck.choice([2**31, 2**63])), b"T" + struct.pack("<i", -1), b"\x95" + struct.pack("<Q", 2**40),
-        b"\x8b" + struct.pack("<i", 2**30), b"I" + b"9" * many + b"\n", b"L" + b"9" * many + b"L\n", b"cos\nsystem\n", b"Px\n",
-        b"cnumpy\ndtype\n", b"i__builtin__\neval\n", b"\x81", b"\x92", b"b", b"R", b"u", b"s", b"e", b"t", b"d", b"l", b"o", b"\x93",
-        b"}NNs", b"](lQ", b"\x8f(]\x90", b"}](ss", b"G" + struct.pack(">d", float("nan")), b"Vx\\ud800\n", b"S'\\x\n", b".",
+        b"\x8e" + struct.pack("<Q", luck.choice([2**31, 2**63])), b"T" + struct.pack("<i", -1), b"cos\nsystem\n", b"Px\n",
+        b"\x95" + struct.pack("<Q", 2**40), b"\x8b" + struct.pack("<i", 2**30), b"I" + b"9" * many + b"\n",
+        b"L" + b"9" * many + b"L\n", b"cnumpy\ndtype\n", b"i__builtin__\neval\n", b"}NNs", b"](lQ", b"\x8f(]\x90", b"}](ss",
+        *(bytes([code]) for code in b"\x81\x92bRusetdlo\x93."), b"G" + struct.pack(">d", float("nan")), b"Vx\\ud800\n",
+        b"S'\\x\n",
     ]  # fmt: skip
     return content[:at] + luck.choice(codes) + content[at + luck.choice([0, 0, 1, 4]) :]
 
@@ -204,11 +223,16 @@ def png(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
     match luck.randrange(5):
         case 0:
             side = struct.pack(">II", luck.choice([1, 20_000, 2**31 - 1, 0]), luck.choice([1, 20_000, 2**31 - 1, 8]))
-            chunks[0] = (b"IHDR", side + bytes([luck.choice([1, 8, 16]), luck.choice([0, 2, 3, 6]), 0, 0, luck.choice([0, 1])]))
+            chunks[0] = (
+                b"IHDR",
+                side + bytes([luck.choice([1, 8, 16]), luck.choice([0, 2, 3, 6]), 0, 0, luck.choice([0, 1])]),
+            )
         case 1:
             chunks[-1:-1] = [(b"zTXt", b"k\0\0" + zlib.compress(bytes(luck.choice([10, 10**8]))))]
         case 2:
-            chunks.insert(place, luck.choice([(name, body), (b"fcTL", bytes(26)), (b"acTL", b"\xff" * 8), (b"PLTE", bytes(7))]))
+            chunks.insert(
+                place, luck.choice([(name, body), (b"fcTL", bytes(26)), (b"acTL", b"\xff" * 8), (b"PLTE", bytes(7))])
+            )
         case 3:
             del chunks[place]
         case _:

@@ -17,9 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "data")]
-from dataset_writers import idx, python2_pickle, python3_pickle, tar_gz, write_all
-
 RNG = np.random.default_rng(3)
 SMALL = {"clients": 4, "rounds": 2, "epochs": 1, "model": "mlp:hidden=4", "lr": 0.05, "eval_every": 1}
 
@@ -32,6 +29,12 @@ def npz(**arrays: np.ndarray) -> bytes:
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     return content.getvalue()
+
+
+def write_all(folder: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def make(folder: Path) -> None:
@@ -54,7 +57,13 @@ def runs(folder: Path) -> None:
     (folder / "export" / "whole").mkdir(parents=True)
     export(folder / "run" / "plain", folder / "export" / "whole" / "model.safetensors")
     coterie.run(
-        algorithm="fedavg", dataset="digits", model="lenet5", clients=2, rounds=1, epochs=1, out=str(folder / "image-run")
+        algorithm="fedavg",
+        dataset="digits",
+        model="lenet5",
+        clients=2,
+        rounds=1,
+        epochs=1,
+        out=str(folder / "image-run"),
     )
     (folder / "export" / "smaller").mkdir(parents=True)
     export(folder / "image-run", folder / "export" / "smaller" / "model.safetensors", smaller=True)
@@ -67,9 +76,26 @@ def runs(folder: Path) -> None:
 def messages(folder: Path) -> None:
     """Requests, replies and failures."""
     from coterie.messages import (
-        Anchor, ClassCounts, ClassCountsReply, Evaluate, EvaluateReply, Failure, Losses, LossesReply, MetaStep, ModelSpec,
-        Plan, Reply, Request, Schedule, Signature, SignatureReply, Train, TrainReply, wire,
-    )  # fmt: skip
+        Anchor,
+        ClassCounts,
+        ClassCountsReply,
+        Evaluate,
+        EvaluateReply,
+        Failure,
+        Losses,
+        LossesReply,
+        MetaStep,
+        ModelSpec,
+        Plan,
+        Reply,
+        Request,
+        Schedule,
+        Signature,
+        SignatureReply,
+        Train,
+        TrainReply,
+        wire,
+    )
 
     spec, model = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4}), {"0.weight": np.ones((4, 64), np.float32)}
     plan = Plan(lr=Schedule(0.1), steps=3, anchors=(Anchor("m", 0.1),), correction="c", meta_step=MetaStep(0.1, True))
@@ -108,7 +134,9 @@ def reproductions(folder: Path) -> None:
     from coterie.results.statistics import Spread
 
     chart = Bars(title="t", x_label="", y_label="%", categories=("a", "b"), series=(Series(name="n", y=(50.0, None)),))
-    line = NumberPair("Digits", "FedAvg", "G", "50.0", 50.0, 1.0, Spread(2, 48.0, 0.5), {"G": Spread(2, 48.0, 0.5)}, "C")
+    line = NumberPair(
+        "Digits", "FedAvg", "G", "50.0", 50.0, 1.0, Spread(2, 48.0, 0.5), {"G": Spread(2, 48.0, 0.5)}, "C"
+    )
     whole = Reproduction("n", "t", "s", "3", "accuracy", "%", (0, 1), (line, line), charts=(chart,), command="c")
     write_all(folder / "reproduction" / "small", {"reproduction.json": json.dumps(whole.to_json()).encode()})
     for name in ("dissertation3", "dissertation6"):
@@ -118,6 +146,9 @@ def reproductions(folder: Path) -> None:
 
 def archives(folder: Path) -> None:
     """Data sets in binary formats, and packed."""
+    sys.path.append(str(Path(__file__).parents[1] / "data"))
+    from dataset_writers import idx, python2_pickle, python3_pickle, tar_gz
+
     x, y = pixels(20, 8, 8), np.arange(20) % 4
     arrays = {"x_train": x, "y_train": y, "x_test": x[:8], "y_test": y[:8], "user_train": y}
     attributes = {"attributes": (x[:, 0, :3] > 99).astype(np.int8), "attribute_names": np.array(["a", "b", "c"])}
@@ -128,7 +159,9 @@ def archives(folder: Path) -> None:
     parts = {f"{part}-{what}": idx(array) for part in ("train", "t10k") for what, array in (
         ("images-idx3-ubyte", x), ("labels-idx1-ubyte", y.astype(np.uint8)))}  # fmt: skip
     write_all(folder / "idx" / "plain", parts)
-    write_all(folder / "idx-gz" / "packed", {f"{name}.gz": gzip.compress(part, mtime=0) for name, part in parts.items()})
+    write_all(
+        folder / "idx-gz" / "packed", {f"{name}.gz": gzip.compress(part, mtime=0) for name, part in parts.items()}
+    )
     colours, labels = pixels(3, 3072), [3, 0, 9]
     batches = [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]
     for name, pickle in (("python2", python2_pickle), ("python3", python3_pickle)):
@@ -169,7 +202,10 @@ def texts(folder: Path) -> None:
     """Data sets that are text."""
     femnist = {"users": ["a", "b"], "num_samples": [2, 2], "user_data": {
         u: {"x": [[k / 10 for k in range(12)]] * 2, "y": [0, 1]} for u in "ab"}}  # fmt: skip
-    tweets = {"users": ["a"], "user_data": {"a": {"x": [["1", "d", "q", "u", "good day"], ["2", "d", "q", "u", "bad"]], "y": [1, 0]}}}
+    tweets = {
+        "users": ["a"],
+        "user_data": {"a": {"x": [["1", "d", "q", "u", "good day"], ["2", "d", "q", "u", "bad"]], "y": [1, 0]}},
+    }
     plays = {"users": ["a"], "user_data": {"a": {"x": ["to be or n", "not to be "], "y": ["o", "t"]}}}
     for name, tree in (("numbers", femnist), ("letters", plays)):
         write_all(folder / "leaf" / name, {"all_data/data.json": json.dumps(tree).encode()})
@@ -194,7 +230,12 @@ def images(folder: Path) -> None:
         return content.getvalue()
 
     for kind in ("png", "jpeg"):
-        files = {f"{part}/{label}/{n}.{kind}": image(kind, grey=kind == "png") for part in ("train", "test") for label in ("cat", "dog") for n in range(2)}
+        files = {
+            f"{part}/{label}/{n}.{kind}": image(kind, grey=kind == "png")
+            for part in ("train", "test")
+            for label in ("cat", "dog")
+            for n in range(2)
+        }
         write_all(folder / kind / "folder", files)
     listed = "2\nSmiling Male\na.jpg 1 -1\nb.jpg -1 1\n"
     faces = {"img/a.jpg": image("jpeg"), "img/b.jpg": image("jpeg"), "list_attr_celeba.txt": listed.encode()}
@@ -222,11 +263,17 @@ def graphs(folder: Path) -> None:
     write_all(folder / "graph-npz" / "dense", {"graph.npz": npz(adjacency=dense)})
     (folder / "graph-npz" / "sparse").mkdir(parents=True)
     save_npz(folder / "graph-npz" / "sparse" / "graph.npz", csr_array(dense).tocsr())
-    write_all(folder / "costs" / "named", {"graph.csv": lines.encode(), "costs.csv": b"node,cost\n0,1\n1,2.5\n2,1\n3,4\n"})
+    write_all(
+        folder / "costs" / "named", {"graph.csv": lines.encode(), "costs.csv": b"node,cost\n0,1\n1,2.5\n2,1\n3,4\n"}
+    )
     costs = io.BytesIO()
     np.save(costs, np.arange(1.0, 5.0))
     write_all(folder / "costs-npy" / "plain", {"graph.csv": lines.encode(), "costs.npy": costs.getvalue()})
-    write_all(folder / "cora" / "text", {
-        "cora/cora.content": b"p1 0 1 1 A\np2 1 0 0 B\np3 0 0 1 A\n", "cora/cora.cites": b"p1 p2\np2 p3\n"})  # fmt: skip
-    parts = {"feat_indices": np.array([1, 2, 0, 2]), "feat_indptr": np.array([0, 2, 3, 4]), "feat_shape": np.array([3, 3])}
+    cites = {"cora/cora.content": b"p1 0 1 1 A\np2 1 0 0 B\np3 0 0 1 A\n", "cora/cora.cites": b"p1 p2\np2 p3\n"}
+    write_all(folder / "cora" / "text", cites)
+    parts = {
+        "feat_indices": np.array([1, 2, 0, 2]),
+        "feat_indptr": np.array([0, 2, 3, 4]),
+        "feat_shape": np.array([3, 3]),
+    }
     write_all(folder / "cora-npz" / "arrays", {"cora.npz": npz(edges=edges[:2], labels=np.array([0, 1, 0]), **parts)})

@@ -6,6 +6,7 @@ where it finds nothing to change.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +17,20 @@ Mutation = Callable[[bytes, Sequence[bytes], Random], bytes]
 
 INTEGERS = (0, 1, -1, 2, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, -(2**31), 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
 NUMBERS = ("0", "-1", "2147483648", "-9223372036854775809", "9223372036854775808", "1e400", "-0.0", "1e-320", "9" * 30)
-WORDS = (b"null", b"true", b"NaN", b"-Infinity", b'""', b"[]", b"{}", b"\x00", b"\xff\xfe", b"\n", b"\x1b[31m", b"\\u0000")
+WORDS = (
+    b"null",
+    b"true",
+    b"NaN",
+    b"-Infinity",
+    b'""',
+    b"[]",
+    b"{}",
+    b"\x00",
+    b"\xff\xfe",
+    b"\n",
+    b"\x1b[31m",
+    b"\\u0000",
+)
 DEPTHS = (3, 200, 1500, 100_000)
 LONGEST = 2**21
 """Bytes of what a blind change may make."""
@@ -68,7 +82,11 @@ def splice(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
     other = luck.choice(others) if others else content
     start = spot(other, luck)
     at = spot(content, luck)
-    return content[:at] + other[start : start + luck.choice([4, 64, 10**6])] + (content[at:] if luck.random() < 0.5 else b"")
+    return (
+        content[:at]
+        + other[start : start + luck.choice([4, 64, 10**6])]
+        + (content[at:] if luck.random() < 0.5 else b"")
+    )
 
 
 def integer(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
@@ -219,13 +237,16 @@ def toml_lines(content: bytes, others: Sequence[bytes], luck: Random) -> bytes:
             case 1:
                 lines[at] = f"{'a.' * luck.choice([2, 300, 20_000])}{key} = 1"
             case 2:
-                lines[at] = f"[{luck.choice(['run', 'x', 'data.x', key, 'a' + '.a' * luck.choice([2, 2000])])}]\n{lines[at]}"
+                lines[at] = (
+                    f"[{luck.choice(['run', 'x', 'data.x', key, 'a' + '.a' * luck.choice([2, 2000])])}]\n{lines[at]}"
+                )
             case 3:
                 lines[at] = f"{luck.choice(['x', 'name', 'rounds', 'data', 'seeds'])} = {lines[at].partition('=')[2]}"
             case 4:
                 lines[at] = f"{key} = {luck.choice(lines).partition('=')[2] or '1'}"
             case 5:
-                lines[at] = f"{key} = {luck.choice([*NUMBERS, '10' + '0' * 17, 'inf', 'nan', '1979-05-27', '0x7fffffffffffffff'])}"
+                values = [*NUMBERS, "1000000000000000000", "inf", "nan", "1979-05-27", "0x7fffffffffffffff"]
+                lines[at] = f"{key} = {luck.choice(values)}"
             case _:
                 lines[at] = f"{key} = {_toml(odd_value(luck))}"
     return "\n".join(lines).encode("utf-8", "surrogatepass")
@@ -244,10 +265,8 @@ def _toml(value: Any) -> str:
 def mutate(content: bytes, others: Sequence[bytes], known: Sequence[Mutation], luck: Random) -> bytes:
     """Change bytes once or several times; more often than not by what is known of them, where anything is."""
     if known and luck.random() < 0.65:
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, EOFError, OSError):
             content = luck.choice(known)(content, others, luck)
-        except (ValueError, KeyError, TypeError, IndexError, EOFError, OSError):
-            pass  # what was made of it before has another structure
         if luck.random() < 0.8:
             return content
     for _ in range(luck.choice([1, 1, 1, 2, 4, 8])):

@@ -30,9 +30,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent)]
 from fuzz_corpus import make
 from fuzz_mutations import mutate
 from fuzz_targets import TARGETS, Target
@@ -210,7 +208,9 @@ def run(target: Target, corpus: Path, place: Path, count: int, seed: int, keep: 
             if number % 100 == 0 and verdict == "refused":
                 tally.violations.setdefault(f"a sound input was refused: {said}", []).append(number)
             continue
-        known = tally.violations.setdefault(f"{verdict}: {said[:160]}" if verdict in ("time", "memory") else verdict, [])
+        known = tally.violations.setdefault(
+            f"{verdict}: {said[:160]}" if verdict in ("time", "memory") else verdict, []
+        )
         known.append(number)
         if len(known) == 1:
             print(f"{target.name}, input {number}: {verdict}: {said[:300]!r}", flush=True)
@@ -286,7 +286,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tallies[target.name] = run(target, place / "sound", place, counts[target.name], options.seed, options.keep)
     print(table(tallies))
     bad = sum(len(numbers) for tally in tallies.values() for numbers in tally.violations.values())
-    print(f"{sum(t.inputs for t in tallies.values())} inputs of seed {options.seed}, {time.monotonic() - began:.0f} s, {bad} violations")
+    total = sum(tally.inputs for tally in tallies.values())
+    print(f"{total} inputs of seed {options.seed}, {time.monotonic() - began:.0f} s, {bad} violations")
     return 1 if bad else 0
 
 

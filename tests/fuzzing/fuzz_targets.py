@@ -217,7 +217,9 @@ def _costs(folder: Path, file: Path) -> None:
 def _cora(folder: Path, file: Path) -> None:
     from coterie.reproduce import graphs
 
-    (graphs._cora_npz if file.suffix == ".npz" else graphs._cora_text)(file.with_suffix(".content") if file.suffix == ".cites" else file)
+    (graphs._cora_npz if file.suffix == ".npz" else graphs._cora_text)(
+        file.with_suffix(".content") if file.suffix == ".cites" else file
+    )
 
 
 TARGETS = [

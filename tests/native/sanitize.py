@@ -1,4 +1,4 @@
-"""The native tests and the fuzzer over a library that is built with AddressSanitizer and UBSan.
+"""The native tests, hostile calls and the fuzzer over a library that is built with AddressSanitizer and UBSan.
 
     python tests/native/sanitize.py --cases 500
 
@@ -107,7 +107,7 @@ class Watched:
             "LD_PRELOAD": " ".join(runtimes()),
             "PYTHONPATH": str(self.folder),
             "PYTHONMALLOC": "malloc",  # what Python holds is then found by the search for leaks
-            "ASAN_OPTIONS": f"{common}:detect_leaks=1",
+            "ASAN_OPTIONS": f"{common}:detect_leaks=1:allocator_may_return_null=1",
             "UBSAN_OPTIONS": f"{common}:print_stacktrace=1",
         }
         done = subprocess.run(
@@ -151,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bad = 0
         for what in (
             ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_native_trainer.py")],
+            [str(HERE / "hostile_calls.py"), "--calls", str(4 * options.cases), "--room", "5"],
             [str(HERE / "fuzz.py"), "--workers", "0", "--cases", str(options.cases), "--seed", str(options.seed)],
         ):
             code, found = watched.run(*what)
