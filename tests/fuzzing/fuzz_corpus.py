@@ -123,6 +123,10 @@ def deployments(folder: Path) -> None:
     np.savez(app / "data.npz", x_train=pixels(60, 1, 8, 8), y_train=np.arange(60) % 10)
     registry = SiteRegistry.open(folder / "app" / "new" / "sites.json", {"shape": [1, 8, 8], "classes": 10})
     registry.register({n: {"name": f"site-{n}", "proof": "0" * 32, "samples": 60} for n in range(3)})
+    said = {"name": "site-1", "proof": "0" * 32, "samples": 60, "problem": ""}
+    write_all(folder / "introduction" / "one", {"said.json": json.dumps(said).encode()})
+    flags = b"label-skew:rho=0.2\n0,1,2\n[1, [2, {a = 3}]]\nfedavg,pacfl:p=4,count=3,solo\n1e-3\n'x'\n"
+    write_all(folder / "flags" / "several", {"lines": flags})
     write_all(app, {"state/secret": b"0123456789abcdef" * 2})
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +70,14 @@ def _state(folder: Path, file: Path) -> None:
     from coterie.client import DiskStore
 
     DiskStore(folder / "clients").load(int(file.parent.name), before=99)
+
+
+def _journal(folder: Path, file: Path) -> None:
+    """What `resume` goes on from, with a mark that is right for it."""
+    from coterie.federation.journal import Journal  # type: ignore[import-not-found,unused-ignore]
+
+    content = file.read_bytes()
+    Journal(file).restore({"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()})
 
 
 def _page(folder: Path, file: Path) -> None:
@@ -165,6 +177,27 @@ def _site_state(folder: Path, file: Path) -> None:
     site_data(site, terms)
 
 
+def _introduction(folder: Path, file: Path) -> None:
+    """How a node introduces itself: any values by name."""
+    from coterie.engine.flower.site_registry import SiteRegistry
+
+    try:
+        said = json.loads(file.read_bytes()[: 10**5])
+    except (ValueError, RecursionError):  # Flower's to refuse
+        return
+    SiteRegistry().register({1: said if isinstance(said, dict) else {}})
+
+
+def _flags(folder: Path, file: Path) -> None:
+    """What stands behind flags, a line each."""
+    from coterie.run.values import parse_choice, parse_seeds, parse_value, split_list
+
+    for read in (parse_value, parse_choice, parse_seeds, split_list):
+        for line in file.read_text(errors="replace").splitlines():
+            with contextlib.suppress(CoterieError):
+                read(line)
+
+
 def _data(folder: Path, file: Path) -> None:
     """What `--dataset PATH` and `data check` do, by the folder and by the file."""
     from coterie.data import read
@@ -222,11 +255,13 @@ def _cora(folder: Path, file: Path) -> None:
     )
 
 
+JOURNAL = find_spec("coterie.federation.journal") is not None
 TARGETS = [
     Target("message", "message", "message", _message, [safetensors], (WireError,), 4),
     Target("answer held against its request", "message", "message", _answer, [safetensors], (WireError,), 2),
     Target("checkpoint", "run", "checkpoint*.safetensors", _checkpoint, [safetensors], share=2),
     Target("checkpoint, models taken out", "run", "checkpoint*.safetensors", _trained, [safetensors], share=2),
+    *([Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines])] if JOURNAL else []),
     Target("client state", "run", "clients/*/*.safetensors", _state, [safetensors], share=2),
     Target("result.json", "run", "result.json", _run_folder, [json_tree], share=2),
     Target("metrics.jsonl", "run", "metrics.jsonl", _run_folder, [json_lines], share=2),
@@ -243,6 +278,8 @@ TARGETS = [
     Target("federation.toml", "app", "federation.toml", _federation, [toml_lines], share=2),
     Target("site.toml", "app", "site.toml", _site, [toml_lines]),
     Target("sites.json", "app", "sites.json", _registry, [json_tree], share=2),
+    Target("introduction of a site", "introduction", "said.json", _introduction, [json_tree]),
+    Target("texts of flags", "flags", "lines", _flags, share=0.5),
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),
     Target("npz", "npz", "data.npz", _data, [zipped(npy)], share=2),

@@ -296,7 +296,7 @@ def _below(numbers: Integers, limit: int) -> bool:
 
 def _number(value: float) -> float:
     try:
-        return float(value)
+        return ctypes.c_float(value).value
     except OverflowError:
         raise ValueError(f"{value!r:.40} is too large for a float") from None
 
