@@ -95,9 +95,9 @@ def unpack(blob: bytes) -> Any:
 
 
 def _in_a_line(text: str, longest: int = 300) -> str:
-    """Return a text that may quote others without their line breaks and escapes, and not without end.
+    r"""Return a text that may quote others without their line breaks and escapes, and not without end.
 
-    >>> _in_a_line("unknown 'a\\n\\x1b[2Jb'", longest=12)
+    >>> _in_a_line("unknown 'a\n\x1b[2Jb'", longest=12)
     "unknown 'a ?…"
     """
     plain = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text[: 2 * longest].split()))

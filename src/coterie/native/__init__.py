@@ -175,10 +175,14 @@ class Network:
         packed = _vector(packed, self._engine.size, "a packed model")
         if size != self._parameters:
             raise ValueError(f"a model is a vector of {self._parameters} numbers, not of {size}")
-        model = np.empty(self._parameters, np.float32)
         pins = _pins(packed)
-        self._lib.coterie_unpack(self._engine.pointer, packed.ctypes.data, model.ctypes.data)
+        model = self._unpacked(packed)
         del pins
+        return model
+
+    def _unpacked(self, packed: Floats) -> Floats:
+        model = np.empty(self._parameters, np.float32)
+        self._lib.coterie_unpack(self._engine.pointer, packed.ctypes.data, model.ctypes.data)
         return model
 
     def train(
@@ -237,8 +241,8 @@ class Network:
                 ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
             )  # fmt: skip
         del pins
-        done = snapshots[: int(np.count_nonzero(moments <= outcome.steps))]
-        trained, *taken = (self.unpack(vector, self._parameters) for vector in (packed, *done))
+        done = [snapshot for snapshot, step in zip(snapshots, moments, strict=True) if step <= outcome.steps]
+        trained, *taken = map(self._unpacked, (packed, *done))
         diverged = None if outcome.diverged < 0 else outcome.diverged
         return CompiledTraining(trained, taken, outcome.loss, outcome.steps, diverged)
 
@@ -323,8 +327,11 @@ def _rates(values: Floats, batches: int, per_step: int) -> Floats:
 
 
 def _moments(snapshot_steps: Sequence[int], steps: int) -> Integers:
-    moments = _whole_numbers(sorted(snapshot_steps), "steps of snapshots")
-    if len(moments) and not 1 <= moments[0] <= moments[-1] <= steps:
+    ordered = sorted(snapshot_steps)
+    if not ordered:
+        return np.zeros(0, np.int64)
+    moments = _whole_numbers(ordered, "steps of snapshots")
+    if not 1 <= moments[0] <= moments[-1] <= steps:
         raise ValueError(f"snapshots are taken after steps 1 to {steps}, not {moments[0]} to {moments[-1]}")
     return moments
 
