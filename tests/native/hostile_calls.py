@@ -97,7 +97,7 @@ def twisted(value: Any, luck: Random) -> Any:
 
 def _poked(array: np.ndarray, luck: Random) -> np.ndarray:
     changed = array.copy()
-    if changed.size:
+    if changed.size and changed.dtype.kind in "if":
         whole = [0, 1, -1, len(changed), 2**31, 2**62, -(2**63)]
         value = luck.choice(whole if changed.dtype.kind == "i" else [np.nan, np.inf, 3e38])
         changed.reshape(-1)[luck.randrange(changed.size)] = value

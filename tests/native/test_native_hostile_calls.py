@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_networks import lanes_here
+from random_networks import Forbidden, lanes_here
 from torch import nn
 
+from coterie.messages import ModelSpec, Plan, Schedule
+from coterie.models import initial
 from coterie.native import Network, Stage, available, stages
 from coterie.native.stage import error_in
+from coterie.training import Job
+from coterie.training.native_trainer import NativeTrainer
 
 pytestmark = pytest.mark.skipif(not available(), reason="Coterie was installed without a C++ compiler")
 
@@ -220,3 +224,10 @@ def test_threads_may_share_a_network_and_their_inputs_may_change() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_plan_without_end_is_not_held_in_memory() -> None:
+    spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
+    plan, x, y = Plan(Schedule(0.1), steps=10**12), np.zeros((4, 6), np.float32), np.zeros(4, np.int64)
+    with pytest.raises(AssertionError, match="not compiled"):
+        NativeTrainer(Forbidden()).train(Job(spec, plan, initial(spec, 0), x, y, np.random.default_rng(0)))
