@@ -368,3 +368,25 @@ def test_a_pickle_is_refused_and_never_executed(tmp_path: Path, protocol: int) -
 def test_an_array_of_objects_can_not_be_sent() -> None:
     with pytest.raises(Exception, match="object"):
         wire.encode(Reply(1, 1, (SignatureReply(np.array([object()]), np.arange(1)),)))
+
+
+@pytest.mark.parametrize("quoted", ["x" * 10**5, "a\nb\r\x1b[2J", "\u2028\x00"])
+def test_a_refusal_is_one_line_whatever_it_quotes(quoted: str) -> None:
+    blob = wire.encode(REQUEST)
+    length = int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8 : 8 + length])
+    named = next(value for key, value in header.items() if key != "__metadata__")
+    named["dtype"] = quoted
+    text = json.dumps(header).encode()
+    with pytest.raises(wire.WireError) as error:
+        wire.decode(len(text).to_bytes(8, "little") + text + blob[8 + length :])
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 400
+
+
+def test_what_unpacks_to_much_is_refused_by_its_size() -> None:
+    tree = "[" + "[]," * 3_000_000 + "[]]"
+    blob = bytes(save({}, metadata={"tree": tree}))
+    with pytest.raises(wire.WireError, match="bytes beside its arrays"):
+        wire.decode(blob)
+    assert wire.unpack(bytes(save({}, metadata={"tree": "[[],[]]"}))) == ((), ())

@@ -1,4 +1,4 @@
-"""Long runs over the compiled trainer: 10,000 random cases, and the same code under sanitizers; `make slow`."""
+"""Long runs over the compiled trainer: random cases, hostile calls, and both under sanitizers; `make slow`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def run(script: str, *arguments: str) -> None:
 def test_ten_thousand_random_cases() -> None:
     """Issue 4: no crash, no disagreement with PyTorch."""
     run("fuzz.py", "--cases", "10000", "--seed", "0")
+
+
+@pytest.mark.skipif(not available(), reason="Coterie was installed without a C++ compiler")
+def test_twenty_thousand_hostile_calls() -> None:
+    """Issue 19: no input through the binding ends the process."""
+    run("hostile_calls.py", "--calls", "20000", "--seed", "1")
 
 
 def test_sanitizers_find_nothing() -> None:

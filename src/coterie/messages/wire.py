@@ -42,6 +42,10 @@ _HINTS: dict[str, dict[str, Any]] = {
 }
 
 
+LARGEST_TREE = 2**22
+"""Bytes of a message beside its arrays: what is made of them takes up to 30 times as much memory."""
+
+
 class WireError(ValueError):
     """Bytes that are not a message."""
 
@@ -53,6 +57,8 @@ def encode(message: Message) -> bytes:
 
 def decode(blob: bytes) -> Message:
     """Return the message that `encode` made, its arrays read-only; raise WireError for anything else."""
+    if (length := int.from_bytes(blob[:8], "little")) > LARGEST_TREE:
+        raise WireError(f"not readable: {length} bytes beside its arrays, expected up to {LARGEST_TREE}")
     message = unpack(blob)
     if not isinstance(message, Request | Reply | Failure):
         raise WireError(f"not a message: {type(message).__name__}")
@@ -85,7 +91,17 @@ def unpack(blob: bytes) -> Any:
             raise WireError(f"arrays of type {unsendable[0]} are not sent")
         return _build(json.loads(metadata["tree"]), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
-        raise WireError(f"not readable: {error}") from None
+        raise WireError(f"not readable: {_in_a_line(str(error))}") from None
+
+
+def _in_a_line(text: str, longest: int = 300) -> str:
+    r"""Return a text that may quote others without their line breaks and escapes, and not without end.
+
+    >>> _in_a_line("unknown 'a\n\x1b[2Jb'", longest=12)
+    "unknown 'a ?…"
+    """
+    plain = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text[: 2 * longest].split()))
+    return plain if len(plain) <= longest else f"{plain[:longest]}…"
 
 
 def digest(value: Any) -> str:

@@ -3,24 +3,34 @@
 A network that is a sequence of convolutions (stride 1, kernel up to 7), linear layers, ReLU, max-pooling and
 flattening runs here; others run on PyTorch. The library is built when Coterie is installed; where there was no
 C++ compiler it is missing, and `available` says so.
+
+`Network` is the border: compiled code trusts what it is given, so that all of it is checked here, once, and indices are
+copied before, lest somebody changes them meanwhile. No input ends the process.
 """
 
 import ctypes
+import threading
+import weakref
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.native.stage import Stage, stages
+from coterie.native.stage import Stage, error_in, stages
 
 __all__ = ["CompiledTraining", "Network", "Stage", "available", "library", "stages"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+
+INTERFACE = 2
+"""Of the library, by its own count."""
+LANES = (0, 4, 8, 16)
 
 
 class _Plan(ctypes.Structure):
@@ -51,23 +61,37 @@ class _Outcome(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the compiled library, or None where it was not built."""
+    """Return the compiled library, or None where it was not built, or from other sources than these."""
     built = sorted(Path(__file__).parent.glob("_library*.so")) + sorted(Path(__file__).parent.glob("_library*.pyd"))
     if not built:
         return None
     try:
         lib = ctypes.CDLL(str(built[0]))
-    except OSError:
+        if lib.coterie_interface() != INTERFACE:
+            return None
+    except (OSError, AttributeError):
         return None
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    lib.coterie_network.argtypes, lib.coterie_network.restype = [pointer, ctypes.c_int32, ctypes.c_int32], pointer
+    pointer, number, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+    lib.coterie_network.argtypes = [pointer, flag, flag, pointer]
     lib.coterie_size.argtypes, lib.coterie_size.restype = [pointer], number
-    lib.coterie_free.argtypes = [pointer]
-    lib.coterie_pack.argtypes = lib.coterie_unpack.argtypes = [pointer, pointer, pointer]
-    flag = ctypes.c_int32
+    lib.coterie_free.argtypes, lib.coterie_free.restype = [pointer], None
+    for convert in (lib.coterie_pack, lib.coterie_unpack):
+        convert.argtypes, convert.restype = [pointer, pointer, pointer], None
     lib.coterie_train.argtypes = [pointer, pointer, flag, pointer, number, pointer, pointer, pointer]
     lib.coterie_logits.argtypes = [pointer, pointer, flag, number, pointer, pointer]
+    for work in (lib.coterie_network, lib.coterie_train, lib.coterie_logits):
+        work.restype, work.errcheck = flag, _raise_failure
     return lib
+
+
+def _raise_failure(status: Any, function: Any, arguments: Any) -> Any:
+    if status == 1:
+        raise RuntimeError(f"this machine has no vectors of {arguments[2]} floats")
+    if status == 2:
+        raise MemoryError("there is not enough memory for this network and these samples")
+    if status:
+        raise RuntimeError("the compiled trainer failed")
+    return status
 
 
 def available() -> bool:
@@ -88,10 +112,27 @@ class CompiledTraining(NamedTuple):
     """The step at which it diverged, if it did."""
 
 
-class Network:
-    """A network in the compiled library, with the memory to run it; for one thread at a time.
+class _Engine:
+    """A network in the library, which goes when nobody refers to it; one call at a time."""
 
-    Models are plain vectors: PyTorch's parameters one after the other.
+    def __init__(self, lib: ctypes.CDLL, plan: Sequence[Stage], lanes: int) -> None:
+        self._lib, self.lock = lib, threading.RLock()
+        numbers, pointer = np.array([astuple(stage) for stage in plan], np.int32), ctypes.c_void_p()
+        lib.coterie_network(numbers.ctypes.data, len(plan), lanes, ctypes.addressof(pointer))
+        self.pointer = pointer.value
+        self.size = int(lib.coterie_size(self.pointer))
+
+    def __del__(self) -> None:
+        if pointer := getattr(self, "pointer", None):
+            self.pointer = None
+            self._lib.coterie_free(pointer)
+
+
+class Network:
+    """A network in the compiled library, with the memory to run it; it is used by one thread at a time, others wait.
+
+    Models are plain vectors: PyTorch's parameters one after the other. A copy, pickled or not, is made anew from the
+    stages.
     """
 
     def __init__(self, plan: Sequence[Stage], lanes: int = 0) -> None:
@@ -99,33 +140,49 @@ class Network:
         lib = library()
         if lib is None:
             raise RuntimeError("the compiled trainer is not here")
-        self._lib = lib
-        numbers = np.array([astuple(stage) for stage in plan], np.int32)
-        self._handle = lib.coterie_network(numbers.ctypes.data, len(plan), lanes)
-        if not self._handle:
-            raise RuntimeError(f"this machine has no vectors of {lanes} floats")
-        self.classes = plan[-1].outputs
-        self._inputs = plan[0].channels * plan[0].height * plan[0].width
-        self._parameters = sum((stage.channels * stage.kernel**2 + 1) * stage.outputs for stage in plan)
-        self._size = int(lib.coterie_size(self._handle))
+        if not all(isinstance(stage, Stage) for stage in plan):
+            raise TypeError("a network is made of stages")
+        own = tuple(replace(stage) for stage in plan)
+        if error := error_in(own):
+            raise ValueError(f"this is no network for the compiled trainer: {error}")
+        if type(lanes) is not int or lanes not in LANES:
+            raise ValueError(f"lanes = {lanes!r}, expected one of {LANES}")
+        self._lib, self._made_of = lib, (own, lanes)
+        self._classes = int(own[-1].outputs)
+        self._inputs = int(own[0].channels * own[0].height * own[0].width)
+        self._parameters = int(sum(stage.parameters for stage in own))
+        self._engine = _Engine(lib, own, lanes)
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self._lib.coterie_free(self._handle)
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return Network, self._made_of
+
+    @property
+    def classes(self) -> int:
+        """How many outputs there are."""
+        return self._classes
 
     def pack(self, model: Floats) -> Floats:
         """Return a model in the library's own layout."""
-        model = np.ascontiguousarray(model, np.float32)
-        if model.shape != (self._parameters,):
-            raise ValueError(f"a model is a vector of {self._parameters} numbers, got shape {model.shape}")
-        packed = np.empty(self._size, np.float32)
-        self._lib.coterie_pack(self._handle, model.ctypes.data, packed.ctypes.data)
+        model = _vector(model, self._parameters, "a model")
+        packed = np.empty(self._engine.size, np.float32)
+        pins = _pins(model)
+        self._lib.coterie_pack(self._engine.pointer, model.ctypes.data, packed.ctypes.data)
+        del pins
         return packed
 
     def unpack(self, packed: Floats, size: int) -> Floats:
-        """Return a model of the library's layout as a plain vector."""
-        model = np.empty(size, np.float32)
-        self._lib.coterie_unpack(self._handle, packed.ctypes.data, model.ctypes.data)
+        """Return a model of the library's layout as a plain vector, of this size."""
+        packed = _vector(packed, self._engine.size, "a packed model")
+        if size != self._parameters:
+            raise ValueError(f"a model is a vector of {self._parameters} numbers, not of {size}")
+        pins = _pins(packed)
+        model = self._unpacked(packed)
+        del pins
+        return model
+
+    def _unpacked(self, packed: Floats) -> Floats:
+        model = np.empty(self._parameters, np.float32)
+        self._lib.coterie_unpack(self._engine.pointer, packed.ctypes.data, model.ctypes.data)
         return model
 
     def train(
@@ -149,28 +206,26 @@ class Network:
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter.
         """
-        (x, channels_last), y = _in_order(x), np.ascontiguousarray(y, np.int64)
-        packed = self.pack(model)
-        samples = np.concatenate(batches) if batches else np.zeros(0, np.int64)
+        (x, channels_last), y = _in_order(x), self._labels(y)
         self._check(x, len(y))
-        self._check_batches(samples, y, len(batches), len(rates) * (1 if meta_step is None else 2))
-        moments = np.array(sorted(snapshot_steps), np.int64)
-        snapshots = np.zeros((len(moments), self._size), np.float32)
-        offsets, rates = np.cumsum([0, *map(len, batches)], dtype=np.int64), np.ascontiguousarray(rates, np.float32)
+        packed, (samples, offsets) = self.pack(model), _samples(batches, len(y))
+        rates = _rates(rates, len(offsets) - 1, 1 if meta_step is None else 2)
+        moments = _moments(snapshot_steps, len(rates))
+        snapshots = np.zeros((len(moments), self._engine.size), np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
-        given = {"correction": correction, "mask": mask}
-        fixed = {name: self.pack(vector) for name, vector in given.items() if vector is not None}
+        fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
+        step, shared = meta_step or (0.0, False)
         plan = _Plan(
             steps=len(rates),
             samples=samples.ctypes.data,
             offsets=offsets.ctypes.data,
             rates=rates.ctypes.data,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            meta_step=meta_step[0] if meta_step else 0.0,
+            momentum=_number(momentum),
+            weight_decay=_number(weight_decay),
+            meta_step=_number(step),
             meta=meta_step is not None,
-            shared=meta_step is not None and meta_step[1],
+            shared=bool(shared),
             anchors=len(tied),
             anchor=ctypes.addressof(anchor),
             strength=ctypes.addressof(strength),
@@ -179,39 +234,115 @@ class Network:
             snapshot=snapshots.ctypes.data,
             **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
-        outcome = _Outcome()
-        self._lib.coterie_train(
-            self._handle, x.ctypes.data, channels_last, y.ctypes.data, len(y),
-            ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
-        )  # fmt: skip
+        outcome, pins = _Outcome(), _pins(x)
+        with self._engine.lock:
+            self._lib.coterie_train(
+                self._engine.pointer, x.ctypes.data, channels_last, y.ctypes.data, len(y),
+                ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
+            )  # fmt: skip
+        del pins
         done = [snapshot for snapshot, step in zip(snapshots, moments, strict=True) if step <= outcome.steps]
-        trained, *taken = (self.unpack(vector, len(model)) for vector in (packed, *done))
-        diverged = None if outcome.diverged < 0 else int(outcome.diverged)
-        return CompiledTraining(trained, taken, float(outcome.loss), int(outcome.steps), diverged)
-
-    def _check(self, x: Floats, count: int) -> None:
-        """Refuse what compiled code would read beyond the end of."""
-        if x.size != count * self._inputs or len(x) != count:
-            raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
-
-    def _check_batches(self, samples: Integers, y: Integers, batches: int, expected: int) -> None:
-        if batches != expected:
-            raise ValueError(f"{batches} batches do not go with learning rates for {expected}")
-        if len(samples) and not 0 <= samples.min() <= samples.max() < len(y):
-            raise ValueError("a batch names a sample that is not there")
-        if len(y) and not 0 <= y.min() <= y.max() < self.classes:
-            raise ValueError(f"labels must lie between 0 and {self.classes - 1}")
+        trained, *taken = map(self._unpacked, (packed, *done))
+        diverged = None if outcome.diverged < 0 else outcome.diverged
+        return CompiledTraining(trained, taken, outcome.loss, outcome.steps, diverged)
 
     def logits(self, x: Floats, model: Floats) -> Floats:
         """Return the outputs, (samples, classes)."""
         x, channels_last = _in_order(x)
         self._check(x, len(x))
         packed = self.pack(model)
-        outputs = np.empty((len(x), self.classes), np.float32)
-        self._lib.coterie_logits(
-            self._handle, x.ctypes.data, channels_last, len(x), packed.ctypes.data, outputs.ctypes.data
-        )
+        outputs, pins = np.empty((len(x), self._classes), np.float32), _pins(x)
+        with self._engine.lock:
+            self._lib.coterie_logits(
+                self._engine.pointer, x.ctypes.data, channels_last, len(x), packed.ctypes.data, outputs.ctypes.data
+            )
+        del pins
         return outputs
+
+    def _check(self, x: Floats, count: int) -> None:
+        """Refuse what compiled code would read beyond the end of."""
+        if x.size != count * self._inputs or len(x) != count:
+            raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
+
+    def _labels(self, y: Integers) -> Integers:
+        y = _whole_numbers(y, "labels")
+        if not _below(y, self._classes):
+            raise ValueError(f"labels must lie between 0 and {self._classes - 1}")
+        return y
+
+
+def _floats(values: Any) -> Floats:
+    try:
+        return np.asarray(values, np.float32)
+    except OverflowError:
+        raise ValueError("a number is too large for a float") from None
+
+
+def _vector(values: Floats, size: int, what: str) -> Floats:
+    vector = np.ascontiguousarray(_floats(values))
+    if vector.shape != (size,):
+        raise ValueError(f"{what} is a vector of {size} numbers, got shape {vector.shape}")
+    return vector
+
+
+def _whole_numbers(values: Any, what: str) -> Integers:
+    """Return whole numbers as a vector of int64 that nobody else has."""
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers)):
+        raise TypeError(f"{what} must be a vector of whole numbers, got shape {numbers.shape} of {numbers.dtype}")
+    return np.array(numbers, np.int64)  # beyond 2^63 numbers become negative, which are refused where they matter
+
+
+def _below(numbers: Integers, limit: int) -> bool:
+    """Say whether all lie between 0 and below a limit; negative ones are larger than any."""
+    return not len(numbers) or bool(np.maximum.reduce(numbers.view(np.uint64)) < limit)
+
+
+def _number(value: float) -> float:
+    try:
+        return ctypes.c_float(value).value
+    except OverflowError:
+        raise ValueError(f"{value!r:.40} is too large for a float") from None
+
+
+def _samples(batches: Sequence[Integers], count: int) -> tuple[Integers, Integers]:
+    """Return the samples of all batches, one after the other, and where each batch begins and ends."""
+    arrays = [np.asarray(batch) for batch in batches]
+    samples = _whole_numbers(np.concatenate(arrays) if arrays else (), "a batch")
+    lengths = [len(array) for array in arrays]
+    if not _below(samples, count):
+        raise ValueError("a batch names a sample that is not there")
+    if max(lengths, default=0) > count:
+        raise ValueError(f"a batch is larger than the {count} samples that there are")
+    return samples, np.array([0, *accumulate(lengths)], np.int64)
+
+
+def _rates(values: Floats, batches: int, per_step: int) -> Floats:
+    rates = np.array(_floats(values))
+    if rates.ndim != 1:
+        raise ValueError(f"learning rates are a vector, got shape {rates.shape}")
+    if batches != len(rates) * per_step:
+        raise ValueError(f"{batches} batches do not go with learning rates for {len(rates) * per_step}")
+    return rates
+
+
+def _moments(snapshot_steps: Sequence[int], steps: int) -> Integers:
+    ordered = sorted(snapshot_steps)
+    if not ordered:
+        return np.zeros(0, np.int64)
+    moments = _whole_numbers(ordered, "steps of snapshots")
+    if not 1 <= moments[0] <= moments[-1] <= steps:
+        raise ValueError(f"snapshots are taken after steps 1 to {steps}, not {moments[0]} to {moments[-1]}")
+    return moments
+
+
+def _pins(array: Any) -> list[Any]:
+    """Return what keeps an array, and those that it is a view of, from being resized while it is held."""
+    pins = []
+    while isinstance(array, np.ndarray):
+        pins.append(weakref.ref(array))
+        array = array.base
+    return pins
 
 
 def _addresses(vectors: Sequence[Floats]) -> ctypes.Array[ctypes.c_void_p]:
@@ -220,7 +351,7 @@ def _addresses(vectors: Sequence[Floats]) -> ctypes.Array[ctypes.c_void_p]:
 
 def _in_order(x: Floats) -> tuple[Floats, bool]:
     """Return inputs as they lie in memory where that is channels last, as most images do, else channels first."""
-    x = np.asarray(x, np.float32)
+    x = _floats(x)
     if x.ndim == 4 and not x.flags.c_contiguous and (last := x.transpose(0, 2, 3, 1)).flags.c_contiguous:
         return last, True
     return np.ascontiguousarray(x), False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
 
 LARGEST_KERNEL = 7
 LARGEST_POOL = 15
+LARGEST = 2**28
+"""Numbers that a network may have, and a stage for one sample: what the library counts in 32 bits stays far below."""
+WIDEST = 16
+"""Lanes to which the library may pad outputs."""
 
 
 @dataclass
@@ -30,11 +36,29 @@ class Stage:
     flat_channels: int = 1
     flat_positions: int = 1
 
+    def __post_init__(self) -> None:
+        for name, number in vars(self).items():
+            if isinstance(number, np.integer | np.bool_):  # whose products would overflow
+                setattr(self, name, int(number))
+        if not self.conv and self.flat_channels == self.flat_positions == 1:
+            self.flat_channels = self.channels  # inputs that were never an image
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width of the output, before pooling."""
+        around = 2 * self.padding - self.kernel + 1
+        return self.height + around, self.width + around
+
     @property
     def positions(self) -> int:
         """Places that the kernel visits, before pooling."""
-        around = 2 * self.padding - self.kernel + 1
-        return (self.height + around) * (self.width + around)
+        height, width = self.sides
+        return height * width
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return (self.channels * self.kernel**2 + 1) * self.outputs
 
 
 def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
@@ -46,8 +70,68 @@ def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
     walk = _Walk(shape)
     if not all(walk.takes(layer) for layer in module):
         return None
-    last = walk.stages[-1] if walk.stages else None
-    return None if last is None or last.conv or last.relu else walk.stages
+    return None if error_in(walk.stages) else walk.stages
+
+
+def error_in(plan: Sequence[Stage]) -> str | None:
+    """Say why stages are no network that the library runs; what passes here is trusted there.
+
+    >>> error_in([Stage(True, 1, 8, 8, 4, 3), Stage(False, 144, 1, 1, 10, flat_channels=4, flat_positions=36)])
+    >>> error_in([Stage(False, 6, 1, 1, 4), Stage(False, 5, 1, 1, 3)])
+    'stage 1 takes 5 inputs, the one before it gives 4'
+    """
+    for number, stage in enumerate(plan):
+        if error := _error_in_stage(stage):
+            return f"stage {number}: {error}"
+    for number, (before, stage) in enumerate(pairwise(plan), 1):
+        if error := _error_between(before, stage):
+            return f"stage {number} {error}"
+    if not plan or plan[-1].conv or plan[-1].relu:
+        return "a network ends in a linear layer without ReLU"
+    if sum(_padded(stage) * (stage.channels * stage.kernel**2 + 1) for stage in plan) > LARGEST:
+        return f"it has more than {LARGEST} parameters"
+    return None
+
+
+def _error_in_stage(stage: Stage) -> str | None:
+    if not all(isinstance(number, int) for number in astuple(stage)) or not {stage.conv, stage.relu} <= {0, 1}:
+        return "its sizes must be whole numbers, conv and relu True or False"
+    sizes = (stage.channels, stage.height, stage.width, stage.outputs, stage.kernel, stage.pool)
+    if min(*sizes, stage.flat_channels, stage.flat_positions) < 1 or stage.padding < 0:
+        return "its sizes must be 1 or more"
+    if stage.conv:
+        if stage.flat_channels * stage.flat_positions != 1:
+            return "a convolution takes no flat channels"
+        if stage.kernel > LARGEST_KERNEL or stage.padding >= stage.kernel:
+            return f"a kernel has up to {LARGEST_KERNEL} places, its padding fewer than it"
+        if min(stage.sides) < 1 or stage.pool > min(LARGEST_POOL, *stage.sides):
+            return f"kernel and pooling must fit into the image, pooling up to {LARGEST_POOL}"
+    elif (stage.height, stage.width, stage.kernel, stage.padding, stage.pool) != (1, 1, 1, 0, 1):
+        return "a linear layer has no height, width, kernel, padding or pooling"
+    elif stage.flat_channels * stage.flat_positions != stage.channels:
+        return f"{stage.flat_channels} channels of {stage.flat_positions} places are not {stage.channels} inputs"
+    border = 2 * stage.padding
+    given = stage.channels * (stage.height + border) * (stage.width + border)
+    if max(given, stage.positions * _padded(stage), stage.channels * stage.kernel**2 * _padded(stage)) > LARGEST:
+        return f"it is larger than {LARGEST} numbers"
+    return None
+
+
+def _error_between(before: Stage, stage: Stage) -> str | None:
+    """Say why a stage can't follow another."""
+    height, width = (side // before.pool for side in before.sides)
+    if stage.conv:
+        fits = before.conv and (stage.channels, stage.height, stage.width) == (before.outputs, height, width)
+        return None if fits else "is a convolution of another image than the one before it gives"
+    given = before.outputs * height * width
+    if stage.channels != given:
+        return f"takes {stage.channels} inputs, the one before it gives {given}"
+    flat = stage.flat_channels == before.outputs or not before.conv
+    return None if flat else f"takes {stage.flat_channels} channels, the one before it gives {before.outputs}"
+
+
+def _padded(stage: Stage) -> int:
+    return -(-stage.outputs // WIDEST) * WIDEST
 
 
 class _Walk:

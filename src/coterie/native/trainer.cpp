@@ -1,7 +1,9 @@
-// The C interface: networks by handle, one call per client and round.
+// The C interface: networks by handle, one call per client and round. What comes here was checked by the binding; no
+// exception leaves: a call that can fail returns a Status.
 #include "network.h"
 
-#include <memory>
+#include <new>
+#include <stdexcept>
 
 using namespace coterie;
 
@@ -20,18 +22,41 @@ Engine* make(const std::vector<Stage>& stages, int wanted) {
     return wanted == 0 || wanted == 4 ? make_generic(stages) : nullptr;
 }
 
+enum Status : int32_t { DONE = 0, NO_LANES = 1, NO_MEMORY = 2, FAILED = 3 };
+
+template <class Work>
+int32_t guarded(Work work) noexcept {
+    try {
+        work();
+        return DONE;
+    } catch (const std::bad_alloc&) {
+        return NO_MEMORY;
+    } catch (const std::length_error&) {  // a vector longer than any memory
+        return NO_MEMORY;
+    } catch (...) {
+        return FAILED;
+    }
+}
+
 }  // namespace
 
 extern "C" {
 
-// `numbers` holds 11 integers per stage, in the order of Stage's fields. Null: this machine lacks the wanted lanes.
-void* coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes) {
-    std::vector<Stage> list;
-    for (int32_t l = 0; l < stages; l++) {
-        const int32_t* n = numbers + 11 * l;
-        list.push_back({n[0] != 0, n[1], n[2], n[3], n[4], n[5], n[6], n[7] != 0, n[8], n[9], n[10]});
-    }
-    return make(list, lanes);
+// Raised when functions change, so that a binding never calls a library that was built for another.
+int32_t coterie_interface() { return 2; }
+
+// `numbers` holds 11 integers per stage, in the order of Stage's fields.
+int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, void** network) {
+    *network = nullptr;
+    int32_t status = guarded([&] {
+        std::vector<Stage> list;
+        for (int32_t l = 0; l < stages; l++) {
+            const int32_t* n = numbers + 11 * l;
+            list.push_back({n[0] != 0, n[1], n[2], n[3], n[4], n[5], n[6], n[7] != 0, n[8], n[9], n[10]});
+        }
+        *network = make(list, lanes);
+    });
+    return status == DONE && !*network ? NO_LANES : status;
 }
 
 void coterie_free(void* network) { delete static_cast<Engine*>(network); }
@@ -44,12 +69,12 @@ void coterie_unpack(void* network, const float* packed, float* plain) {
     static_cast<Engine*>(network)->unpack(packed, plain);
 }
 
-void coterie_train(void* network, const float* x, int32_t channels_last, const int64_t* y, int64_t count, const Plan* plan,
-                   float* packed, Outcome* outcome) {
-    static_cast<Engine*>(network)->train(x, channels_last != 0, y, count, *plan, packed, *outcome);
+int32_t coterie_train(void* network, const float* x, int32_t channels_last, const int64_t* y, int64_t count, const Plan* plan,
+                      float* packed, Outcome* outcome) {
+    return guarded([&] { static_cast<Engine*>(network)->train(x, channels_last != 0, y, count, *plan, packed, *outcome); });
 }
 
-void coterie_logits(void* network, const float* x, int32_t channels_last, int64_t count, const float* packed, float* out) {
-    static_cast<Engine*>(network)->logits(x, channels_last != 0, count, packed, out);
+int32_t coterie_logits(void* network, const float* x, int32_t channels_last, int64_t count, const float* packed, float* out) {
+    return guarded([&] { static_cast<Engine*>(network)->logits(x, channels_last != 0, count, packed, out); });
 }
 }

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from coterie.messages import Array, ModelSpec, Params, usable
-from coterie.messages.plan import steps_per_epoch
+from coterie.messages.plan import steps_per_epoch, total_steps
 from coterie.models import build
 from coterie.native import Floats, Network, stages
 from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
+
+MOST_STEPS = 2_000_000
+"""Whose batches are held at once: a few hundred megabytes. PyTorch makes them as it goes."""
 
 
 def runs_natively(spec: ModelSpec) -> bool:
@@ -32,10 +35,10 @@ class NativeTrainer:
 
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
-        compiled = self._network(job.spec)
-        if compiled is None or job.plan.l1 is not None:  # no compiled network has the scales that L1 is for
+        compiled, plan = self._network(job.spec), job.plan
+        without_end = total_steps(len(job.y), plan) > MOST_STEPS
+        if compiled is None or plan.l1 is not None or without_end:  # no compiled network has the scales that L1 is for
             return self._fallback.train(job)
-        plan = job.plan
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
         batches = list(steps(len(job.y), plan, job.rng, job.order))
         outcome = compiled.network.train(
