@@ -60,6 +60,8 @@ class StoredComparison:
     alone: Mapping[str, str] = field(default_factory=dict)
     """From a label to that of SOLO on the same data and parts."""
     warnings: Sequence[str] = ()
+    configs: Mapping[str, Tables] = field(default_factory=dict)
+    """A configuration of each cell that has begun."""
 
     @property
     def sweep(self) -> bool:
@@ -187,7 +189,7 @@ def read_comparison(path: Path) -> StoredComparison:
             f"a run in '{path}' is damaged ({type(error).__name__}: {error}): remove it, then 'coterie resume {path}'"
         ) from None
     warnings = [warning] if warning else []
-    return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings)
+    return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings, configs)
 
 
 def choose_settings(
