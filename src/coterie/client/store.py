@@ -5,10 +5,12 @@ because the server died in it, starts from the state before it; what the lost at
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from coterie.bounded import check_tensors
 from coterie.errors import CoterieError
 from coterie.files import write_whole
 from coterie.messages import ClientId, Params
@@ -17,6 +19,7 @@ State: TypeAlias = Mapping[str, Params]
 """Parameter sets by purpose: ``model``, ``control``, ``mask``."""
 
 GENERATIONS = 2
+_NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.safetensors")
 
 
 class Store(Protocol):
@@ -67,8 +70,9 @@ class DiskStore:
             return {}
         path = self._path(client, max(rounds))
         try:
+            check_tensors(path)
             arrays = load_file(path)
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise CoterieError(f"the state of client {client} in {path} can't be read: {error}") from None
         state: dict[str, dict[str, object]] = {}
         for key, array in arrays.items():
@@ -97,7 +101,13 @@ class DiskStore:
             names = os.listdir(self.folder / str(client))
         except FileNotFoundError:
             return []
-        return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".safetensors"))
+        states = [name for name in names if name.endswith(".safetensors")]
+        if odd := next((name for name in states if not _NAME.fullmatch(name)), None):
+            raise CoterieError(
+                f"'{self.folder / str(client)}' holds '{odd}', which is no state: they are called after their round, "
+                "like 12.safetensors; remove it, or put its name back"
+            )
+        return sorted(int(name.partition(".")[0]) for name in states)
 
 
 class CachedStore:

@@ -1,11 +1,11 @@
 """The formats of what is written: tables of texts, TOML, and the versions of the files that are read back."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coterie.bounded import LARGEST_TOML, parse_toml, read_text
 from coterie.errors import CoterieError
 
 TableFormat = Literal["text", "markdown", "csv", "latex"]
@@ -35,10 +35,10 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a configuration file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_text(path, LARGEST_TOML))
     except FileNotFoundError:
         raise CoterieError(f"there is no configuration file '{path}'") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise CoterieError(f"'{path}' is not a TOML file: {error}") from None
     except OSError as error:
         raise CoterieError(f"'{path}' can't be read: {error.strerror}") from None

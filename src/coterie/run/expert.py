@@ -11,6 +11,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from coterie.bounded import check_tensors
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.messages import Array, ModelSpec, Params, Plan
@@ -145,10 +146,11 @@ def _of_run(folder: Path) -> Params:
 
 def _of_file(file: Path) -> Params:
     try:
+        check_tensors(file)
         return dict[str, Array](load(file.read_bytes()))
     except OSError as error:
         raise CoterieError(f"the expert '{file}' can't be read: {error.strerror}") from None
-    except (SafetensorError, KeyError, TypeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
 
 
