@@ -127,8 +127,11 @@ def read_terms(folder: Path) -> Terms:
             raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
-    tables.setdefault("engine", {}).setdefault("name", "flower")
-    run = tables.setdefault("run", {})
+    for section in ("engine", "run"):
+        if not isinstance(tables.setdefault(section, {}), dict):
+            raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
+    tables["engine"].setdefault("name", "flower")
+    run = tables["run"]
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
         run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
     config = make_config(tables, str(path))

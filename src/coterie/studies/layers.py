@@ -151,7 +151,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
         inputs=len(x),
         matrices=_matrices(own, len(names)),
         to_server=_cka_with(own, [served[id(model)] for model in received]) if complete else None,
-        accuracy=None if result is None else {protocol: result["accuracy"][protocol] for protocol in COMPARED},
+        accuracy=None if result is None else {protocol: result["accuracy"].get(protocol) for protocol in COMPARED},
     )
 
 

@@ -1,7 +1,6 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-import logging
 import os
 import re
 import secrets
@@ -13,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from coterie.bounded import read_bytes
 from coterie.client import Client, DiskStore, LocalData
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.app import FAILED, Introduction, answer_bytes
+from coterie.engine.flower.app import FAILED, Introduction, answer_bytes, log_error
 from coterie.errors import CoterieError
 from coterie.messages import ClientId, ModelSpec, Params, Request
 from coterie.streams import stream
@@ -56,7 +56,7 @@ class DeployedSite:
         try:
             samples, error_text = len(self.data().train), ""
         except Exception as error:
-            logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
+            log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             samples, error_text = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
         return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": error_text}
 
@@ -94,7 +94,10 @@ class DeployedSite:
                 os.replace(new, file)
             finally:
                 new.unlink(missing_ok=True)
-        secret = file.read_text(encoding="ascii", errors="replace").strip()
+        try:
+            secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
+        except ValueError:
+            secret = ""
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret
