@@ -11,6 +11,7 @@ from typing import Any
 from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.errors import CoterieError, one_line
 from coterie.files import write_whole
+from coterie.results.chart_checks import MOST_DIGITS, error_in_chart
 from coterie.results.charts import Chart, chart_of, plain
 from coterie.results.comparison_folder import slug
 from coterie.results.formats import REPRODUCTION_FORMAT, TABLE_FILES, TableFormat, error_in_format
@@ -170,6 +171,8 @@ def read_reproduction(file: Path) -> Reproduction:
             raise CoterieError(f"'{file}' {error}")
         names = {field.name for field in fields(Reproduction)} - {"charts"}
         charts = tuple(chart_of(chart) for chart in content["charts"])
+        if problem := next((f"{c.title}: {text}" for c in charts if (text := error_in_chart(c))), None):
+            raise ValueError(f"charts: {problem}")
         reproduction: Reproduction = TypeAdapter(Reproduction).validate_python(
             {k: v for k, v in content.items() if k in names}
         )
@@ -179,6 +182,8 @@ def read_reproduction(file: Path) -> Reproduction:
         raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CoterieError(f"'{file}' is damaged ({one_line(str(error))}): {again}") from None
+    if any(not 0 <= line.digits <= MOST_DIGITS for line in reproduction.lines):
+        raise CoterieError(f"'{file}' is damaged (lines: digits should be 0 to {MOST_DIGITS}): {again}")
     return _finite(replace(reproduction, charts=charts))
 
 
