@@ -21,7 +21,7 @@ def with_config_flags(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..
         declared = list(inspect.signature(function).parameters.values())[:-1]
         hints = inspect.get_annotations(function, eval_str=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in declared]
-        parameters += [_flag(key) for key in keys() if key.path not in without]
+        parameters += [*(_flag(key) for key in keys() if key.path not in without), _TRUST]
 
         def command(**values: Any) -> None:
             function(**values)
@@ -63,7 +63,21 @@ def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
         origins[path.strip()] = f"--set {text}"
+    if flags.get("trust"):
+        from coterie.run.expert import trust_expert
+
+        trust_expert(tables)
     return origins
+
+
+_TRUST = inspect.Parameter(
+    "trust",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--trust", help="Import the plugins that --expert, or the folder gone on with, names.")
+    ],
+)
 
 
 def _flag(key: Key) -> inspect.Parameter:

@@ -6,11 +6,13 @@ because the server died in it, starts from the state before it; what the lost at
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from coterie.errors import CoterieError
+from coterie.bounded import check_tensors
+from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
 from coterie.messages import ClientId, Params
 
@@ -21,6 +23,7 @@ Stamp: TypeAlias = tuple[int, str]
 """The round of a state, and the digest of its file."""
 
 GENERATIONS = 2
+_NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.safetensors")
 
 
 class Store(Protocol):
@@ -134,6 +137,7 @@ class DiskStore:
     def _read(self, client: ClientId, round: int) -> tuple[bytes, str]:
         """Return the bytes of a state, and their digest; refuse those that are not what was written."""
         try:
+            check_tensors(self._path(client, round))
             content = self._path(client, round).read_bytes()
             return content, seal(content)
         except OSError as error:
@@ -161,8 +165,13 @@ class DiskStore:
             names = os.listdir(self.folder / str(client))
         except FileNotFoundError:
             return []
-        rounds = [name.partition(".")[0] for name in names if name.endswith(".safetensors")]
-        return sorted(int(round) for round in rounds if round.isdecimal())
+        states = [name for name in names if name.endswith(".safetensors")]
+        if odd := next((name for name in states if not _NAME.fullmatch(name)), None):
+            raise CoterieError(
+                f"'{self.folder / str(client)}' holds '{one_line(odd)}', which is no state: they are called after "
+                "their round, like 12.safetensors; remove it, or put its name back"
+            )
+        return sorted(int(name.partition(".")[0]) for name in states)
 
 
 def _arrays(content: bytes) -> Mapping[str, object]:

@@ -25,6 +25,7 @@ from coterie.errors import CoterieError
 from coterie.files import remove
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
+from coterie.run.plugins import Permission
 from coterie.run.progress import Progress, RoundProgress
 from coterie.run.result import Result
 
@@ -84,7 +85,7 @@ def run_one(config: Config, progress: Progress) -> Result:
 
     folder = RunFolder(Path(str(config.run.out)))
     if folder.config_file.exists():
-        return resume(folder.path, progress)
+        return resume(folder.path, progress, Permission(tuple(config.run.plugins)))
     return start(config, progress=progress)
 
 

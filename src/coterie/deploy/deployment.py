@@ -13,6 +13,7 @@ from coterie.engine.flower.deployment import FlowerDeployment
 from coterie.engine.flower.identity import fingerprint
 from coterie.engine.flower.site import DeployedSite, error_type_only
 from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.errors import one_line
 from coterie.federation import Engine
 from coterie.results.protocols import COMPARED, FOLLOWED
 from coterie.results.run_folder import RunFolder
@@ -95,7 +96,7 @@ class LoggedProgress(Progress):
 
     def phase(self, text: str) -> None:
         """Print it."""
-        print(f"coterie: {text}", flush=True)
+        print(f"coterie: {one_line(text)}", flush=True)
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Print that a round is over, with the accuracies where they were measured."""

@@ -135,11 +135,12 @@ def read_terms(folder: Path) -> Terms:
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
     defaults: dict[str, dict[str, Any]] = {"engine": {"name": "flower"}, "privacy": dict.fromkeys(PROTECTED, MINIMUM)}
-    for section, keys in defaults.items():
-        given = tables.get(section, {})
-        tables[section] = {**keys, **given} if isinstance(given, dict) else given
-    run = tables.setdefault("run", {})
-    if isinstance(run, dict) and isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
+    for section in ("engine", "privacy", "run"):
+        if not isinstance(tables.setdefault(section, {}), dict):
+            raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
+        tables[section] = {**defaults.get(section, {}), **tables[section]}
+    run = tables["run"]
+    if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
         run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
     config = make_config(tables, str(path))
     if config.engine.name != "flower" or config.engine.address is not None:

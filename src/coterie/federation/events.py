@@ -8,6 +8,7 @@ from coterie.messages import Failure
 
 LONGEST = 300
 """Characters of a description that are kept."""
+LONGEST_KIND = 40
 DETAILS = 8
 """Different descriptions kept of each kind: those that came first."""
 
@@ -20,11 +21,11 @@ class Events:
 
     def note(self, failure: Failure) -> None:
         """Record one failure; its description may come from anyone, and is sanitised."""
-        detail = plain(failure.detail)
+        detail, kind = plain(failure.detail), plain(failure.kind)[:LONGEST_KIND]
         entry = self.kinds.setdefault(
-            failure.kind,
+            kind,
             {
-                "kind": failure.kind,
+                "kind": kind,
                 "count": 0,
                 "first_round": failure.round,
                 "last_round": failure.round,

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from coterie.bounded import check_header
 from coterie.files import UNSEALED, sealed
 from coterie.messages.envelope import Failure, Reply, Request, read_only
 from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
@@ -36,6 +37,8 @@ _IF_SET = {
     for cls in CLASSES.values()
 }
 _PLAIN = {bool, int, str}
+MOST_VALUES = 2_000_000
+"""Beside arrays, in a message or a checkpoint: a checkpoint of 100,000 clients has as many."""
 _HINTS: dict[str, dict[str, Any]] = {
     name: {field: hint for field, hint in get_type_hints(cls).items() if field in _FIELDS[cls]}
     for name, cls in CLASSES.items()
@@ -84,6 +87,7 @@ def unpack(blob: bytes) -> Any:
 
     try:
         length = int.from_bytes(blob[:8], "little")
+        check_header(blob[8 : 8 + length], MOST_VALUES)
         header = json.loads(blob[8 : 8 + length])
         metadata = header["__metadata__"]
         arrays = load(blob)

@@ -19,7 +19,7 @@ def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: s
     series = []
     for number, (method, history) in enumerate(histories.items()):
         for style, protocol in enumerate(FOLLOWED):
-            rows = [row for row in history if row[protocol] is not None]
+            rows = [row for row in history if row.get(protocol) is not None]
             x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
             slot = number % len(COLOURS) + style * len(COLOURS)
             series += [Series(name=f"{method} ({protocol})", x=x, y=y, slot=slot)] if rows else []

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,17 @@ from typing import IO, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from coterie.errors import CoterieError
+from coterie.bounded import (
+    LARGEST_JSON,
+    LARGEST_TOML,
+    check_header,
+    check_tensors,
+    parse_json,
+    parse_toml,
+    read_bytes,
+    read_text,
+)
+from coterie.errors import CoterieError, one_line
 from coterie.files import (
     UNSEALED,
     Flush,
@@ -31,7 +40,15 @@ from coterie.files import (
     sealed,
     write_whole,
 )
+from coterie.results.checks import (
+    error_in_arrays,
+    error_in_config,
+    error_in_result,
+    error_in_row,
+    without_odd_values,
+)
 from coterie.results.formats import RESULT_FORMAT, error_in_format
+from coterie.results.schema import SitesFile, cleaned, error_in
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
@@ -60,6 +77,8 @@ clients were grouped by proximities: `grouped` are who, then `proximity`, `tree`
 curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the number of clients
 by round.
 """
+LARGEST_METRICS, MOST_METRICS = 2**26, 600_000
+"""Bytes and values of ``metrics.jsonl``: those of 40,000 evaluated rounds."""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
@@ -206,16 +225,26 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Return the tables of the configuration."""
         try:
-            return tomllib.loads(self.config_text())
-        except tomllib.TOMLDecodeError as error:
-            raise CoterieError(f"'{self.config_file}' is damaged: {error}") from None
+            return parse_toml(self.config_text())
+        except ValueError as error:
+            raise CoterieError(f"'{self.config_file}' is damaged: {one_line(str(error))}") from None
+
+    def shown_config(self) -> dict[str, dict[str, Any]]:
+        """Return the tables of the configuration to look at; refuse those that can't be of a run."""
+        tables = self.read_config()
+        if error := error_in_config(tables):
+            raise CoterieError(f"'{self.config_file}' is damaged ({error}): put it right, or put back a copy")
+        shown: dict[str, dict[str, Any]] = cleaned(tables)
+        return shown
 
     def config_text(self) -> str:
         """Return the configuration as it stands in the file."""
         try:
-            return self.config_file.read_text(encoding="utf-8")
+            return read_text(self.config_file, LARGEST_TOML)
         except UnicodeDecodeError:
             raise CoterieError(f"'{self.config_file}' is damaged: it is not text") from None
+        except ValueError as error:
+            raise CoterieError(f"'{self.config_file}' is damaged: {error}") from None
 
     def append_metrics(self, row: Mapping[str, Any], flush: Flush = "nothing") -> None:
         """Add the row of an evaluated round."""
@@ -226,19 +255,26 @@ class RunFolder:
         if not self.metrics_file.exists():
             return [], f"There is no {METRICS}: nothing is known of single rounds."
         rows: list[dict[str, Any]] = []
-        lines = self.metrics_file.read_bytes().splitlines()
+        odd: list[str] = []
+        try:
+            content = read_bytes(self.metrics_file, LARGEST_METRICS)
+            check_header(content, MOST_METRICS)
+        except ValueError as error:
+            return [], f"{METRICS} can't be read ({error}): nothing is known of single rounds."
+        lines = content.splitlines()
         for number, line in enumerate(lines, 1):
             try:
-                row = json.loads(line)
-                right = isinstance(row, dict) and isinstance(row["round"], int)
-                right = right and (not rows or row["round"] > rows[-1]["round"])
-            except (ValueError, KeyError):
-                right = False
-            if not right:
+                row = parse_json(line)
+                error_text = error_in_row(row, rows[-1]["round"] if rows else None)
+            except ValueError as error:
+                error_text = one_line(str(error))
+            if error_text:
                 left = "it is left out" if number == len(lines) else "it and all after it are left out"
-                return rows, f"Line {number} of {METRICS} is cut short or damaged: {left}."
-            rows.append(row)
-        return rows, None
+                return rows, f"Line {number} of {METRICS} is cut short or damaged ({error_text}): {left}."
+            odd += [f"'{one_line(key)}' in line {number}" for key in without_odd_values(row)]
+            rows.append(cleaned(row))
+        shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+        return rows, f"{METRICS} is damaged: {shown} is no number: it is shown as not measured." if odd else None
 
     def rewrite_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write all rows anew."""
@@ -264,16 +300,19 @@ class RunFolder:
         file = self.result_file
         if not file.exists():
             return None
+        again = f"remove it, then 'coterie resume {self.path}'"
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise CoterieError(f"'{file}' is damaged ({error}): remove it, then 'coterie resume {self.path}'") from None
+            content = parse_json(read_bytes(file, LARGEST_JSON))
+        except ValueError as error:
+            raise CoterieError(f"'{file}' is damaged ({one_line(str(error))}): {again}") from None
         for key, kind in NEEDED.items():
             if not isinstance(content, dict) or not isinstance(content.get(key), kind):
                 raise CoterieError(f"'{file}' is not the result of a run: it has no '{key}'")
         if error_text := error_in_format(content, RESULT_FORMAT):
             raise CoterieError(f"'{file}' {error_text}")
-        return {key: value for key, value in content.items() if key != "format"}
+        if error_text := error_in_result(content):
+            raise CoterieError(f"'{file}' is damaged ({error_text}): {again}")
+        return {key: value for key, value in cleaned(content).items() if key != "format"}
 
     def write_arrays(self, arrays: PlotArrays) -> None:
         """Write what pictures need beside the numbers."""
@@ -291,12 +330,16 @@ class RunFolder:
         from safetensors.numpy import load
 
         try:
+            check_tensors(self.arrays_file)
             content = self.arrays_file.read_bytes()
             seal(content, required=False)
             stored = load(content)
-            return {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}, None
-        except (SafetensorError, ValueError) as error:
-            return {}, f"{ARRAYS} is damaged ({error}): {lost}"
+            arrays = {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}
+            if error_text := error_in_arrays(arrays):
+                raise ValueError(error_text)
+            return arrays, None
+        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            return {}, f"{ARRAYS} is damaged ({one_line(str(error))}): {lost}"
 
     def write_expert(self, params: Mapping[str, npt.NDArray[Any]], settings: str) -> None:
         """Keep the model that judges samples, with the settings that it was made by."""
@@ -316,13 +359,18 @@ class RunFolder:
         except (OSError, ValueError, SafetensorError):
             return None
 
-    def read_sites(self) -> dict[int, SiteSummary]:
-        """Return the clients that are real machines; none if they can't be read."""
+    def read_sites(self) -> tuple[dict[int, SiteSummary], str | None]:
+        """Return the clients that are real machines, and say if they can't be read."""
+        if not self.deployed:
+            return {}, None
         try:
-            sites = json.loads(self.sites_file.read_text(encoding="utf-8"))["sites"].items()
-            return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+            content = parse_json(read_bytes(self.sites_file, LARGEST_JSON))
+            if error_text := error_in(content, SitesFile):
+                raise ValueError(error_text)
+        except ValueError as error:
+            return {}, f"{SITES} is damaged ({one_line(str(error))}): the names of sites are not shown."
+        sites = cleaned(content["sites"]).items()
+        return {site["client"]: SiteSummary(name, site.get("samples", 0)) for name, site in sites}, None
 
 
 def shared_beside(states: Path) -> Path:

@@ -23,6 +23,9 @@ from coterie.results.protocols import FOLLOWED
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
+MOST, MOST_EPOCHS = 10**6, 10**5
+"""Clients or rounds, and epochs, of a run: with more it would never end."""
+
 
 class ConfigSection(BaseModel):
     """One table of the TOML file."""
@@ -53,7 +56,7 @@ class DataSection(ChoiceSection):
     """Which data, and among how many clients."""
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
-    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
+    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1, le=MOST)
     server_share: float | None = setting(
         None,
         "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
@@ -82,7 +85,7 @@ class PartitionSection(ChoiceSection):
         ge=0,
     )
     surplus: int | None = setting(
-        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1
+        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1, le=10_000
     )
 
     @property
@@ -105,10 +108,10 @@ class ModelSection(ChoiceSection):
 class TrainingSection(ConfigSection):
     """How long, with whom, and how clients train."""
 
-    rounds: int = setting(50, "communication rounds", ge=1)
+    rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
     fraction: float = setting(0.1, "share of the clients in a round", gt=0, le=1)
-    epochs: int = setting(10, "local epochs per round", ge=1)
-    batch_size: int = setting(10, "samples per local step", ge=1)
+    epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
+    batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
     lr: float = setting(0.01, "learning rate", gt=0)
     lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power; steps are counted from 0 in every round", ge=0)
     lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
@@ -129,7 +132,7 @@ class GroupingSection(ConfigSection):
         None, "where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'", registry=RULES
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
-    groups: int | None = setting(None, "rule count: how many groups", ge=1)
+    groups: int | None = setting(None, "rule count: how many groups", ge=1, le=10_000)
     granularity: float | None = setting(
         None,
         "rule auto: split groups that are this many times the noise apart; by default 1.45, less for few samples",
@@ -157,8 +160,10 @@ class NewcomersSection(ConfigSection):
     draw: Literal["random", "last"] = setting(
         "random", "which clients: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
     )
-    join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1)
-    epochs: int = setting(5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0)
+    join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1, le=MOST)
+    epochs: int = setting(
+        5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0, le=MOST_EPOCHS
+    )
 
     @model_validator(mode="after")
     def _some(self) -> NewcomersSection:
@@ -187,7 +192,7 @@ class CurriculumSection(ConfigSection):
         "model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is "
         "trained on the samples of all clients",
     )
-    expert_epochs: int = setting(10, "epochs of training the expert", ge=1)
+    expert_epochs: int = setting(10, "epochs of training the expert", ge=1, le=MOST_EPOCHS)
 
     @field_validator("data", "clients", mode="before")
     @classmethod
@@ -213,7 +218,9 @@ class CurriculumSection(ConfigSection):
 class EvaluationSection(ConfigSection):
     """When accuracies are measured."""
 
-    every: int = setting(5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
+    every: int = setting(
+        5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0, le=MOST
+    )
     validation: float = setting(
         0.0,
         "share of each client's training samples to test on instead of its test part, for choosing settings without "
@@ -248,7 +255,7 @@ class EngineSection(ConfigSection):
     trainer: Literal["auto", "native", "torch"] = setting(
         "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
     )
-    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1)
+    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1, le=4096)
     state: Literal["auto", "memory", "disk"] = setting(
         "auto", "where clients' own models are kept during the run; auto: on disk above 1 GiB"
     )
@@ -258,11 +265,11 @@ class EngineSection(ConfigSection):
     deadline: float | None = setting(
         None, "deployed federations: seconds after which replies are no longer waited for", gt=0
     )
-    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1)
+    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1, le=MOST)
     oversample: float = setting(
-        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0
+        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0, le=1000
     )
-    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1)
+    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1, le=MOST)
 
     @model_validator(mode="after")
     def _agree(self) -> EngineSection:

@@ -15,15 +15,16 @@ from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
-from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
 from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, locked, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
+from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
+from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result
@@ -59,15 +60,18 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
     make_folder(folder.path)
-    with _resumable(folder), locked(folder.path):
+    with _resumable(folder, config), locked(folder.path):
         folder.check_free(overwrite)  # again: another process may have had the folder in between
         folder.clear()
         folder.write_config(to_toml(config))
         return _run(config, data, folder, None, progress)
 
 
-def resume(path: Path, progress: Progress | None = None) -> Result:
-    """Go on with a run after any kill; of a finished one, return the result."""
+def resume(path: Path, progress: Progress | None = None, permission: Permission = NOBODY) -> Result:
+    """Go on with a run after any kill; of a finished one, return the result.
+
+    Of the plugins that its folder names only what is permitted is imported.
+    """
     progress = progress or Progress()
     folder = RunFolder.open(path)
     with locked(folder.path):
@@ -75,7 +79,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
             return Result.load(path)
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder)
+        config = read_run_config(folder, permission)
         check_engine(config)
         state, changed = _checkpoint_of(folder, config)
         if changed:
@@ -83,7 +87,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
                 f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
             )
         progress.phase(f"reading {config.data.name}")
-        with _resumable(folder):
+        with _resumable(folder, config):
             return _run(config, load_data(config), folder, state, progress)
 
 
@@ -120,12 +124,13 @@ def _check_federations_own(folder: RunFolder) -> None:
 
 
 @contextmanager
-def _resumable(folder: RunFolder) -> Iterator[None]:
+def _resumable(folder: RunFolder, config: Config) -> Iterator[None]:
     """Say on Ctrl-C how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"go on with 'coterie resume {folder.path}'") from None
+        command = f"coterie resume {folder.path}{as_flags(config.run.plugins)}"
+        raise KeyboardInterrupt(f"go on with '{command}'") from None
 
 
 def _checkpoint_of(
@@ -134,8 +139,8 @@ def _checkpoint_of(
     """Return the checkpoint, if there is one, and which settings have changed since, but for those that are `free`."""
     if not folder.checkpoint.exists():
         return None, ""
-    state = load_checkpoint(folder.checkpoint)
-    return state, "; ".join(differences(Config.model_validate_json(state["config"]), config, free))
+    state, stored = read_checkpoint(folder)
+    return state, "; ".join(differences(stored, config, free))
 
 
 def _run(
@@ -154,7 +159,8 @@ def _run(
         run = stack.enter_context(session(config, data, store, None, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
         recorder = RunRecorder(run, data, folder, states, progress, began)
-        done = recorder.restore(state)
+        with damage_named(Path() if folder is None else folder.checkpoint):
+            done = recorder.restore(state)
         for note in data.notes:
             progress.phase(note)
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"

@@ -7,10 +7,12 @@ and stores once however many nodes get it. A `ConfigRecord` beside it names the 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie.client import Client
+from coterie.errors import one_line
 from coterie.messages import ClientId, Failure, Reply, Request, wire
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describ
             handler = find_handler(context.node_config)
             introduction = handler.introduce(str(beside["federation"]), str(beside.get("nonce", "")))
         except Exception as error:
-            logging.getLogger("coterie").exception("this site can't take part")
+            log_error("this site can't take part", error)
             introduction = {"problem": describe(error)[1]}
         return Message(RecordDict({BESIDE: ConfigRecord(dict(introduction))}), reply_to=message)
 
@@ -72,11 +74,18 @@ def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describ
         try:
             answer = find_handler(context.node_config).answer(client, federation, blob)
         except Exception as error:
-            logging.getLogger("coterie").exception("a request could not be answered")
+            log_error("a request could not be answered", error)
             answer = wire.encode(Failure(client, 0, *describe(error)))
         return Message(RecordDict({WIRE: wire_record(answer)}), reply_to=message)
 
     return app
+
+
+def log_error(what: str, error: Exception, trace: bool = True) -> None:
+    """Write an error into the log; its text may come from others, and no line of it can look like one of the log."""
+    lines = traceback.format_exception(error) if trace else []
+    text = "".join(f"\n  | {one_line(line)}" for part in lines for line in part.splitlines())
+    logging.getLogger("coterie").error("%s: %s%s", what, one_line(str(error)), text)
 
 
 def answer_request(

@@ -1,7 +1,6 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-import logging
 import re
 import secrets
 import zlib
@@ -12,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from coterie.bounded import read_bytes
 from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.app import FAILED, Introduction, answer_request
+from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
 from coterie.engine.flower.identity import derived, fingerprint, signed
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
@@ -70,10 +70,10 @@ class DeployedSite:
             self.joined_under(federation)
             samples = len(self.data().train)
         except OtherPolicy as error:
-            logging.getLogger("coterie").error("%s", error)
+            log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
         except Exception as error:
-            logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
+            log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
         introduction = {"name": self.name, "samples": samples, "problem": error_text}
         return signed(introduction, self.secret(), _checked(federation), fingerprint(self.certificate), nonce)
@@ -120,7 +120,10 @@ class DeployedSite:
         file = self.state / "secret"
         if not file.exists():
             write_first(file, secrets.token_hex(16).encode(), mode=0o600)
-        secret = file.read_text(encoding="ascii", errors="replace").strip()
+        try:
+            secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
+        except ValueError:
+            secret = ""
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.client import Policy
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import extend, make_folder, open_lock, write_whole
 from coterie.messages import ClientId, Failure, Request
 
@@ -48,7 +49,7 @@ class SiteRecord:
             if not self.policy_file.exists():
                 write_whole(self.policy_file, (json.dumps(asdict(make()), indent=1) + "\n").encode())
             try:
-                return Policy.read(json.loads(self.policy_file.read_bytes()))
+                return Policy.read(parse_json(read_bytes(self.policy_file, LARGEST_JSON)))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise _damaged(self.policy_file, error) from None
 
@@ -61,7 +62,7 @@ class SiteRecord:
         with self._locked():
             try:
                 fresh: dict[str, Any] = {"client": client, "rounds": {}}
-                asked = json.loads(self.asked_file.read_bytes()) if self.asked_file.exists() else fresh
+                asked = parse_json(read_bytes(self.asked_file, LARGEST_JSON)) if self.asked_file.exists() else fresh
                 number, rounds = asked["client"], {int(round): [*told] for round, told in asked["rounds"].items()}
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise _damaged(self.asked_file, error) from None
@@ -102,4 +103,6 @@ class SiteRecord:
 
 
 def _damaged(file: Path, error: Exception) -> CoterieError:
-    return CoterieError(f"'{file}' is damaged ({error}): put back a copy, or leave the federation and join it anew")
+    return CoterieError(
+        f"'{file}' is damaged ({one_line(str(error))}): put back a copy, or leave the federation and join it anew"
+    )

@@ -14,12 +14,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.engine.flower.identity import NO_CERTIFICATE, error_in_signature
-from coterie.errors import CoterieError
+from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
+from coterie.engine.flower.identity import KEY, NO_CERTIFICATE, error_in_signature
+from coterie.errors import CoterieError, one_line
 from coterie.files import write_whole
 from coterie.messages import ClientId
 from coterie.messages.limits import MOST_SAMPLES
 
+FEDERATION = re.compile(r"[0-9a-f]{16}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -59,13 +61,14 @@ class SiteRegistry:
             registry._write()
             return registry
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if any("digest" in site for site in content["sites"].values()):
-                raise CoterieError(f"the sites in '{path}' joined under an earlier version: start the run anew")
+            content = parse_json(read_bytes(path, LARGEST_JSON))
+            if error_text := _error_in_file(content):
+                raise ValueError(error_text)
             sites = {name: RegisteredSite(**site) for name, site in content["sites"].items()}
             registry = cls(path, content["federation"], sites, content["next"], content["agreed"], certificate)
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise CoterieError(f"'{path}' is damaged ({error}): put back a copy, or start the run anew") from None
+        except (ValueError, KeyError, TypeError) as error:
+            text = one_line(str(error))
+            raise CoterieError(f"'{path}' is damaged ({text}): put back a copy, or start the run anew") from None
         if changed := [key for key in agreed if registry.agreed.get(key) != agreed[key]]:
             before, now = ({key: samples.get(key) for key in changed} for samples in (registry.agreed, agreed))
             raise CoterieError(
@@ -129,6 +132,32 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     """
     parts = re.split(r"(\d+)", name)
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
+
+
+def _error_in_file(content: Any) -> str | None:
+    """Say where ``sites.json`` is not what `SiteRegistry` writes."""
+    if not isinstance(content, dict):
+        return "it is no table"
+    for key, kind in {"federation": str, "agreed": dict, "next": int, "sites": dict}.items():
+        if type(content.get(key)) is not kind:
+            return f"{key}: it should be a {kind.__name__}"
+    if not FEDERATION.fullmatch(content["federation"]):
+        return "federation: it should be 16 letters 0-9a-f"
+    numbers = set()
+    for name, site in content["sites"].items():
+        if not NAME.fullmatch(name):
+            return f"sites: '{name[:64]}' is no name of a site"
+        if isinstance(site, dict) and "digest" in site:
+            return "its sites joined under an earlier version"
+        if not isinstance(site, dict) or set(site) != {"client", "key", "samples"}:
+            return f"sites.{name}: it should have client, key and samples"
+        if not isinstance(site["key"], str) or not KEY.fullmatch(site["key"]):
+            return f"sites.{name}.key: it should be 64 letters 0-9a-f"
+        for key, most in (("client", content["next"] - 1), ("samples", MOST_SAMPLES)):
+            if type(site[key]) is not int or not 0 <= site[key] <= most:
+                return f"sites.{name}.{key}: it should be a number from 0 to {most}"
+        numbers.add(site["client"])
+    return None if len(numbers) == len(content["sites"]) else "sites: two of them have the same number"
 
 
 def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
