@@ -27,7 +27,6 @@ from coterie.messages import (
     Train,
     TrainReply,
     Verb,
-    average_models,
     distance,
     update,
 )
@@ -197,9 +196,11 @@ class FederatedTrial:
         plan = replace(fed.plan, epochs=self.epochs, holdout=self.holdout)
         for t in range(self.rounds):
             verb = Train(plan, keep=False, purpose=f"trial {t}")
-            for group, answers in self._ask(verb, TrainReply, models).items():
-                if answers:
-                    models[group] = average_models(list(answers.values()))
+            contributions = {
+                group: fed.aggregator.contributions(answers, lambda client, group=group: models[group])
+                for group, answers in self._ask(verb, TrainReply, models).items()
+            }
+            models |= fed.aggregator.averages(contributions)
         self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:

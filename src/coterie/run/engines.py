@@ -54,7 +54,7 @@ def make_engine(
     arrivals: dict[ClientId, int],
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
-    faults = SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile)
+    faults = _faults(config, data)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
         with EmbeddedEngine(
             data,
@@ -83,8 +83,25 @@ def make_engine(
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
+            tests={client: len(part) for client, part in enumerate(data.test_parts)},
         ) as simulation:
             yield simulation
+
+
+def _faults(config: Config, data: FederatedData) -> SimulatedFaults:
+    """Return the faults that are to be played."""
+    faults = config.faults
+    if (faults.liars or 0) > data.clients:
+        raise CoterieError(f"liars = {faults.liars}, but there are {data.clients} clients: write less")
+    return SimulatedFaults(
+        faults.drop,
+        faults.straggle,
+        faults.hostile,
+        faults.hostile_kind,
+        faults.liars or 0,
+        clients=data.clients,
+        seed=config.run.seed,
+    )
 
 
 @contextmanager

@@ -49,16 +49,18 @@ class DeployedSite:
     trainer: Callable[[], Trainer]
 
     def introduce(self, federation: str) -> Introduction:
-        """Introduce yourself: a name, a proof that only this site can give this federation, the number of samples.
+        """Introduce yourself: a name, a proof that only this site can give this federation, numbers of samples.
 
         Why data can't be used stands in the log of the site only: an error's text may quote them.
         """
         try:
-            samples, error_text = len(self.data().train), ""
+            data, error_text = self.data(), ""
+            samples, tests = len(data.train), len(data.test)
         except Exception as error:
             logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
-            samples, error_text = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": error_text}
+            samples, tests, error_text = 0, 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
+        counts = {"samples": samples, "tests": tests}
+        return {"name": self.name, "proof": self.proof(federation), **counts, "problem": error_text}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""

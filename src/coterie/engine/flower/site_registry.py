@@ -30,6 +30,8 @@ class RegisteredSite:
     client: ClientId
     digest: str
     samples: int
+    tests: int = MOST_SAMPLES
+    """Test samples; runs that began before sites declared them do not know."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class SiteRegistry:
             if site.digest != digest:
                 refused[node] = f"calls itself '{name}', which is client {site.client}, without its secret"
                 continue
-            site.samples = samples
+            site.samples, site.tests = samples, int(valid[node].get("tests", MOST_SAMPLES))
             clients[node] = site.client
         self._write()
         return clients, refused
@@ -94,6 +96,11 @@ class SiteRegistry:
     def samples(self) -> dict[ClientId, int]:
         """How many training samples each site declared when it last came."""
         return {site.client: site.samples for site in self.sites.values()}
+
+    @property
+    def tests(self) -> dict[ClientId, int]:
+        """How many test samples each site declared when it last came."""
+        return {site.client: site.tests for site in self.sites.values()}
 
     def _write(self) -> None:
         if self.path is not None:
@@ -126,6 +133,7 @@ def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
         return "introduces itself without a proper name"
     if not isinstance(proof, str) or not 16 <= len(proof) <= 128:
         return f"'{name}' gives no proof of who it is"
-    if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
+    counts = samples, introduction.get("tests", 0)
+    if not all(isinstance(count, int) and 0 <= count <= MOST_SAMPLES for count in counts):
         return f"'{name}' declares an impossible number of samples"
     return None
