@@ -93,7 +93,7 @@ class FedGroup(GroupedMethod):
         verb = Train(plan, start=("initial",), keep=False, purpose="pre-train")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="pre-train")))
         answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-        tamed = fed.aggregator.tamed(answers, lambda client: self.start)
+        tamed = fed.aggregator.tamed(answers, self.start)
         return {client: answer.params for client, answer in tamed.items()}
 
     def group_cold_start(self, fed: Federation) -> list[ClientId]:

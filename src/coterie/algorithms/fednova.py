@@ -39,7 +39,7 @@ class FedNova(FedAvg):
         with a the median of the a_i.
         """
         a = np.array([normaliser(t.steps, fed.plan) for t in trained.values()])
-        members = fed.aggregator.contributions(trained, lambda client: self.model)
+        members = fed.aggregator.contributions(trained, self.model)
         if fed.settings.aggregation.rule not in ("mean", "clipped"):
             scales = float(np.median(a)) / a
             return fed.aggregator.averages({0: [_scaled(m, s) for m, s in zip(members, scales, strict=True)]})[0]

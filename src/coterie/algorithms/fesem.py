@@ -68,7 +68,7 @@ class FeSEM(GroupedMethod):
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
             answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-            answers = {**fed.aggregator.tamed(answers, lambda client: self.start)}
+            answers = {**fed.aggregator.tamed(answers, self.start)}
             models = {client: answer.params for client, answer in answers.items()}
             if not self.models and not self._find_centres(fed, clients, answers):
                 return
@@ -82,7 +82,7 @@ class FeSEM(GroupedMethod):
         if len(answers) >= max(K, 1):
             points = [update(answer.params, self._compared(self.start)) for answer in answers.values()]
             labels = k_means(points, K, stream(fed.seed, "k-means")).labels.tolist()
-            members = fed.aggregator.contributions(answers, lambda client: self.start, equal=True)
+            members = fed.aggregator.contributions(answers, self.start, equal=True)
             by_centre = {k: [m for m, own in zip(members, labels, strict=True) if own == k] for k in sorted({*labels})}
             self.models = [*fed.aggregator.averages(by_centre).values()]
         return bool(self.models)

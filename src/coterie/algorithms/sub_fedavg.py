@@ -251,7 +251,7 @@ def owner_average(aggregator: Aggregator, model: Params, answers: Mapping[Client
         return owner_mean(model, [*answers.values()])
     masks = {c: {name: a.mask(name, value.shape) for name, value in model.items()} for c, a in answers.items()}
     whole = [Contribution(c, _laid_over(model, a, masks[c]), model, 1.0) for c, a in answers.items()]
-    cut = aggregator.screened({0: whole})[0]
+    cut = aggregator.screened({0: whole}, always=True)[0]  # a position may have few owners, of whom half lie
     if rule == "clipped":
         short = {new.client: new.params for new, old in zip(cut, whole, strict=True) if new is not old}
         left = {c: {name: short[c][name][masks[c][name]] for name in answers[c].bitmaps} for c in short}

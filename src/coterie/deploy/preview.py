@@ -66,7 +66,9 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    leaving = ["introduction: the site's name, a proof that the name is its own, the numbers of training and test samples"]
+    leaving = [
+        "introduction: the site's name, a proof that the name is its own, the numbers of training and test samples"
+    ]
     leaving += [line for answer in outgoing_answers(terms, local) for line in answer.lines()]
     return [*lines, *(f"  {line}" for line in leaving)]
 

@@ -10,6 +10,7 @@ from coterie.federation.served_model import CandidateModels, ServedModel, Shared
 from coterie.federation.state import saved
 
 __all__ = [
-    "Aggregator", "Algorithm", "CandidateModels", "ClientSampler", "Contribution", "Engine", "EngineWrapper", "Federation", "FederationSettings",
-    "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request", "saved",
+    "Aggregator", "Algorithm", "CandidateModels", "ClientSampler", "Contribution", "Engine", "EngineWrapper",
+    "Federation", "FederationSettings", "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request",
+    "saved",
 ]  # fmt: skip

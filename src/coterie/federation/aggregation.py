@@ -63,19 +63,20 @@ class Aggregator:
     note: Callable[[ClientId, str, str], None]
     """Notes an event: whose, its kind, its description."""
 
-    def average(
-        self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False
-    ) -> dict[str, Array]:
+    def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model: by their samples, or all count alike."""
-        return self.averages({0: self.contributions(trained, lambda client: start, equal)})[0]
+        return self.averages({0: self.contributions(trained, start, equal)})[0]
 
     def contributions(
-        self, trained: Mapping[ClientId, TrainReply], start: Callable[[ClientId], Params], equal: bool = False
+        self, trained: Mapping[ClientId, TrainReply], start: Params | Callable[[ClientId], Params], equal: bool = False
     ) -> list[Contribution]:
-        """Return what clients bring to a mean, given what each started from; no weight is beyond the limit."""
+        """Return what clients bring to a mean, given what all or each started from; no weight is beyond the limit."""
         samples = {client: 1 if equal else answer.samples for client, answer in trained.items()}
         weights = samples if equal else self.weights(samples)
-        return [Contribution(c, answer.params, start(c), weights[c]) for c, answer in trained.items()]
+        return [
+            Contribution(c, answer.params, start(c) if callable(start) else start, weights[c])
+            for c, answer in trained.items()
+        ]
 
     def weights(self, samples: Mapping[ClientId, int]) -> Mapping[ClientId, float]:
         """Return how much clients with so many samples count."""
@@ -93,7 +94,7 @@ class Aggregator:
         return {key: self._average(members) for key, members in self.screened(groups).items() if members}
 
     def tamed(
-        self, trained: Mapping[ClientId, TrainReply], start: Callable[[ClientId], Params]
+        self, trained: Mapping[ClientId, TrainReply], start: Params | Callable[[ClientId], Params]
     ) -> Mapping[ClientId, TrainReply]:
         """Cut what is too long before groups are formed by it; by any rule but the mean."""
         if self.options.rule == "mean":
@@ -118,11 +119,11 @@ class Aggregator:
                     lengths[key] = update_lengths(member.params, member.start)
         everyone = [*{client: length for (client, _), length in lengths.items()}.values()]
         result: dict[K, Sequence[Contribution]] = {}
-        for key, members in groups.items():
+        for group, members in groups.items():
             own = [lengths[member.client, id(member.start)] for member in members]
             few = len(own) < FEW
             limits = clip_limits(everyone if few else own, self.options.clip) if always or few else (math.inf, math.inf)
-            result[key] = [self._cut(m, length, limits) for m, length in zip(members, own, strict=True)]
+            result[group] = [self._cut(m, length, limits) for m, length in zip(members, own, strict=True)]
         return result
 
     def _cut(self, member: Contribution, lengths: tuple[float, float], limits: tuple[float, float]) -> Contribution:
@@ -224,7 +225,7 @@ def middle(stack: Array, left_out: int, owners: npt.NDArray[np.bool_] | None = N
         return np.asarray(kept.mean(axis=0, dtype=np.float64), stack.dtype)
     ordered = np.sort(np.where(owners, stack, np.nan), axis=0)  # NaN last
     count = owners.sum(axis=0)
-    out = np.minimum((count - 1) // 2, -(-left_out * count // n))
+    out = np.minimum(np.maximum(count - 1, 0) // 2, -(-left_out * count // n))
     rank = np.arange(n).reshape(-1, *[1] * (stack.ndim - 1))
     inside = (rank >= out) & (rank < count - out)
     total = np.where(inside, ordered, 0).sum(axis=0, dtype=np.float64)

@@ -197,9 +197,7 @@ class Federation:
         if kind == CLIPPED or not self.events.noted(client, kind):
             self.note(client, kind, detail)
 
-    def average(
-        self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False
-    ) -> dict[str, Array]:
+    def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model, by the rule of the run; `equal`: all count alike."""
         return self.aggregator.average(trained, start, equal)
 

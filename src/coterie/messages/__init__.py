@@ -25,8 +25,8 @@ from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
     "EVALUATION", "LARGEST", "VERBS", "Anchor", "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply",
-    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Limits", "Losses", "LossesReply", "MetaStep",
-    "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply",
-    "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update",
+    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Limits", "Losses", "LossesReply",
+    "MetaStep", "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
+    "SignatureReply", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update",
     "usable", "weighted_mean",
 ]  # fmt: skip

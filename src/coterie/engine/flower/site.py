@@ -58,7 +58,11 @@ class DeployedSite:
             samples, tests = len(data.train), len(data.test)
         except Exception as error:
             logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
-            samples, tests, error_text = 0, 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
+            samples, tests, error_text = (
+                0,
+                0,
+                "its data can't be used: its log, or 'coterie deploy check' there, says why",
+            )
         counts = {"samples": samples, "tests": tests}
         return {"name": self.name, "proof": self.proof(federation), **counts, "problem": error_text}
 

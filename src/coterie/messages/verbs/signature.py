@@ -53,14 +53,14 @@ class Signature(Verb):
     def most_vectors(self, spec: ModelSpec, samples: int = MOST_SAMPLES) -> int:
         """Return how many vectors there can be at most, of so many samples.
 
-        >>> FLAG, images = Signature(per_label=True, share=0.01), ModelSpec("lenet5", (3, 32, 32), 10)
-        >>> FLAG.most_vectors(images, 500), Signature(p=3).most_vectors(images, 500), Signature().most_vectors(images, 2)
-        (15, 3, 2)
+        >>> by_label, images = Signature(per_label=True, share=0.01), ModelSpec("lenet5", (3, 32, 32), 10)
+        >>> by_label.most_vectors(images, 500), [Signature(p=3).most_vectors(images, n) for n in (500, 2)]
+        (15, [3, 2])
         """
         labels, features = min(spec.classes, samples) if self.per_label else 1, math.prod(spec.shape)
         asked = self.p * labels
         if self.budget:
-            asked = self.budget + labels
+            asked = max(self.budget, labels)
         elif self.share:
             asked = math.floor(self.share * samples) + labels
         return min(asked, labels * features, samples)
@@ -82,8 +82,10 @@ class Signature(Verb):
             "labels", labels, *((0, request.spec.classes - 1) if self.per_label else (-1, -1))
         ):
             return error
-        if self.per_label and labels.size and (each := np.bincount(labels).max()) > (
-            own := self._most_of_a_label(features, limits.samples)
+        if (
+            self.per_label
+            and labels.size
+            and (each := np.bincount(labels).max()) > (own := self._most_of_a_label(features, limits.samples))
         ):
             return f"{each} vectors of one label, expected at most {own}"
         limit = 180 * most if self.measure in ANGLES else sys.float_info.max
