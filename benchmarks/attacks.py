@@ -3,9 +3,10 @@
     python benchmarks/attacks.py [--methods fedavg,flag] [--rounds 20] [--seeds 0] [--lies flip,huge]
 
 20 clients, all in every round, of whom 0, 1, 2 or 4 lie in every round, always the same ones (`--liars`): fedavg and
-scaffold on the digits, ifca, pacfl and flag on the rotated digits, where a group has 5 clients. `clipped` is as `coterie deploy init` writes it, with max_weight = 10. Numbers are the mean
-accuracy C of the honest clients, in per cent. Prints a table per method in Markdown, and where median and trimmed are
-more than 2 points below the same rule unattacked although fewer than half of every group lie.
+scaffold on the digits, ifca, pacfl and flag on the rotated digits, where a group has 5 clients. `clipped` is as
+`coterie deploy init` writes it, with max_weight = 10. Numbers are the mean accuracy C of the honest clients, in per
+cent. Prints a table per method in Markdown, and where both median and trimmed are more than 2 points below the same
+rule unattacked.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def table(method: str, lies: Sequence[str], rounds: int, seeds: Sequence[int]) -
     lines.append("| no attack | 0 | " + " | ".join(f"{alone[rule]:.1f}" for rule in RULES) + " |")
     for lie in lies:
         for count in COUNTS:
-            cells = []
+            cells, worst = [], {}
             for rule in RULES:
                 found, gaps, lost = [], [], False
                 for seed in seeds:
@@ -87,8 +88,9 @@ def table(method: str, lies: Sequence[str], rounds: int, seeds: Sequence[int]) -
                     lost |= outnumbered(result, liars)
                 gap = float(np.mean(gaps))
                 cells.append(f"{np.mean(found):.1f} ({gap:+.1f}){'*' * lost}")
-                if rule in ("median", "trimmed") and gap < -POINTS:
-                    failed.append(f"{method}, {lie}, {count} liars, {rule}: {gap:+.1f}{' *' * lost}")
+                worst[rule] = gap
+            if max(worst["median"], worst["trimmed"]) < -POINTS:
+                failed.append(f"{method}, {lie}, {count} liars{' *' * lost}")
             lines.append(f"| {lie} | {count} | {' | '.join(cells)} |")
     return lines, failed
 
@@ -106,7 +108,7 @@ def main() -> None:
         print("\n".join(lines), end="\n\n", flush=True)
         failed += worse
     print("In brackets: against the same rule and clients without an attack. *: in some group half or more lie.")
-    print(f"{POINTS:g} points lost with median or trimmed: {'; '.join(failed) or 'nowhere'}.")
+    print(f"More than {POINTS:g} points are lost by median and by trimmed: {'; '.join(failed) or 'nowhere'}.")
     print(f"{time.monotonic() - began:.0f} s")
 
 
