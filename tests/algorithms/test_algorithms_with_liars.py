@@ -34,7 +34,9 @@ def honest_accuracy(result: coterie.Result, liars: frozenset[int]) -> float:
 @pytest.mark.parametrize("method", AVERAGING)
 def test_one_update_of_1e11_ends_no_model_by_any_rule_but_the_mean(method: str) -> None:
     liars = SimulatedFaults(liars=1, clients=9).always
-    quiet = {rule: honest_accuracy(small_run(method, **SETTINGS, aggregation=rule), liars) for rule in ("mean", "median")}
+    quiet = {
+        rule: honest_accuracy(small_run(method, **SETTINGS, aggregation=rule), liars) for rule in ("mean", "median")
+    }
     attack = {**SETTINGS, "liars": 1, "hostile_kind": "huge"}
     for rule in ("clipped", "median", "trimmed"):
         attacked = honest_accuracy(small_run(method, **attack, aggregation=rule), liars)

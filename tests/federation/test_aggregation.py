@@ -42,7 +42,9 @@ class Noted(Aggregator):
 
     def __init__(self, declared: Mapping[int, int] | None = None, **options: object) -> None:
         self.events: list[tuple[int, str, str]] = []
-        super().__init__(AggregationOptions(**options), lambda: declared or {}, lambda *event: self.events.append(event))
+        super().__init__(
+            AggregationOptions(**options), lambda: declared or {}, lambda *event: self.events.append(event)
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -155,7 +157,8 @@ def test_two_of_five_can_t_move_a_number_beyond_what_the_others_say(rule: str) -
             models.insert(place, moved(1e11))
         result = Noted(rule=rule).averages({0: members(*models)})[0]["fc.weight"]
         stack = np.stack([model["fc.weight"] for model in honest])
-        assert np.all(result >= stack.min(axis=0)) and np.all(result <= stack.max(axis=0))
+        assert np.all(result >= stack.min(axis=0))
+        assert np.all(result <= stack.max(axis=0))
 
 
 def test_weights_do_not_matter_to_rules_that_count_each_client_once() -> None:
