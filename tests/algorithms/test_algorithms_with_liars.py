@@ -67,6 +67,19 @@ def test_four_of_twenty_hardly_move_the_median(lie: str, rule: str) -> None:
     assert attacked > quiet - 0.03
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("lie", ["flip", "flip10"])
+def test_two_of_five_do_not_own_their_group(lie: str) -> None:
+    """Clients 2 and 18 of the group 2, 6, 10, 14, 18 lie, and one each of two others."""
+    settings: dict[str, Any] = {"algorithm": "pacfl", "dataset": "digits-rotated", "fraction": 1.0, "epochs": 3}
+    settings |= {"rounds": 12, "eval_every": 0, "lr": 0.05, "aggregation": "median"}
+    liars = SimulatedFaults(liars=4, clients=20).always
+    assert {2, 18} < liars
+    quiet, attacked = (coterie.run(**settings, **more) for more in ({}, {"liars": 4, "hostile_kind": lie}))
+    assert honest_accuracy(attacked, liars) > honest_accuracy(quiet, liars) - 0.03
+    assert honest_accuracy(attacked, frozenset(range(20)) - {6, 10, 14}) > 0.85
+
+
 def test_a_billion_samples_count_for_ten_medians_where_that_is_set() -> None:
     settings = {**SETTINGS, "liars": 1, "hostile_kind": "samples"}
     owned, capped = (small_run("fedavg", **settings, **more) for more in ({}, {"max_weight": 2.0}))

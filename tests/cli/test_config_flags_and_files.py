@@ -43,6 +43,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "aggregation.rule": ("median", "median"),
     "aggregation.clip": ("2.5", 2.5),
     "aggregation.trim": ("0.125", 0.125),
+    "aggregation.mixing": ("none", "none"),
     "aggregation.assumed_liars": ("2", 2),
     "aggregation.max_samples": ("1000", 1000),
     "aggregation.max_weight": ("5", 5.0),

@@ -12,6 +12,7 @@ from coterie.federation.aggregation import (
     AggregationOptions,
     Aggregator,
     Contribution,
+    among_neighbours,
     krum,
     middle,
     shortened,
@@ -133,6 +134,28 @@ def test_integers_are_not_averaged() -> None:
     models = [moved(1.0, seen=seen) for seen in (5, 6, 7, 10**11, 10**11 - 1)]
     for rule, expected in (("median", 7), ("trimmed", 7), ("mean", 10**11)):
         assert Noted(rule=rule).averages({0: members(*models)})[0]["bn.num_batches_tracked"] == expected
+
+
+def test_each_model_becomes_the_mean_of_the_majority_nearest_to_it() -> None:
+    rows = RNG.normal(size=(7, 5)).astype(np.float32)
+    rows[3] = 1e11
+    stacks = {"a": rows[:, :2].reshape(7, 1, 2), "b": rows[:, 2:], "n": np.arange(7)}
+    mixed = among_neighbours(stacks)
+    for k, row in enumerate(rows):
+        nearest = sorted(range(7), key=lambda j, row=row: float(np.sum((rows[j].astype(float) - row) ** 2)))[:4]
+        expected = rows[nearest].astype(float).mean(axis=0)
+        assert np.allclose(np.hstack([mixed["a"][k].ravel(), mixed["b"][k]]), expected, rtol=1e-5)
+    assert np.array_equal(mixed["n"], stacks["n"])
+
+
+def test_of_three_that_agree_and_two_that_lie_the_mean_of_the_three_is_taken() -> None:
+    way = RNG.normal(size=(3, 4))
+    honest = [{**START, "fc.weight": (START["fc.weight"] + way * s).astype(np.float32)} for s in (0.9, 1.0, 1.1)]
+    turned = [{**START, "fc.weight": (START["fc.weight"] - way * s).astype(np.float32)} for s in (1.0, 1.05)]
+    mean = Noted(rule="median").averages({0: members(*turned, *honest)})[0]["fc.weight"]
+    alone = Noted(rule="median", mixing="none").averages({0: members(*turned, *honest)})[0]["fc.weight"]
+    assert np.allclose(mean, START["fc.weight"] + way, atol=1e-5)
+    assert np.allclose(alone, START["fc.weight"] + 0.9 * way, atol=1e-5)
 
 
 def test_krum_takes_the_model_nearest_to_the_others() -> None:

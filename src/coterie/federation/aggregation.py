@@ -17,6 +17,7 @@ from coterie.messages import Array, ClientId, Params, TrainReply, frozen, weight
 from coterie.messages.params import STATISTICS
 
 AggregationRule = Literal["mean", "clipped", "median", "trimmed", "krum"]
+Mixing = Literal["neighbours", "none"]
 K = TypeVar("K", bound=Hashable)
 CLIPPED, WEIGHT_CUT = "clipped", "weight cut"
 """Kinds of events."""
@@ -35,6 +36,8 @@ class AggregationOptions:
     """Of ``clipped``: the longest update, as a multiple of the median."""
     trim: float = 0.25
     """Of ``trimmed``: the share left out at either end, rounded up."""
+    mixing: Mixing = "neighbours"
+    """Of ``median`` and ``trimmed``: whether each model is first replaced by the mean of those nearest to it."""
     assumed_liars: int | None = None
     """Of ``krum``: how many of a group lie; None: as many as the rule bears."""
     max_samples: int | None = None
@@ -142,9 +145,10 @@ class Aggregator:
                 return weighted_mean(models, [member.weight for member in members])
             case "krum" if n >= FEW:
                 return frozen({name: value.copy() for name, value in models[self.nearest(models)].items()})
-        return frozen(
-            {name: middle(np.stack([model[name] for model in models]), self.left_out(n)) for name in models[0]}
-        )
+        stacks = {name: np.stack([model[name] for model in models]) for name in models[0]}
+        if self.options.mixing == "neighbours":
+            stacks = among_neighbours(stacks)
+        return frozen({name: middle(stack, self.left_out(n)) for name, stack in stacks.items()})
 
     def nearest(self, models: Sequence[Params]) -> int:
         """Return which of some models the rule ``krum`` takes."""
@@ -232,6 +236,31 @@ def middle(stack: Array, left_out: int, owners: npt.NDArray[np.bool_] | None = N
     return np.asarray(total / np.maximum(inside.sum(axis=0), 1), stack.dtype)
 
 
+def among_neighbours(stacks: Mapping[str, Array]) -> dict[str, Array]:
+    """Replace each model by the mean of the smallest majority that is nearest to it (Allouah et al., AISTATS 2023).
+
+    Alone, a median of few models that differ much is drawn to those that lie. Integers stay.
+
+    >>> among_neighbours({"w": np.float32([[1], [2], [3], [-90], [-80]])})["w"].ravel().round().tolist()
+    [2.0, 2.0, 2.0, -56.0, -56.0]
+    """
+    floating = {name: stack for name, stack in stacks.items() if stack.dtype.kind == "f"}
+    n = len(next(iter(stacks.values())))
+    rows = np.hstack([np.reshape(stack, (n, -1)) for stack in floating.values()]) if floating else np.zeros((n, 0))
+    near = np.argsort(squared_distances(rows), axis=1, kind="stable")[:, : n // 2 + 1]
+    shares = np.zeros((n, n))
+    np.put_along_axis(shares, near, 1 / near.shape[1], axis=1)
+    return {
+        name: np.asarray(np.tensordot(shares, stack, 1), stack.dtype) if name in floating else stack
+        for name, stack in stacks.items()
+    }
+
+
+def squared_distances(rows: Array) -> npt.NDArray[np.float64]:
+    """Return the squared distances of rows from each other, (n, n)."""
+    return np.array([np.square(np.subtract(rows, row, dtype=np.float64)).sum(axis=1) for row in rows])
+
+
 def krum(models: Sequence[Params], liars: int) -> int:
     """Return which model is nearest to its n − f − 2 nearest others, f of them liars (Blanchard et al., 2017).
 
@@ -239,7 +268,6 @@ def krum(models: Sequence[Params], liars: int) -> int:
     1
     """
     floating = [name for name, value in models[0].items() if value.dtype.kind == "f"]
-    rows = np.stack([np.concatenate([model[name].ravel() for name in floating]) for model in models]).astype(np.float64)
-    squares = np.array([((rows - row) ** 2).sum(axis=1) for row in rows])
+    rows = np.stack([np.concatenate([model[name].ravel() for name in floating]) for model in models])
     near = max(len(models) - liars - 2, 1)
-    return int(np.sort(squares, axis=1)[:, 1 : 1 + near].sum(axis=1).argmin())
+    return int(np.sort(squared_distances(rows), axis=1)[:, 1 : 1 + near].sum(axis=1).argmin())

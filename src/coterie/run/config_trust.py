@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from coterie.engine.faults import Lie
-from coterie.federation.aggregation import AggregationOptions, AggregationRule
+from coterie.federation.aggregation import AggregationOptions, AggregationRule, Mixing
 from coterie.run.config_base import ConfigSection, setting
 
 
@@ -20,6 +20,9 @@ class AggregationSection(ConfigSection):
     clip: float = setting(3.0, "rule clipped: updates are cut to this multiple of their median length", gt=0)
     trim: float = setting(
         0.25, "rule trimmed: share of the clients left out at either end, number by number, rounded up", gt=0, lt=0.5
+    )
+    mixing: Mixing = setting(
+        "neighbours", "rules median and trimmed: replace each model by the mean of the half nearest to it first, or not"
     )
     assumed_liars: int | None = setting(
         None, "rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2", ge=0
