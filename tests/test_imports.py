@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "client": {"messages", "models", "similarity", "training"},
     "federation": {"messages", "clustering", "models", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
-    "engine": {"messages", "federation", "client", "data", "training"},
+    "engine": {"messages", "models", "federation", "client", "data", "training"},
     "results": {"messages", "clustering"},
     "run": CORE,
     "compare": CORE | {"run"},

@@ -27,7 +27,6 @@ from coterie.messages import (
     Train,
     TrainReply,
     Verb,
-    average_models,
     distance,
     update,
 )
@@ -202,9 +201,9 @@ class FederatedTrial:
         plan = replace(fed.plan, epochs=self.epochs, holdout=self.holdout)
         for t in range(self.rounds):
             verb = Train(plan, keep=False, purpose=f"trial {t}")
-            for group, answers in self._ask(verb, TrainReply, models).items():
-                if answers:
-                    models[group] = average_models(list(answers.values()))
+            answers = self._ask(verb, TrainReply, models)
+            own = {group: fed.aggregator.contributions(of, models[group]) for group, of in answers.items()}
+            models |= fed.aggregator.averages(own)
         self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:

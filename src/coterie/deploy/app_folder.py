@@ -69,6 +69,11 @@ epochs = 5
 min_samples = 10             # an answer stands on at least this many of its samples
 min_label_samples = 10       # and what is said of a label on this many per vector
 
+[aggregation]                # what one lying site can do to the others' models
+rule = "clipped"             # updates are cut to 3 times their median length; or median, trimmed, krum, mean
+max_samples = 1000000        # a site that declares more is not asked
+max_weight = 10.0            # no site counts for more than 10 times the median number of samples
+
 [engine]
 deadline = 300.0             # seconds after which replies are no longer waited for
 min_replies = 1              # a training round with fewer replies changes nothing

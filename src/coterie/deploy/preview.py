@@ -62,7 +62,9 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    leaving = ["introduction: the site's name, a proof that the name is its own, the number of training samples"]
+    leaving = [
+        "introduction: the site's name, a proof that the name is its own, the numbers of training and test samples"
+    ]
     answers, held_back = outgoing_answers(terms, local)
     leaving += [line for answer in answers for line in answer.lines()]
     leaving += [f"held back: {reason}" for reason in held_back]

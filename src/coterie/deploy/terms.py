@@ -20,7 +20,8 @@ from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.results.formats import read_toml
 from coterie.run.building import make_method, with_network
-from coterie.run.config import Config, ConfigSection, PartitionSection
+from coterie.run.config import Config, PartitionSection
+from coterie.run.config_base import ConfigSection
 from coterie.run.validation import make_config
 
 FEDERATION, SITE = "federation.toml", "site.toml"

@@ -37,9 +37,10 @@ class EmbeddedEngine(Engine):
     ) -> None:
         """`arrivals` says in which round late clients come; `protection` is what clients hold back."""
         self._clients = make_clients(data, store, trainer, common_test, protection)
-        self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
         self._arrivals = arrivals or {}
         self._faults, self._seed = faults or SimulatedFaults(), seed
+        self._samples = self._faults.declared({id: len(part) for id, part in enumerate(data.train_parts)})
+        self._tests = {id: len(part) for id, part in enumerate(data.test_parts)}
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
     def __enter__(self) -> EmbeddedEngine:
@@ -51,6 +52,10 @@ class EmbeddedEngine(Engine):
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients have."""
+        return self._tests
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from coterie.messages import Failure
+from coterie.messages import ClientId, Failure
 
 LONGEST = 300
 """Characters of a description that are kept."""
@@ -43,6 +43,10 @@ class Events:
             entry["clients"][client] = entry["clients"].get(client, 0) + 1
         if detail and (detail in entry["details"] or len(entry["details"]) < DETAILS):
             entry["details"][detail] = entry["details"].get(detail, 0) + 1
+
+    def noted(self, client: ClientId, kind: str) -> bool:
+        """Say whether there was an event of a kind at a client."""
+        return str(client) in self.kinds.get(kind, {}).get("clients", {})
 
     @property
     def count(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from coterie.messages.limits import Limits
 from coterie.messages.params import ModelSpec, Params
 
 ClientId: TypeAlias = int
@@ -48,12 +49,12 @@ class Verb(ABC):
     """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
 
     @abstractmethod
-    def error_in(self, answer: Any, request: Request, template: Params) -> str | None:
-        """Say what is wrong with an answer of the right type; `template` has the shapes of the request's network."""
+    def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
+        """Say what is wrong with an answer of the right type, given what is known of the client."""
 
     @abstractmethod
-    def largest_answer(self, request: Request, template: Params) -> int:
-        """Return how many bytes the content of an honest answer has at most."""
+    def largest_answer(self, request: Request, limits: Limits) -> int:
+        """Return how many bytes the content of an honest answer of this client has at most."""
 
     def keeps_state(self) -> bool:
         """Say whether it changes what the client keeps: then its scores are stale, and it is asked once a round."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from coterie.algorithms import ALGORITHMS
@@ -17,39 +17,15 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
-from coterie.registry import Registry
 from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
+from coterie.run.config_base import ChoiceSection, ConfigSection, setting
+from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
 MOST, MOST_EPOCHS = 10**6, 10**5
 """Clients or rounds, and epochs, of a run: with more it would never end."""
-
-
-class ConfigSection(BaseModel):
-    """One table of the TOML file."""
-
-    model_config = ConfigDict(extra="forbid", validate_default=True, strict=True, allow_inf_nan=False)
-
-
-class ChoiceSection(ConfigSection):
-    """A section that names something registered; its other keys are that thing's options."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that are not fields of the section."""
-        return dict(self.model_extra or {})
-
-
-def setting(
-    default: Any, help: str, flag: str | None = None, *, registry: Registry[Any] | None = None, **limits: Any
-) -> Any:
-    """Declare a key: its default, what it means, its flag where that is not ``--key``, and whose names it takes."""
-    extra = {name: value for name, value in (("flag", flag), ("registry", registry)) if value is not None}
-    return Field(default, description=help, json_schema_extra=extra or None, **limits)  # type: ignore[arg-type]
 
 
 class DataSection(ChoiceSection):
@@ -280,35 +256,6 @@ class EngineSection(ConfigSection):
         return self
 
 
-class PrivacySection(ConfigSection):
-    """What clients hold back; nothing by default in simulations."""
-
-    min_samples: int = setting(
-        0,
-        "a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments",
-        ge=0,
-    )
-    min_label_samples: int = setting(
-        0,
-        "a label with fewer samples for each vector that describes it is left out of what a client says of its labels; "
-        "10 in deployments",
-        ge=0,
-    )
-    max_requests: int | None = setting(
-        None,
-        "deployed federations: different requests that a site answers in a round; by default found by a rehearsal",
-        ge=1,
-    )
-
-
-class FaultsSection(ConfigSection):
-    """Simulated faults, as probabilities per client and round."""
-
-    drop: float = setting(0.0, "a client never receives the request", ge=0, le=1)
-    straggle: float = setting(0.0, "a client's reply comes too late", ge=0, le=1)
-    hostile: float = setting(0.0, "a client answers nonsense", ge=0, le=1)
-
-
 class RunSection(ConfigSection):
     """The run itself."""
 
@@ -333,6 +280,7 @@ class Config(ConfigSection):
     training: TrainingSection = TrainingSection()
     algorithm: AlgorithmSection = AlgorithmSection()
     grouping: GroupingSection = GroupingSection()
+    aggregation: AggregationSection = AggregationSection()
     newcomers: NewcomersSection = NewcomersSection()
     curriculum: CurriculumSection = CurriculumSection()
     evaluation: EvaluationSection = EvaluationSection()

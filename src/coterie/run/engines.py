@@ -55,7 +55,7 @@ def make_engine(
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
     protection = Protection(config.privacy.min_samples, config.privacy.min_label_samples)
-    faults = SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile)
+    faults = _faults(config, data)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
         with EmbeddedEngine(
             data,
@@ -92,8 +92,25 @@ def make_engine(
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
+            tests={client: len(part) for client, part in enumerate(data.test_parts)},
         ) as simulation:
             yield simulation
+
+
+def _faults(config: Config, data: FederatedData) -> SimulatedFaults:
+    """Return the faults that are to be played."""
+    faults = config.faults
+    if (faults.liars or 0) > data.clients:
+        raise CoterieError(f"liars = {faults.liars}, but there are {data.clients} clients: write less")
+    return SimulatedFaults(
+        faults.drop,
+        faults.straggle,
+        faults.hostile,
+        faults.hostile_kind,
+        faults.liars or 0,
+        clients=data.clients,
+        seed=config.run.seed,
+    )
 
 
 @contextmanager

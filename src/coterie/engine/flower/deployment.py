@@ -106,9 +106,13 @@ class FlowerDeployment(Engine):
         samples = self._registry.samples
         return {client: samples[client] for client in self._nodes}
 
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples sites declared."""
+        return self._registry.tests
+
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Carry requests to sites; those that have not answered after `deadline` seconds are late."""
-        yield from self._transport.exchange(self._nodes, requests, deadline)
+        yield from self._transport.exchange(self._nodes, requests, deadline, self._registry.samples)
 
     def incidents(self) -> list[Failure]:
         """Return which nodes have been turned away since this was last called."""

@@ -71,5 +71,5 @@ def error_in_signature(introduction: Mapping[str, Any], federation: str, certifi
 
 
 def _content(introduction: Mapping[str, Any], federation: str, certificate: str, nonce: str) -> bytes:
-    name, samples = introduction.get("name"), introduction.get("samples")
-    return repr(("coterie introduction", federation, certificate, nonce, str(name), samples)).encode()
+    name, samples, tests = (introduction.get(key) for key in ("name", "samples", "tests"))
+    return repr(("coterie introduction", federation, certificate, nonce, str(name), samples, tests)).encode()

@@ -118,9 +118,12 @@ class FlowerSimulation(Engine):
         faults: SimulatedFaults | None = None,
         seed: int = 0,
         arrivals: Mapping[ClientId, int] | None = None,
+        tests: Mapping[ClientId, int] | None = None,
     ) -> None:
         """`address` is that of a running Ray cluster; without it, one is started here, and ended."""
-        self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
+        self._faults, self._seed = faults or SimulatedFaults(), seed
+        self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
+        self._samples = self._faults.declared(samples)
         self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
         if not address:
             self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
@@ -128,7 +131,6 @@ class FlowerSimulation(Engine):
                 os.environ.setdefault(name, value)
         self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
         self._attempts = 1 if address else ATTEMPTS
-        self._faults, self._seed = faults or SimulatedFaults(), seed
 
     def __enter__(self) -> FlowerSimulation:
         for attempts_left in reversed(range(self._attempts)):
@@ -154,6 +156,10 @@ class FlowerSimulation(Engine):
         """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
 
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients have."""
+        return self._tests
+
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""
         reached = {}
@@ -163,7 +169,7 @@ class FlowerSimulation(Engine):
                 yield dropped
             else:
                 reached[client] = request
-        for answer in self._transport.exchange(self._nodes, reached, None):
+        for answer in self._transport.exchange(self._nodes, reached, None, self._samples):
             request = reached[answer.client]
             if isinstance(answer, Failure) and answer.kind not in ("diverged", "withheld"):
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)

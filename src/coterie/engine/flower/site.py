@@ -61,21 +61,21 @@ class DeployedSite:
     """The only policy under which it takes part, if its owner has named one."""
 
     def introduce(self, federation: str, nonce: str) -> Introduction:
-        """Introduce yourself: a name, a proof that is of use to this server only, the number of samples.
+        """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.
 
         Why it can't take part stands in the log of the site only: an error's text may quote its data.
         """
-        samples, error_text = 0, ""
+        samples, tests, error_text = 0, 0, ""
         try:
             self.joined_under(federation)
-            samples = len(self.data().train)
+            samples, tests = len(self.data().train), len(self.data().test)
         except OtherPolicy as error:
             log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
         except Exception as error:
             log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        introduction = {"name": self.name, "samples": samples, "problem": error_text}
+        introduction = {"name": self.name, "samples": samples, "tests": tests, "problem": error_text}
         return signed(introduction, self.secret(), _checked(federation), fingerprint(self.certificate), nonce)
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:

@@ -33,6 +33,8 @@ class RegisteredSite:
     key: str
     """The public key by which it is known."""
     samples: int
+    tests: int
+    """To train and to test on, as it declared when it last came."""
 
 
 @dataclass
@@ -88,16 +90,16 @@ class SiteRegistry:
         refused = {node: error for node in introductions if (error := self._error_in(node, introductions, nonces))}
         valid = {node: said for node, said in introductions.items() if node not in refused}
         for node in sorted(valid, key=lambda node: natural(str(valid[node]["name"]))):
-            name, samples = str(valid[node]["name"]), int(valid[node]["samples"])
-            key = str(valid[node]["key"])
+            name, key = str(valid[node]["name"]), str(valid[node]["key"])
+            samples, tests = int(valid[node]["samples"]), int(valid[node]["tests"])
             if name not in self.sites:
-                self.sites[name] = RegisteredSite(self.next, key, samples)
+                self.sites[name] = RegisteredSite(self.next, key, samples, tests)
                 self.next += 1
             site = self.sites[name]
             if site.key != key:
                 refused[node] = f"calls itself '{name}', which is client {site.client}, without its secret"
                 continue
-            site.samples = samples
+            site.samples, site.tests = samples, tests
             clients[node] = site.client
         self._write()
         return clients, refused
@@ -116,6 +118,11 @@ class SiteRegistry:
     def samples(self) -> dict[ClientId, int]:
         """How many training samples each site declared when it last came."""
         return {site.client: site.samples for site in self.sites.values()}
+
+    @property
+    def tests(self) -> dict[ClientId, int]:
+        """How many test samples each site declared when it last came."""
+        return {site.client: site.tests for site in self.sites.values()}
 
     def _write(self) -> None:
         if self.path is not None:
@@ -149,11 +156,11 @@ def _error_in_file(content: Any) -> str | None:
             return f"sites: '{name[:64]}' is no name of a site"
         if isinstance(site, dict) and "digest" in site:
             return "its sites joined under an earlier version"
-        if not isinstance(site, dict) or set(site) != {"client", "key", "samples"}:
-            return f"sites.{name}: it should have client, key and samples"
+        if not isinstance(site, dict) or set(site) != {"client", "key", "samples", "tests"}:
+            return f"sites.{name}: it should have client, key, samples and tests"
         if not isinstance(site["key"], str) or not KEY.fullmatch(site["key"]):
             return f"sites.{name}.key: it should be 64 letters 0-9a-f"
-        for key, most in (("client", content["next"] - 1), ("samples", MOST_SAMPLES)):
+        for key, most in (("client", content["next"] - 1), ("samples", MOST_SAMPLES), ("tests", MOST_SAMPLES)):
             if type(site[key]) is not int or not 0 <= site[key] <= most:
                 return f"sites.{name}.{key}: it should be a number from 0 to {most}"
         numbers.add(site["client"])
@@ -168,6 +175,7 @@ def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
         return f"{who}can't take part: {str(introduction['problem'])[:200]}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return "introduces itself without a proper name"
-    if not isinstance(samples, int) or not 0 <= samples <= MOST_SAMPLES:
+    counts = introduction.get("samples"), introduction.get("tests")
+    if not all(isinstance(count, int) and 0 <= count <= MOST_SAMPLES for count in counts):
         return f"'{name}' declares an impossible number of samples"
     return None
