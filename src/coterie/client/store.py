@@ -62,7 +62,7 @@ class DiskStore:
         self.folder = folder
         self._flush: Flush = "folder" if durable else "nothing"
         self._known: dict[ClientId, Stamp] = {}
-        """The latest states that this process has saved, or was told to go on from; others may have saved later ones."""
+        """The latest states that this process has saved or was told to go on from; others may have saved later ones."""
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
