@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.errors import LONGEST, CoterieError
+
 SCRIPT = Path(__file__).parent / "fuzzing" / "fuzz_readers.py"
 
 
@@ -15,6 +17,14 @@ def read_damaged(inputs: int, seed: int, keep: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     print(done.stdout, done.stderr)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("quoted", ["a\nb\r\n", "\x1b[2J\x07", "\u2028\u202e\x00", "x" * 10**6])
+def test_what_is_said_is_one_line_with_an_end(quoted: str) -> None:
+    text = str(CoterieError(f"'{quoted}' is damaged: remove it"))
+    assert text.isprintable()
+    assert text.endswith("' is damaged: remove it")
+    assert len(text) <= LONGEST
 
 
 @pytest.mark.integration
