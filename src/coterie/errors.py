@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Iterable
 
-
 LONGEST = 1000
 """Letters of what is said about a mistake."""
 
