@@ -6,7 +6,7 @@ coterie inspect --plugin examples/plugin.py --measures chordal --dataset digits-
 coterie run --plugin examples/plugin.py --algorithm pacfl:measure=chordal,p=1 --rule ratio --dataset digits-rotated
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -15,7 +15,6 @@ from annotated_types import Ge
 import coterie
 from coterie.algorithms.fedavg import FedAvg
 from coterie.clustering import Cut, Rule, heights
-from coterie.messages import weighted_mean
 
 
 @coterie.algorithm("capped")
@@ -27,7 +26,8 @@ class Capped(FedAvg):
 
     def aggregate(self, fed, trained):
         """Return the mean of the clients' models, weighted by up to `most` samples."""
-        return weighted_mean([t.params for t in trained], [min(t.samples, self.most) for t in trained])
+        capped = {client: replace(answer, samples=min(answer.samples, self.most)) for client, answer in trained.items()}
+        return super().aggregate(fed, capped)
 
 
 @coterie.rule("ratio")

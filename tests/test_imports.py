@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "coterie"
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "pooch", "requests", "PIL", "h5py")
-BASE = {"errors", "files", "registry", "streams"}
+BASE = {"bounded", "errors", "files", "registry", "streams"}
 CORE = {"messages", "similarity", "clustering", "models", "data", "native", "training", "client", "federation"} | {
     "algorithms",
     "engine",
@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "client": {"messages", "models", "similarity", "training"},
     "federation": {"messages", "clustering", "models", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
-    "engine": {"messages", "federation", "client", "data", "training"},
+    "engine": {"messages", "models", "federation", "client", "data", "training"},
     "results": {"messages", "clustering"},
     "run": CORE,
     "compare": CORE | {"run"},

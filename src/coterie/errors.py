@@ -27,6 +27,15 @@ class Stopped(Exception):
     """Ctrl-C ended a run; the text says how to go on."""
 
 
+def one_line(text: str) -> str:
+    r"""Return a text in one line of printable letters: what comes from others must not look like what comes from us.
+
+    >>> one_line("a\nb\x1b[31m")
+    'a b [31m'
+    """
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def suggestion(wrong: str, choices: Iterable[str]) -> str:
     """Say which known name was probably meant, or list them all.
 

@@ -1,11 +1,128 @@
-"""Writing files so that a kill or a full disk never leaves half of one, and the names of parts of one."""
+"""The one way by which Coterie writes, so that a kill, a full disk, a power cut or a link does no harm.
 
+A file is written beside its place and renamed into it: it is there whole or not at all. Files are made anew and never
+opened through a symbolic link, so that a link in a folder that somebody sent leads nowhere. Where a power cut matters,
+contents are flushed to the disk before a rename, and the folder after it. Files of arrays carry a digest of their
+bytes, their seal.
+"""
+
+import ctypes
+import errno
+import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Literal, TypeAlias
 
 from coterie.errors import CoterieError
+
+Flush: TypeAlias = Literal["nothing", "file", "folder", "system"]
+"""What is flushed when a file is written: nothing; its content; also the folder that names it; or first everything
+that was written before, by any process, to the same file system (where the system can't, only that by `flushed_later`
+is)."""
+
+UNSEALED = {"digest": "0" * 32}
+"""What the metadata of a safetensors file say before it is sealed."""
+_SEAL = re.compile(rb'"digest":"([0-9a-f]{32})"')
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _syncfs() -> Callable[[int], int] | None:
+    """Return the system's call that flushes a file system, if it has one."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+class Disk:
+    """What is asked of the system, one operation each; tests record them, to replay them as a power cut would."""
+
+    def __init__(self) -> None:
+        self.flush_system = _syncfs()
+
+    def create(self, path: Path, content: bytes, mode: int, flush: bool) -> None:
+        """Write a file that is not there; it is an error if it is, also as a link."""
+        descriptor = os.open(path, _NEW, mode)
+        try:
+            _write_all(descriptor, content)
+            if flush:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def extend(self, path: Path, content: bytes, at: int, flush: bool) -> None:
+        """Write into a file from a position on; what is there behind goes."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            if os.fstat(descriptor).st_size > at:
+                os.ftruncate(descriptor, at)
+            os.lseek(descriptor, at, os.SEEK_SET)
+            _write_all(descriptor, content)
+            if flush:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Put a file in the place of another."""
+        os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; it is an error if that is there."""
+        os.link(source, target, follow_symlinks=False)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, or a link itself."""
+        os.unlink(path)
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder."""
+        os.mkdir(path)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove an empty folder."""
+        os.rmdir(path)
+
+    def flush_folder(self, path: Path) -> None:
+        """Have the names in a folder reach the disk."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that flushes no folders
+                raise
+        finally:
+            os.close(descriptor)
+
+    def flush_all(self, path: Path) -> None:
+        """Have everything on the file system of a folder reach the disk."""
+        assert self.flush_system is not None
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if self.flush_system(descriptor) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(path))
+        finally:
+            os.close(descriptor)
+
+
+DISK = Disk()
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def flushed_later(durable: bool) -> Flush:
+    """Return how to write what a later flush of the system covers; where there is none, each file flushes itself."""
+    return "folder" if durable and DISK.flush_system is None else "nothing"
 
 
 @contextmanager
@@ -17,28 +134,104 @@ def name_path_in_errors(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def write_whole(path: Path, content: bytes, durable: bool = True) -> None:
-    """Replace a file in one step; a kill or a full disk leaves the old one, if `durable` a power cut too."""
+def write_whole(path: Path, content: bytes, flush: Flush = "folder", mode: int = 0o666) -> None:
+    """Replace a file in one step; a kill or a full disk leaves the old one, and, if flushed, a power cut too."""
     part = path.with_name(path.name + ".part")
     with name_path_in_errors(path):
         try:
-            with part.open("wb") as file:
-                file.write(content)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.replace(part, path)
+            at_once = flush == "system" and DISK.flush_system is not None
+            _create(part, content, mode, flush != "nothing" and not at_once)
+            if at_once:
+                DISK.flush_all(path.parent)
+            DISK.rename(part, path)
         except OSError:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                DISK.remove(part)
             raise
+        if flush in ("folder", "system"):
+            DISK.flush_folder(path.parent)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, if it is not there."""
+def write_first(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file unless it is there; of two processes that try at once, one wins."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    _create(part, content, mode, flush=True)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        DISK.link(part, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        DISK.rename(part, path)
+    finally:
+        with suppress(FileNotFoundError):
+            DISK.remove(part)
+    DISK.flush_folder(path.parent)
+
+
+def _create(part: Path, content: bytes, mode: int, flush: bool) -> None:
+    """Write a part of a file to be; one that a killed process left, or a link in its place, goes first."""
+    try:
+        DISK.create(part, content, mode, flush)
+    except FileExistsError:
+        DISK.remove(part)
+        DISK.create(part, content, mode, flush)
+
+
+def extend(path: Path, content: bytes, at: int | None = None, flush: Flush = "nothing") -> None:
+    """Write at the end of a file, or from a position on: what is behind it goes."""
+    with name_path_in_errors(path):
+        try:
+            size = path.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:
+            size = 0
+        DISK.extend(path, content, size if at is None else at, flush in ("file", "folder"))
+        if flush == "folder":
+            DISK.flush_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there; of a link, the link."""
+    with suppress(FileNotFoundError):
+        DISK.remove(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible; of a link, the link."""
+    with suppress(OSError):
+        if path.is_symlink() or not path.is_dir():
+            return remove(path)
+        for item in sorted(path.iterdir()):
+            remove_tree(item)
+        DISK.remove_folder(path)
+
+
+def make_folder(path: Path, flush: bool = True) -> None:
+    """Make a folder and those above it, where they are not there."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        for folder in reversed(missing):
+            with suppress(FileExistsError):
+                DISK.make_folder(folder)
+            if flush:
+                DISK.flush_folder(folder.parent)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     except OSError as error:
         raise CoterieError(f"the folder '{path}' can't be made: {error.strerror}") from None
+
+
+def open_lock(path: Path) -> IO[str]:
+    """Open a file to be locked, made if it is not there; never through a link, and its content stays."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise CoterieError(f"'{path}' is a link, where a file should be that Coterie makes itself: remove it") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CoterieError(f"'{path}' is not a file, which Coterie makes itself to be locked: remove it")
+    return os.fdopen(descriptor, "r+")
 
 
 def part_of(path: Path, name: str) -> Path:
@@ -48,3 +241,47 @@ def part_of(path: Path, name: str) -> Path:
     'checkpoint-*.safetensors'
     """
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def flush_folder(path: Path) -> None:
+    """Have what was renamed or removed in a folder reach the disk."""
+    DISK.flush_folder(path)
+
+
+def sealed(content: bytes) -> tuple[bytes, str]:
+    """Put the digest of a safetensors file into its metadata, which must hold `UNSEALED`; return it too."""
+    start, end = _seal_of(content)
+    digest = _digest(content, start, end)
+    return b"".join((content[:start], digest.encode(), memoryview(content)[end:])), digest
+
+
+def seal(content: bytes, required: bool = True) -> str:
+    """Return the digest that a safetensors file carries, after checking that it is that of its bytes.
+
+    Where none is `required`, "" stands for a file without one, as others and older versions write them.
+    """
+    try:
+        start, end = _seal_of(content)
+    except ValueError:
+        if required:
+            raise
+        return ""
+    found = content[start:end].decode()
+    if found != _digest(content, start, end):
+        raise ValueError("its bytes are not those that were written")
+    return found
+
+
+def _seal_of(content: bytes) -> tuple[int, int]:
+    found = _SEAL.search(content, 8, min(8 + int.from_bytes(content[:8], "little"), len(content)))
+    if found is None:
+        raise ValueError("it carries no digest of its bytes")
+    return found.span(1)
+
+
+def _digest(content: bytes, start: int, end: int) -> str:
+    """Return the digest of all bytes but those of the digest itself."""
+    view = memoryview(content)
+    digest = hashlib.sha256(view[:start])  # of the good ones the fastest, as processors help
+    digest.update(view[end:])
+    return digest.hexdigest()[:32]

@@ -27,6 +27,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What can be written on a command line and be a part of a folder's name."""
 
 
+MOST = 10**6
+"""The largest whole number that an option may be: of groups, rounds or units no more make sense."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Check:
     """What the value of an option must be beyond its type, in ``Annotated[type, Check(error_in)]``."""
@@ -161,6 +165,10 @@ class Registry(Generic[T]):
                 raise CoterieError(
                     f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {message[:1].lower()}{message[1:]}"
                 ) from None
+            if too_large(values[option.name]):
+                raise CoterieError(
+                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: at most {MOST:,} is meant seriously"
+                )
             if error_in_value := option.error_in(values[option.name]):
                 raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {error_in_value}")
         return values
@@ -202,6 +210,17 @@ class Registry(Generic[T]):
             except BaseException:
                 self._loaded = False
                 raise
+
+
+def too_large(value: Any) -> bool:
+    """Say whether a value is, or holds, a whole number beyond all sense.
+
+    >>> too_large([1, 10**18]), too_large(1e300)
+    (True, False)
+    """
+    if isinstance(value, list | tuple | set):
+        return any(map(too_large, value))
+    return isinstance(value, int) and abs(value) > MOST
 
 
 def outermost(module: str) -> str:

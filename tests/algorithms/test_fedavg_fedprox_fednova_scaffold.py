@@ -13,6 +13,7 @@ from softmax_regression import gradient
 
 from coterie.algorithms.fednova import FedNova, normaliser
 from coterie.client import MemoryStore
+from coterie.federation.aggregation import AggregationOptions, Aggregator
 from coterie.federation.loop import rounds
 from coterie.messages import Plan, Schedule, TrainReply
 from coterie.run.building import completed, load_data, session
@@ -80,14 +81,17 @@ def test_the_normaliser_is_the_sum_of_the_weights_of_gradients(count: int, momen
 
 def test_fednova_averages_what_batchnorm_counts() -> None:
     """By its weights a client with few samples could count for less than nothing, and a variance become negative."""
-    fed = SimpleNamespace(plan=Plan(Schedule(0.1)))
+    options = AggregationOptions()
+    aggregator = Aggregator(options, dict, lambda client, kind, detail: None)
+    settings = SimpleNamespace(aggregation=options)
+    fed = SimpleNamespace(plan=Plan(Schedule(0.1)), aggregator=aggregator, settings=settings)
     values = [(900, 90, 0.1), (50, 5, 2.0), (50, 5, 3.0)]
     replies = [
         TrainReply(n, steps, 0.0, {"w": np.float32([v]), "bn.running_var": np.float32([v])}) for n, steps, v in values
     ]
     method = FedNova()
     method.model = {"w": np.float32([1.0]), "bn.running_var": np.float32([1.0])}
-    mean = method.aggregate(fed, replies)  # type: ignore[arg-type]
+    mean = method.aggregate(fed, dict(enumerate(replies)))  # type: ignore[arg-type]
     assert mean["bn.running_var"] == pytest.approx([0.9 * 0.1 + 0.05 * 2 + 0.05 * 3])
     p, a = np.array([0.9, 0.05, 0.05]), np.array([90, 5, 5])
     assert mean["w"] == pytest.approx([1 - (p @ a) * (p / a) @ (1 - np.array([0.1, 2.0, 3.0]))], rel=1e-5)

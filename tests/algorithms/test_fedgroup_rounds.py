@@ -154,18 +154,18 @@ def test_aggregation_between_groups_skips_models_of_0_and_is_nothing_without_a_r
         one, two, _ = run.method.models
         zero = {name: np.zeros_like(value) for name, value in one.items()}
         run.method.models = [one, two, zero]
-        run.method.average({})
+        run.method.average(run.fed, {})
         a, b, c = (flat(model) for model in run.method.models)
         unit = [flat(model) / np.linalg.norm(flat(model)) for model in (one, two)]
         assert np.allclose(a, flat(one) + 0.5 * unit[1], atol=1e-6)
         assert np.allclose(b, flat(two) + 0.5 * unit[0], atol=1e-6)
         assert np.allclose(c, 0.5 * unit[0] + 0.5 * unit[1], atol=1e-6)
         run.method.normalise, run.method.models = True, [one, zero]
-        run.method.average({})
+        run.method.average(run.fed, {})
         assert np.array_equal(flat(run.method.models[0]), flat(one))
     with begun(groups=3) as run:
         before = [*run.method.models]
-        run.method.average({})
+        run.method.average(run.fed, {})
         assert all(new is old for new, old in zip(run.method.models, before, strict=True))
 
 
@@ -175,7 +175,8 @@ def test_counters_of_a_network_are_not_scaled() -> None:
         {"w": np.float32([3.0, 4.0]), "seen": np.array(7)},
         {"w": np.float32([0.0, 2.0]), "seen": np.array(5)},
     ]
-    method.average({})
+    with begun(groups=2) as run:
+        method.average(run.fed, {})
     assert [model["seen"].tolist() for model in method.models] == [7, 7]
     assert method.models[0]["w"] == pytest.approx([3.0, 5.0])
     assert method.models[1]["w"] == pytest.approx([0.6, 2.8])

@@ -15,7 +15,14 @@ import sklearn.datasets  # noqa: F401
 
 import coterie.cli.main
 import coterie.run.runner
+import coterie.training.native_trainer
 import coterie.training.torch_trainer
+from coterie.algorithms import ALGORITHMS
+from coterie.data import DATASETS, PARTITIONS
+from coterie.models import MODELS
+
+for registry in (ALGORITHMS, DATASETS, MODELS, PARTITIONS):
+    list(registry)  # loads what is built in
 
 
 def child(folder: str, arguments: list[str], output: str) -> int:

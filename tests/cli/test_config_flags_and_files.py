@@ -40,6 +40,13 @@ VALUES: dict[str, tuple[str, Any]] = {
     "grouping.groups": ("4", 4),
     "grouping.granularity": ("1.5", 1.5),
     "grouping.linkage": ("complete", "complete"),
+    "aggregation.rule": ("median", "median"),
+    "aggregation.clip": ("2.5", 2.5),
+    "aggregation.trim": ("0.125", 0.125),
+    "aggregation.mixing": ("none", "none"),
+    "aggregation.assumed_liars": ("2", 2),
+    "aggregation.max_samples": ("1000", 1000),
+    "aggregation.max_weight": ("5", 5.0),
     "newcomers.share": ("0.25", 0.25),
     "newcomers.draw": ("last", "last"),
     "newcomers.join_at": ("7", 7),
@@ -69,8 +76,11 @@ VALUES: dict[str, tuple[str, Any]] = {
     "faults.drop": ("0.25", 0.25),
     "faults.straggle": ("0.5", 0.5),
     "faults.hostile": ("0.75", 0.75),
+    "faults.hostile_kind": ("flip", "flip"),
+    "faults.liars": ("2", 2),
     "run.seed": ("7", 7),
     "run.out": ("some where", "some where"),
+    "run.durable": ("true", True),
     "run.plugins": ("json", ["json"]),
 }
 
@@ -97,10 +107,10 @@ def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
     method += ["--engine", "flower"] if key.name == "address" else []
     (place / "expert.safetensors").touch()
-    by_flag = printed(key.flag, written, *method)
+    by_flag = printed(key.flag, *([] if value is True else [written]), *method)
     assert by_flag[key.section][key.name] == value
     assert printed("--set", f"{key.path}={[written] if key.is_list else written}", *method) == by_flag
-    text = repr(value) if not isinstance(value, list) else str(value)
+    text = written if value is True else repr(value)
     (place / "one.toml").write_text(f"[{key.section}]\n{key.name} = {text}\n")
     assert printed("one.toml", *method) == by_flag
 

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import SMALL, cli, outcome
+from random_kills import Coterie, kill_many
+
+from coterie.algorithms import ALGORITHMS
 
 SEED = 20240229
 KILLS = 3
-
-
-class Coterie:
-    """Starts processes; see `forking_coterie.py`."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).parent / "forking_coterie.py"
-        self._server = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def start(self, *arguments: str) -> int:
-        """Start a command, which writes to the file `output`, and return the id of its process."""
-        return self._ask(json.dumps([os.getcwd(), arguments, "output"]))
-
-    def wait(self) -> int:
-        """Wait for the end of the command, and return its code, or the signal that ended it, below 0."""
-        return self._ask("wait")
-
-    def end(self) -> None:
-        self._server.communicate()
-
-    def _ask(self, line: str) -> int:
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(line + "\n")
-        self._server.stdin.flush()
-        return int(self._server.stdout.readline())
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +56,19 @@ def test_kill_9(method: str, place: Path, processes: Coterie) -> None:
     assert processes.wait() == 0
     assert (place / "output").read_text() == ""
     assert outcome(place / "run") == outcome(place / "whole")
+
+
+@pytest.mark.integration
+def test_random_kills(place: Path) -> None:
+    """A few of those of the test below."""
+    tally = kill_many(6, SEED, ["scaffold", "pacfl"], ["native"], place)
+    assert tally.kills == 6
+    assert not tally.wrong
+
+
+@pytest.mark.slow
+def test_a_thousand_random_kills(place: Path) -> None:
+    """Of every method, with both trainers: 0 results that differ, and 0 folders that are stuck."""
+    tally = kill_many(1000, SEED, list(ALGORITHMS), ["native", "torch"], place)
+    assert tally.kills == 1000
+    assert not tally.wrong

@@ -100,7 +100,7 @@ def test_a_run_by_both_goes_on_where_it_was(place: Path) -> None:
     result = outcome(place / "run")["result"]
     assert result["grouping"]["rule"] == "ratio"
     (place / "run" / "result.json").unlink()
-    assert spawn("resume", place / "run", "--quiet").code == 0
+    assert spawn("resume", place / "run", "--trust", "--quiet").code == 0
     assert outcome(place / "run")["result"] == result
 
 

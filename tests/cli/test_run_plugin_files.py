@@ -37,7 +37,8 @@ def test_one_file_brings_all_four(place: Path) -> None:
 
     (place / "run" / "result.json").unlink()  # what is stored names the file, wherever it is resumed from
     (place / "elsewhere").mkdir()
-    assert spawn("resume", place / "run", "--quiet", cwd=place / "elsewhere").code == 0
+    named = ["--plugin", place / "mine.py"]
+    assert spawn("resume", place / "run", *named, "--quiet", cwd=place / "elsewhere").code == 0
     assert outcome(place / "run")["result"] == result
 
 

@@ -158,6 +158,32 @@ def test_a_damaged_file_says_so(make: Callable[[Path], Store], tmp_path: Path) -
 
 
 @on_disk
+def test_every_flipped_bit_is_refused(make: Callable[[Path], Store], tmp_path: Path) -> None:
+    make(tmp_path).save(7, 4, state(4))
+    (path,) = tmp_path.rglob("*.safetensors")
+    whole = path.read_bytes()
+    for position in range(0, 8 * len(whole), 5):
+        flipped = bytearray(whole)
+        flipped[position // 8] ^= 1 << position % 8
+        path.write_bytes(flipped)
+        with pytest.raises(CoterieError, match=r"client 7.*4\.safetensors.*put back a copy"):
+            make(tmp_path).load(7, before=5)
+
+
+@on_disk
+def test_states_are_not_kept_behind_a_link(make: Callable[[Path], Store], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "1.safetensors").write_text("precious")
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "7").symlink_to(home)
+    with pytest.raises(CoterieError, match="is a link"):
+        make(tmp_path / "clients").save(7, 4, state(4))
+    assert (home / "1.safetensors").read_text() == "precious"
+    assert len(list(home.iterdir())) == 1
+
+
+@on_disk
 def test_a_damaged_file_does_not_hinder_an_earlier_state(make: Callable[[Path], Store], tmp_path: Path) -> None:
     store = make(tmp_path)
     store.save(0, 4, state(4))

@@ -270,7 +270,7 @@ def test_places_where_no_app_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder, name, message in (
         (tmp_path / "file", None, "is there already"),
-        (tmp_path / "file" / "app", None, "can't be written: Not a directory"),
+        (tmp_path / "file" / "app", None, "can't be made: Not a directory"),
         (tmp_path / "two words", None, "can't be the name of an app"),
         (tmp_path / "app", "two words", "can't be the name of an app"),
     ):

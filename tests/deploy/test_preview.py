@@ -82,8 +82,11 @@ def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -
     changed(app / "federation.toml", '"pacfl"', f'"{algorithm}"')
     changed(app / "federation.toml", "# data = ", "data = ")
     changed(app / "federation.toml", "min_clients = 2", "min_clients = 3")
+    changed(app / "federation.toml", "min_samples = 10 ", "min_samples = 0 ")
+    changed(app / "federation.toml", "min_label_samples = 10 ", "min_label_samples = 0 ")
     terms = read_terms(app)
-    left = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
+    left, held_back = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
+    assert not held_back
     ledger, answers = really_run(terms)
     assert {(one.kind, one.asked) for one in left if one.kind != EVALUATION} == {
         a for a in answers if a[0] != EVALUATION
@@ -112,3 +115,23 @@ def test_checking_needs_no_flower(app: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "flwr", None)
     monkeypatch.delitem(sys.modules, "coterie.engine.flower.app", raising=False)
     assert check(app)
+
+
+def test_a_site_sees_the_policy_and_what_is_held_back(app: Path) -> None:
+    lines = check(app)
+    [named] = [line for line in lines if line.startswith("policy ")]
+    assert '    signature: halves 6; measure "theta1"; p 3' not in lines
+    assert '  signature: halves 6; measure "theta1"; p 3' in lines
+    assert "  an answer stands on at least 10 samples, a label on 10 per vector" in lines
+    assert lines[-1].startswith("the proof of the site's name is bound to no server's certificate")
+    site, digest = app / "site.toml", named.split()[1].rstrip(":")
+    site.write_text(f'{site.read_text()}policy = "{digest}"\n')
+    assert check(app) == lines
+    changed(app / "federation.toml", "epochs = 5", "epochs = 6")
+    with pytest.raises(CoterieError, match=f"and 'site-1' allows {digest} only"):
+        check(app)
+
+
+def test_a_small_site_is_told_what_it_holds_back(app: Path) -> None:
+    changed(app / "site.toml", "test_share = 0.2", "test_share = 0.1")
+    assert "  held back: the answer would stand on fewer than 10 samples" in check(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 import coterie
+from coterie.client import Client, Protection
 from coterie.data import FederatedData, load
 from coterie.deploy.app_folder import init
 from coterie.deploy.deployment import client_app
+from coterie.engine.flower.identity import derived
 
 Node = Callable[[Message], Message | None]
 
@@ -99,7 +102,7 @@ def silent(message: Message) -> None:
 def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
     """Write an app for digits-rotated, divided among sites as a simulation would; return the data.
 
-    The sites are beside it; those that are there already serve this app too.
+    It has no minimum counts. The sites are beside it; those that are there already serve this app too.
     """
     init(folder, "test")
     data = load("digits-rotated", clients=clients, seed=0)
@@ -113,9 +116,10 @@ def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
         "shape": list(data.shape), "dtype": "uint8", "classes": data.classes, "scale": normalise.scale,
         "mean": list(normalise.mean), "std": list(normalise.std),
     }  # fmt: skip
+    privacy = {"min_samples": 0, "min_label_samples": 0} | settings.pop("privacy", {})
     run = {"seed": 0, "out": str(folder.parent / "run")} | settings.pop("run", {})
     tables = {"samples": samples, "server": server, "algorithm": {"name": algorithm}, "training": training,
-              "engine": engine, "run": run, **settings}  # fmt: skip
+              "engine": engine, "privacy": privacy, "run": run, **settings}  # fmt: skip
     lines = []
     for name, table in tables.items():
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None)]
@@ -133,6 +137,20 @@ def write_site(folder: Path, name: str, data: FederatedData, client: int) -> Pat
     np.savez(folder / "data.npz", x_train=train.x, y_train=train.y, x_test=test.x, y_test=test.y)
     (folder / "site.toml").write_text(f'name = "{name}"\ndata = "data.npz"\nstate = "state"\n')
     return folder / "site.toml"
+
+
+def hand_over_secrets(monkeypatch: pytest.MonkeyPatch, run: Path, sites: Path) -> None:
+    """Let simulated clients draw their hold-outs and shuffles as the sites of a deployed run did."""
+    registry = json.loads((run / "sites.json").read_text())
+    secrets = {
+        entry["client"]: (sites / name / "state" / "secret").read_text() for name, entry in registry["sites"].items()
+    }
+
+    def client(id: int, data: Any, store: Any, trainer: Any, protection: Protection) -> Client:
+        entropy = int.from_bytes(derived(secrets[id], registry["federation"], "streams", 16), "big")
+        return Client(id, data, store, trainer, replace(protection, entropy=entropy))
+
+    monkeypatch.setattr("coterie.engine.embedded.Client", client)
 
 
 def join(net: Network, name: str, file: Path) -> None:

@@ -13,7 +13,7 @@ if reason := no_deployment():
 
 from flower_driver import DEPLOYED_METHOD, METHODS, arrays
 from flower_processes import Network, network
-from flower_sites import deploy_with_tls, finished, join, write_app, write_site
+from flower_sites import deploy_with_tls, finished, hand_over_secrets, join, write_app, write_site
 
 import coterie
 from coterie.federation.checkpoint import load_checkpoint
@@ -23,11 +23,13 @@ SAME = ("accuracy", "per_client", "groups", "grouping", "traffic", "events", "ne
 
 
 def assert_same_as_simulated(method: str, folder: Path, rounds: int) -> None:
-    """A deployed run of two sites against one of the embedded engine."""
+    """A deployed run of two sites against one of the embedded engine, to which they hand over their secrets."""
     deployed, simulated = folder / "deployed" / method, folder / "simulated" / method
     settings = {"dataset": "digits-rotated", "clients": 2, "rounds": rounds, "fraction": 1.0, "epochs": 1}
     a = outcome(coterie.Result.load(deployed))
-    b = outcome(coterie.run(algorithm=method, out=str(simulated), **settings))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        hand_over_secrets(monkeypatch, deployed, folder)
+        b = outcome(coterie.run(algorithm=method, out=str(simulated), **settings))
     assert {key: a[key] for key in SAME} == {key: b[key] for key in SAME}, method
     models = [arrays(load_checkpoint(run / "checkpoint.safetensors")) for run in (deployed, simulated)]
     assert models[0].keys() == models[1].keys()

@@ -14,16 +14,20 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from coterie.engine.flower.app import BESIDE
 from coterie.engine.flower.deployment import FlowerDeployment
+from coterie.engine.flower.identity import NO_CERTIFICATE, signed
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.messages import Failure
 
 __all__ = ["impatient"]  # a fixture that all tests here use
 
 
-def named_node(name: str, proof: str = "s" * 32, samples: Any = 5, **more: Any) -> Any:
+def named_node(
+    name: str, secret: str = "s" * 32, samples: Any = 5, certificate: str = NO_CERTIFICATE, **more: Any
+) -> Any:
     def node(message: Message) -> Message:
-        told = ConfigRecord({"name": name, "proof": proof, "samples": samples, **more})
-        return Message(RecordDict({BESIDE: told}), reply_to=message)
+        beside = message.content.config_records[BESIDE]
+        told = signed({"name": name, "samples": samples}, secret, beside["federation"], certificate, beside["nonce"])
+        return Message(RecordDict({BESIDE: ConfigRecord({**told, **more})}), reply_to=message)
 
     return node
 
@@ -58,16 +62,16 @@ def test_an_entry_removed_by_hand_leaves_the_numbers_of_others_alone(tmp_path: P
     registry = json.loads(file.read_text())
     del registry["sites"]["a"]
     file.write_text(json.dumps(registry))
-    grid.nodes[1] = named_node("a", proof="new secret of this site", samples=8)
+    grid.nodes[1] = named_node("a", secret="new secret of this site", samples=8)
     assert door(grid, SiteRegistry.open(file)).present(3) == {1: 6, 2: 7, 3: 8}
 
 
 def test_somebody_elses_name_is_refused() -> None:
     grid = PlayedGrid()
-    grid.nodes |= {1: named_node("a", proof="right" * 5)}
+    grid.nodes |= {1: named_node("a", secret="right" * 5)}
     engine = door(grid)
     engine.present(0)
-    grid.nodes[2] = named_node("a", proof="wrong" * 5)
+    grid.nodes[2] = named_node("a", secret="wrong" * 5)
     assert engine.present(1) == {0: 5}
     [incident] = engine.incidents()
     assert incident.kind == "turned away"
@@ -102,7 +106,7 @@ def test_a_site_that_returns_takes_its_place_at_the_new_node() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        named_node("../../etc"), named_node(""), named_node("x" * 65), named_node("a", proof="short"),
+        named_node("../../etc"), named_node(""), named_node("x" * 65), named_node("a", signature="short"),
         named_node("a", samples=-1), named_node("a", samples="many"), named_node("a", problem="my data do not fit"),
     ],
 )  # fmt: skip
@@ -192,7 +196,7 @@ def test_a_federation_that_waits_counts_those_who_are_in(monkeypatch: pytest.Mon
     """Also where somebody was turned away on the way, of which the log tells."""
     Clock(monkeypatch)
     grid, told = PlayedGrid(), list[str]()
-    grid.nodes |= {1: named_node("a"), 2: named_node("b"), 3: named_node("a", proof="wrong" * 5)}
+    grid.nodes |= {1: named_node("a"), 2: named_node("b"), 3: named_node("a", secret="wrong" * 5)}
     engine = FlowerDeployment(grid, SiteRegistry(), min_clients=3)
 
     def hear(text: str) -> None:

@@ -1,6 +1,7 @@
 """Deployed federations without a network: the apps, the door, and a life of coming and going."""
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
 
 from flower_driver import METHODS
-from flower_sites import PlayedGrid, node_of, silent, write_app, write_site
+from flower_sites import PlayedGrid, hand_over_secrets, node_of, silent, write_app, write_site
 from flwr.app import Context, RecordDict
 
 import coterie
@@ -21,6 +22,7 @@ from coterie.deploy.terms import read_terms
 from coterie.engine.flower.app import WIRE, client_app
 from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, SimulatedNodes
+from coterie.engine.flower.site import DeployedSite
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import WriteOnce, load_checkpoint
@@ -43,7 +45,10 @@ def asked(message: Any) -> Request | None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("algorithm", METHODS)
-def test_sites_come_to_the_same_numbers_as_a_simulation(tmp_path: Path, algorithm: str) -> None:
+def test_sites_come_to_the_same_numbers_as_a_simulation(
+    tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If they hand over their secrets, and hold nothing back; their policies do not hinder any method."""
     write_app(tmp_path / "app", 3, algorithm=algorithm, training={"rounds": 2})
     grid = PlayedGrid()
     for client in (1, 0, 2):  # the order in which nodes come, and their numbers, mean nothing
@@ -51,6 +56,7 @@ def test_sites_come_to_the_same_numbers_as_a_simulation(tmp_path: Path, algorith
         grid.nodes[900 - 7 * client] = node
     serve(grid, read_terms(tmp_path / "app"))
     deployed = coterie.Result.load(tmp_path / "run")
+    hand_over_secrets(monkeypatch, tmp_path / "run", tmp_path)
     simulated = coterie.run(
         algorithm=algorithm, dataset="digits-rotated", clients=3, fraction=1.0, rounds=2, epochs=1, model="mlp",
         out=str(tmp_path / "simulated"),
@@ -169,9 +175,15 @@ class Life:
         return coterie.Result.load(self.folder / "run")
 
 
+def shared_entropy(site: DeployedSite, federation: str) -> int:
+    """Let a site draw alike in all federations, so that two can be compared."""
+    return zlib.crc32(site.name.encode())
+
+
 @pytest.mark.integration
 def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.engine.flower.deployment.LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(DeployedSite, "entropy", shared_entropy)
     life = Life(tmp_path / "killed", kill_server=True)
     with pytest.raises(ConnectionError):
         life.go()
@@ -207,7 +219,8 @@ def test_the_life_of_a_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.integration
-def test_another_run_does_not_see_the_states_of_the_first(tmp_path: Path) -> None:
+def test_another_run_does_not_see_the_states_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DeployedSite, "entropy", shared_entropy)
     write_app(tmp_path / "app", 2, algorithm="scaffold", training={"rounds": 1}, server={"min_clients": 2})
     grid = PlayedGrid()
     for client in (0, 1):
@@ -318,8 +331,11 @@ def test_what_goes_wrong_in_another_process_is_told_here(
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("scaffold", "lg-fedavg", "flis-dc")),
     ],
 )
-def test_a_server_killed_again_and_again_comes_to_the_same_numbers(tmp_path: Path, algorithm: str) -> None:
+def test_a_server_killed_again_and_again_comes_to_the_same_numbers(
+    tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sites that are asked twice in a round start from the state they had before it."""
+    monkeypatch.setattr(DeployedSite, "entropy", shared_entropy)
 
     class Killed(Exception):
         pass

@@ -22,6 +22,7 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    Limits,
     Losses,
     LossesReply,
     ModelSpec,
@@ -62,7 +63,7 @@ def judged(blob: bytes) -> str | None:
         answer = wire.decode(blob)
     except wire.WireError as error:
         return str(error)
-    return error_in_reply(REQUEST, answer, MODEL) if isinstance(answer, Reply) else "no reply"
+    return error_in_reply(REQUEST, answer, Limits(MODEL)) if isinstance(answer, Reply) else "no reply"
 
 
 def test_the_honest_reply_passes() -> None:
@@ -148,22 +149,22 @@ def test_flipped_bytes_are_judged_and_never_raise(data: st.DataObject) -> None:
 )  # fmt: skip
 def test_numbers_that_can_t_be_are_refused(answer: Any) -> None:
     [verb] = [verb for verb, honest in ASKED if type(honest) is type(answer)]
-    error = error_in_reply(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(answer,)), MODEL)
+    error = error_in_reply(replace(REQUEST, verbs=(verb,)), replace(HONEST, answers=(answer,)), Limits(MODEL))
     assert error is not None
     assert error.startswith(type(verb).__name__.lower())
 
 
-def at_the_limit(value: Any) -> Any:
-    """Return the largest value of its kind that is believed."""
+def at_the_limit(value: Any, samples: int) -> Any:
+    """Return the largest value of its kind that is believed of a client with so many samples."""
     if isinstance(value, np.ndarray):
         return np.full_like(value, LARGEST) if value.dtype.kind == "f" else value
     if isinstance(value, Mapping):
-        return {key: at_the_limit(item) for key, item in value.items()}
+        return {key: at_the_limit(item, samples) for key, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(at_the_limit(item) for item in value)
+        return tuple(at_the_limit(item, samples) for item in value)
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
-    return MOST_SAMPLES if isinstance(value, int) else LARGEST_LOSS
+    return samples if isinstance(value, int) else LARGEST_LOSS
 
 
 class Extreme(OnTheWire):
@@ -176,14 +177,16 @@ class Extreme(OnTheWire):
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         for answer in super().exchange(requests, deadline):
             if isinstance(answer, Reply) and answer.client == 1:
-                verbs = requests[answer.client].verbs
-                answer = replace(answer, answers=tuple(map(self.spoiled, verbs, answer.answers)))
+                request = requests[answer.client]
+                samples = self.present(request.round)[answer.client]
+                spoiled = [self.spoiled(*pair, samples) for pair in zip(request.verbs, answer.answers, strict=True)]
+                answer = replace(answer, answers=tuple(spoiled))
             yield answer
 
-    def spoiled(self, verb: Any, answer: Any) -> Any:
+    def spoiled(self, verb: Any, answer: Any, samples: int) -> Any:
         if isinstance(answer, SignatureReply):
             return answer
-        large = {field.name: at_the_limit(getattr(answer, field.name)) for field in fields(answer)}
+        large = {field.name: at_the_limit(getattr(answer, field.name), samples) for field in fields(answer)}
         if isinstance(verb, Train):
             large["steps"] = total_steps(large["samples"], verb.plan)
         if "params" in large:

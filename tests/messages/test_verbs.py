@@ -22,6 +22,7 @@ from coterie.messages import (
     ClassCountsReply,
     Evaluate,
     EvaluateReply,
+    Limits,
     Losses,
     LossesReply,
     ModelSpec,
@@ -47,7 +48,7 @@ LABELS = np.array([-1, -1])
 
 
 def error(verb: Verb, answer: Any) -> str | None:
-    return verb.error_in(answer, Request(1, 0, SPEC, (verb,), {"c": {"b": MODEL["b"]}}), MODEL)
+    return verb.error_in(answer, Request(1, 0, SPEC, (verb,), {"c": {"b": MODEL["b"]}, "model": MODEL}), Limits(MODEL))
 
 
 HONEST: list[tuple[Verb, Any]] = [
@@ -59,7 +60,7 @@ HONEST: list[tuple[Verb, Any]] = [
     (Losses(("a", "b")), LossesReply(5, (0.5, 0.7), (3, 2), (5, 1))),
     (Signature(p=2), SignatureReply(UNIT, LABELS, 360.0)),
     (Signature(p=1, per_label=True), SignatureReply(UNIT, np.array([0, 2]))),
-    (ClassCounts(), ClassCountsReply(np.array([1, 0, 10**12]))),
+    (ClassCounts(), ClassCountsReply(np.array([1, 0, 10**12 - 1]))),
     (PRUNE, PruneReply.of(MODEL, HOLES, MODEL, "pruned", None)),
 ]
 
@@ -78,7 +79,7 @@ LAYER = Channels("conv", "norm", "fc", 1)
     [
         (TRAIN, TrainReply(-1, 3, 0.5, MODEL), "samples = -1, expected 0 to 1e+12"),
         (TRAIN, TrainReply(25, 10**13, 0.5, MODEL), "steps = 10000000000000, expected 0 to 1e+12"),
-        (TRAIN, TrainReply(25, 3, float("nan"), MODEL), "loss = nan, expected -1e+100 to 1e+100"),
+        (TRAIN, TrainReply(25, 3, float("nan"), MODEL), "loss = nan, expected 0 to 1e+100"),
         (TRAIN, TrainReply(25, 4, 0.5, MODEL), "4 steps, where the plan has 3 for 25 samples"),
         (TRAIN, TrainReply(0, 0, 0.5, MODEL), "a model trained on 0 samples, expected at least 1"),
         (TRAIN, TrainReply(25, 3, 0.5, {"w": MODEL["w"]}), "parameters missing: b"),
@@ -95,7 +96,7 @@ LAYER = Channels("conv", "norm", "fc", 1)
             "'b' holds a NaN, an infinity or a number beyond 1e+12",
         ),
         (Evaluate(), EvaluateReply(5, 6, 0.5), "correct = 6, expected at most 5, the number of samples"),
-        (Evaluate(), EvaluateReply(5, 5, 1e300), "loss = 1e+300, expected -1e+100 to 1e+100"),
+        (Evaluate(), EvaluateReply(5, 5, 1e300), "loss = 1e+300, expected 0 to 1e+100"),
         (Losses(("a", "b")), LossesReply(5, (0.5,), (3, 2), (5, 1)), "1 losses for 2 models"),
         (Losses(("a", "b")), LossesReply(5, (0.5, 0.7), (3, 1), (5, 1)), "wins add up to 4, expected 5, the number of"),
         (Losses(("a", "b")), LossesReply(5, (0.5, 0.7), (6, -1), (5, 1)), "wins = -1, expected 0 to 1e+12"),
@@ -164,10 +165,10 @@ class SampleCount(Verb):
     answer_type = SampleCountReply
     at_most: int = 100
 
-    def error_in(self, answer, request, template):
+    def error_in(self, answer, request, limits):
         return error_in_counts(samples=answer.samples)
 
-    def largest_answer(self, request, template):
+    def largest_answer(self, request, limits):
         return 64
 """
 HANDLER = """
@@ -183,7 +184,7 @@ import numpy as np
 from coterie.client import Client, LocalData, MemoryStore
 from coterie.federation.request_checks import check_verbs
 from coterie.federation.exchange import error_in_reply
-from coterie.messages import ModelSpec, Request, wire
+from coterie.messages import Limits, ModelSpec, Request, wire
 from coterie.messages.verbs.sample_count import SampleCount, SampleCountReply
 
 x, y = np.zeros((9, 4)), np.zeros(9, np.int64)
@@ -191,7 +192,7 @@ client = Client(3, {0: LocalData(x, y, np.arange(7), x, y, np.arange(2), 3, lamb
 check_verbs([SampleCount(5)], {})
 request = wire.decode(wire.encode(Request(1, 0, ModelSpec("mclr", (4,), 3), (SampleCount(5),))))
 reply = wire.decode(wire.encode(client.answer(request)))
-assert error_in_reply(request, reply, {}) is None
+assert error_in_reply(request, reply, Limits({})) is None
 print(reply.answer(SampleCountReply).samples)
 """
 

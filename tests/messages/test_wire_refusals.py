@@ -201,7 +201,7 @@ def test_fields_too_few_are_refused(message: wire.Message) -> None:
         for field in dataclasses.fields(wire.CLASSES[node["$"]]):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             tree = tree_of(message)
-            del objects(tree)[which][field.name]
+            objects(tree)[which].pop(field.name, None)  # some are sent only where they are set
             assert refused(forged(tree)) == required, (node["$"], field.name)
 
 

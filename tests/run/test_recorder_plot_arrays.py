@@ -71,10 +71,10 @@ def test_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     saved = recorder.save_checkpoint
 
-    def dying(path: Path, state: dict) -> None:
+    def dying(path: Path, state: dict, durable: bool) -> None:
         if state["round"] == 2:
             raise Killed
-        saved(path, state)
+        saved(path, state, durable)
 
     monkeypatch.setattr(recorder, "save_checkpoint", dying)
     with pytest.raises(Killed):

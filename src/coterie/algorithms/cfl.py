@@ -68,7 +68,7 @@ class CFL(GroupedMethod):
         Norms, directions and means are of the clients that trained in this round.
         """
         self.place(fed, [client for client in cohort if client not in self.member])
-        trained = self.train(fed, cohort)
+        trained = fed.aggregator.tamed(self.train(fed, cohort), self.trained_from)
         deltas = {client: update(t.params, self.models[self.member[client]]) for client, t in trained.items()}
         self.last |= {client: WriteOnce({"update": delta}) for client, delta in deltas.items()}
         if not self.unit and deltas:
@@ -79,7 +79,7 @@ class CFL(GroupedMethod):
             self.norms[group] = update_norms(rows)
             if fed.round > self.min_round and should_split(rows, self.eps1, self.eps2):
                 self.split(fed, group, own)
-        self.average(trained, equal=True)
+        self.average(fed, trained, equal=True)
 
     def split(self, fed: Federation, group: int, deltas: Mapping[ClientId, Array]) -> None:
         """Divide a group by the cosines of the Δ_i of this round; its other clients follow their last known ones.

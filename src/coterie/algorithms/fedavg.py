@@ -1,11 +1,11 @@
 """Federated averaging (McMahan et al., AISTATS 2017)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
 from coterie.federation import Algorithm, Federation, saved
-from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply, average_models
+from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply
 
 
 @algorithm("fedavg")
@@ -24,7 +24,7 @@ class FedAvg(Algorithm):
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
         replies = fed.ask(dict.fromkeys(cohort, fed.request(Train(self.plan(fed)), models=self.sent())))
         if replies:
-            self.model = self.aggregate(fed, [reply.answer(TrainReply) for reply in replies.values()])
+            self.model = self.aggregate(fed, {client: reply.answer(TrainReply) for client, reply in replies.items()})
 
     def sent(self) -> dict[str, Params]:
         """What the cohort receives."""
@@ -34,9 +34,9 @@ class FedAvg(Algorithm):
         """LocalSGD, as the run has it."""
         return fed.plan
 
-    def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
-        """WAvg: the mean weighted by samples."""
-        return average_models(trained)
+    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+        """WAvg: the mean weighted by samples, or the rule of ``[aggregation]``."""
+        return fed.average(trained, self.model)
 
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""

@@ -1,6 +1,6 @@
 """Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import Count, Grouping, k_means
-from coterie.federation import Federation, ServedModel, saved
+from coterie.federation import Contribution, Federation, ServedModel, saved
 from coterie.messages import (
     Anchor,
     Array,
@@ -92,7 +92,9 @@ class FedGroup(GroupedMethod):
         plan = replace(fed.plan, steps=steps) if epochs is None else replace(fed.plan, steps=None, epochs=epochs)
         verb = Train(plan, start=("initial",), keep=False, purpose="pre-train")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="pre-train")))
-        return {client: reply.answer(TrainReply).params for client, reply in replies.items()}
+        answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
+        tamed = fed.aggregator.tamed(answers, self.start)
+        return {client: answer.params for client, answer in tamed.items()}
 
     def group_cold_start(self, fed: Federation) -> list[ClientId]:
         """Form m groups of the first updates Δ_i of α_pre·m clients (Alg. 3); return the clients asked for one.
@@ -108,9 +110,10 @@ class FedGroup(GroupedMethod):
             self.grouping = self.group(fed, m, np.stack([update(models[client], self.start) for client in moved]))
             self.member = dict(zip(moved, self.grouping.labels.tolist(), strict=True))
             self.member |= {client: 0 for client in models if client not in self.member}
-            for group in range(self.grouping.n_groups):
-                own = [model for client, model in models.items() if self.member[client] == group]
-                self.models.append(weighted_mean(own, [1] * len(own)))
+            founding: dict[int, list[Contribution]] = {group: [] for group in range(self.grouping.n_groups)}
+            for client, model in models.items():
+                founding[self.member[client]].append(Contribution(client, model, self.start, 1.0))
+            self.models = [*fed.aggregator.averages(founding).values()]
             self.directions = [update(model, self.start) for model in self.models]
         return asked
 
@@ -189,10 +192,16 @@ class FedGroup(GroupedMethod):
             return replace(plan, epochs=max(0, plan.epochs - self.pretrain_epochs))
         return replace(plan, steps=max(0, total_steps(fed.samples[client], plan) - self.pretrain_steps))
 
-    def average(self, trained: Mapping[ClientId, TrainReply], equal: bool = False) -> None:
+    def average(
+        self,
+        fed: Federation,
+        trained: Mapping[ClientId, TrainReply],
+        equal: bool = False,
+        start: Callable[[ClientId], Params] | None = None,
+    ) -> None:
         """Aggregate inside groups, then between them (Alg. 2, lines 7 and 10)."""
         before = [*self.models]
-        super().average(trained, equal)
+        super().average(fed, trained, equal, start)
         if self.direction == "latest":
             changes = zip(self.directions, before, self.models, strict=True)
             self.directions = [delta if new is old else update(new, old) for delta, old, new in changes]

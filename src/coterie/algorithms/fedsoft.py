@@ -9,8 +9,8 @@ from annotated_types import Ge, Gt, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.federation import Federation, saved
-from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train, TrainReply, weighted_mean
+from coterie.federation import Contribution, Federation, saved
+from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train, TrainReply
 from coterie.streams import stream
 
 
@@ -44,17 +44,21 @@ class FedSoft(GroupedMethod):
         eligible = [client for client in (fed.trainable if self.selection else cohort) if client in self.u]
         chosen = [self.chosen(fed, s, eligible) for s in range(len(self.models))]
         trained = self.train(fed, sorted({client for weights in chosen for client in weights}))
-        for s, weights in enumerate(chosen):
-            own = [client for client in weights if client in trained]
-            if own:
-                self.models[s] = weighted_mean([trained[client].params for client in own], [weights[c] for c in own])
+        centres = {
+            s: [Contribution(c, trained[c].params, self.models[s], w) for c, w in weights.items() if c in trained]
+            for s, weights in enumerate(chosen)
+        }
+        for s, model in fed.aggregator.averages(centres).items():
+            self.models[s] = model
 
     def chosen(self, fed: Federation, s: int, clients: Sequence[ClientId]) -> dict[ClientId, float]:
         """Draw K = qN/S clients for c_s, with probabilities v_si = u_is n_i / Σ_j u_js n_j; each counts the same.
 
         Without selection it is all of them, and they count by v_si.
         """
-        v = np.array([self.u[client][s] * fed.samples[client] for client in clients])
+        samples = fed.samples
+        n = fed.aggregator.weights({client: samples[client] for client in clients})
+        v = np.array([self.u[client][s] * n[client] for client in clients])
         v /= v.sum()
         if not self.selection or not clients:
             return dict(zip(clients, v.tolist(), strict=True))

@@ -1,6 +1,6 @@
 """Multi-centre federated learning (FeSEM, Xie et al., 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import k_means
 from coterie.errors import CoterieError
 from coterie.federation import Federation
-from coterie.messages import ClientId, Params, Train, TrainReply, distance, update, weighted_mean
+from coterie.messages import ClientId, Params, Train, TrainReply, distance, update
 from coterie.streams import stream
 
 
@@ -47,9 +47,10 @@ class FeSEM(GroupedMethod):
         Clients that did not train keep their groups: the server has no models of theirs.
         """
         self.place(fed, [client for client in cohort if client not in self.member])
-        trained = self.train(fed, cohort)
+        started = {client: self.trained_from(client) for client in cohort if client in self.member}
+        trained = fed.aggregator.tamed(self.train(fed, cohort), started.__getitem__)
         self.member |= {client: self.nearest(t.params) for client, t in trained.items()}
-        self.average(trained, equal=self.weights == "equal")
+        self.average(fed, trained, self.weights == "equal", started.__getitem__)
 
     def nearest(self, model: Params) -> int:
         """Return argmin_k ‖θ − M_k‖²; of equals, the first."""
@@ -66,18 +67,24 @@ class FeSEM(GroupedMethod):
         if train or self.init == "k-means":
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
-            models = {client: reply.answer(TrainReply).params for client, reply in replies.items()}
-            if not self.models and not self._find_centres(fed, clients, [*models.values()]):
+            answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
+            answers = {**fed.aggregator.tamed(answers, self.start)}
+            models = {client: answer.params for client, answer in answers.items()}
+            if not self.models and not self._find_centres(fed, clients, answers):
                 return
         self.member |= {client: self.nearest(model) for client, model in models.items()}
 
-    def _find_centres(self, fed: Federation, clients: Sequence[ClientId], models: Sequence[Params]) -> bool:
+    def _find_centres(
+        self, fed: Federation, clients: Sequence[ClientId], answers: Mapping[ClientId, TrainReply]
+    ) -> bool:
         """Find the centres by k-means; if too few clients have answered, wait for the next cohort."""
         K = min(default_group_count(fed), len(clients))
-        if len(models) >= max(K, 1):
-            points = [update(model, self._compared(self.start)) for model in models]
+        if len(answers) >= max(K, 1):
+            points = [update(answer.params, self._compared(self.start)) for answer in answers.values()]
             labels = k_means(points, K, stream(fed.seed, "k-means")).labels.tolist()
-            self.models = [weighted_mean(models, [label == k for label in labels]) for k in range(max(labels) + 1)]
+            members = fed.aggregator.contributions(answers, self.start, equal=True)
+            by_centre = {k: [m for m, own in zip(members, labels, strict=True) if own == k] for k in sorted({*labels})}
+            self.models = [*fed.aggregator.averages(by_centre).values()]
         return bool(self.models)
 
     def _compared(self, model: Params) -> Params:

@@ -27,7 +27,6 @@ from coterie.messages import (
     Train,
     TrainReply,
     Verb,
-    average_models,
     distance,
     update,
 )
@@ -82,6 +81,11 @@ class FLAG(OneShotClustering[Description]):
 
     scales: Scales | None = saved(default=None)
     """From the first clients; later ones are measured by them."""
+
+    @property
+    def most_requests(self) -> int:
+        """A client is in one group at each cut of the trial, and is described and trained beside."""
+        return self.warmup + min(self.trial_clients, math.ceil(1 / self.step) + 1) * (self.trial_rounds + 1) + 8
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
@@ -197,9 +201,9 @@ class FederatedTrial:
         plan = replace(fed.plan, epochs=self.epochs, holdout=self.holdout)
         for t in range(self.rounds):
             verb = Train(plan, keep=False, purpose=f"trial {t}")
-            for group, answers in self._ask(verb, TrainReply, models).items():
-                if answers:
-                    models[group] = average_models(list(answers.values()))
+            answers = self._ask(verb, TrainReply, models)
+            own = {group: fed.aggregator.contributions(of, models[group]) for group, of in answers.items()}
+            models |= fed.aggregator.averages(own)
         self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:

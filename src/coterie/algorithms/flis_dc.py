@@ -12,7 +12,7 @@ from coterie.algorithms.grouped import GroupedMethod
 from coterie.algorithms.inference import RULES, Cluster, Inference, clusters, together
 from coterie.clustering import Grouping
 from coterie.errors import CoterieError
-from coterie.federation import CandidateModels, Federation, saved
+from coterie.federation import CandidateModels, Federation, ServedModel, saved
 from coterie.messages import (
     Array,
     ClassCounts,
@@ -24,7 +24,6 @@ from coterie.messages import (
     Reply,
     Train,
     TrainReply,
-    average_models,
 )
 from coterie.similarity import inference_similarity
 from coterie.training import losses
@@ -66,20 +65,31 @@ class FLISDC(Inference, GroupedMethod):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Each takes the best θ_j and trains it; G_i ← {j: A_ij ≥ β}; θ_i ← mean over G_i (Alg. 1 and 2)."""
+        served = self.candidates()
         if self.select_on == "server":
             replies = self.train_chosen(fed, cohort)
         else:
-            replies = self.train_served(fed, self.candidates(), cohort)
+            replies = self.train_served(fed, served, cohort)
         trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
         if not trained:
             return
         A = inference_similarity(self.predictions(fed, [t.params for t in trained.values()]))
         self.grouping = self.rule(fed).group(1 - A)
         self.clusters = clusters(list(trained), A, self.threshold(self.grouping))
-        self.models = [average_models([trained[j] for j in G]) for G in self.clusters]
+        models = self.models or [self.start]
+        taken = {client: self.taken(client, served, reply) for client, reply in replies.items()}
+        members = {m.client: m for m in fed.aggregator.contributions(trained, lambda client: models[taken[client]])}
+        averages = fed.aggregator.averages({i: [members[j] for j in G] for i, G in enumerate(self.clusters)})
+        self.models = [*averages.values()]
         self.member = {client: i for i, client in enumerate(trained)}
         if self.select_on == "server":
             self.server_losses = self.losses_by_label(fed)
+
+    def taken(self, client: ClientId, served: ServedModel, reply: Reply) -> int:
+        """Return which of the last models a client has trained."""
+        if self.select_on == "server":
+            return self.chosen(client) if self.models else 0
+        return served.taken(reply) if isinstance(served, CandidateModels) else 0
 
     def server_labels(self, fed: Federation) -> npt.NDArray[np.int64]:
         """Return the labels of the server's samples; refuse samples whose labels are not the clients'."""

@@ -8,8 +8,8 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.inference import RULES, UNIT, Cluster, Inference, clusters, together
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, GroupingOptions, Rule, Threshold
-from coterie.federation import Federation, saved
-from coterie.messages import Array, ClientId, Params, Train, TrainReply, weighted_mean
+from coterie.federation import Contribution, Federation, saved
+from coterie.messages import Array, ClientId, Params, Train, TrainReply
 from coterie.similarity import inference_similarity
 
 ALIKE = 0.96
@@ -84,10 +84,15 @@ class FLISHC(Inference, OneShotClustering[Array]):
     def mix(self, fed: Federation) -> None:
         """θ_i ← mean of the last models of i's neighbours; θ⁰ for those that have not trained yet."""
         near, samples = self.neighbours(), fed.samples
-        means = {
-            N: weighted_mean([self.last.get(j, self.start) for j in N], [samples.get(j, 1) for j in N])
-            for N in set(near.values())
-        }
+        weights = fed.aggregator.weights({j: samples.get(j, 1) for j in self.described})
+        once = fed.settings.aggregation.rule not in ("mean", "clipped")  # then those that have not trained do not count
+        trained = {N: [j for j in N if j in self.last] if once else [] for N in set(near.values())}
+        means = fed.aggregator.averages(
+            {
+                N: [Contribution(j, self.last.get(j, self.start), self.start, weights[j]) for j in trained[N] or N]
+                for N in trained
+            }
+        )
         for client, group in self.member.items():
             self.models[group] = means[near[client]]
 

@@ -1,12 +1,21 @@
 """What all clustered methods share: one model per group, and averaging inside a group."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.clustering import RuleSupport
-from coterie.federation import Algorithm, CandidateModels, Federation, ServedModel, Traits, as_request, saved
-from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply, average_models
+from coterie.federation import (
+    Algorithm,
+    CandidateModels,
+    Contribution,
+    Federation,
+    ServedModel,
+    Traits,
+    as_request,
+    saved,
+)
+from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply
 
 
 @dataclass(kw_only=True)
@@ -32,7 +41,7 @@ class GroupedMethod(Algorithm):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""
         self.place(fed, [client for client in cohort if client not in self.member])
-        self.average(self.train(fed, cohort))
+        self.average(fed, self.train(fed, cohort))
 
     def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
         """Let each client of the cohort that is in a group train its group's model."""
@@ -47,11 +56,26 @@ class GroupedMethod(Algorithm):
         request = fed.request(*verbs, Train(self.plan(fed), start=start), models=models)
         return fed.ask(dict.fromkeys(cohort, request))
 
-    def average(self, trained: Mapping[ClientId, TrainReply], equal: bool = False) -> None:
-        """Replace the model of each group by the mean of its members that answered, weighted by samples or equally."""
-        for group in {self.member[client] for client in trained}:
-            members = [t for client, t in trained.items() if self.member[client] == group]
-            self.models[group] = average_models(members, equal)
+    def average(
+        self,
+        fed: Federation,
+        trained: Mapping[ClientId, TrainReply],
+        equal: bool = False,
+        start: Callable[[ClientId], Params] | None = None,
+    ) -> None:
+        """Replace the model of each group by the mean of its members that answered, weighted by samples or equally.
+
+        They have started from their groups' models, unless `start` says from what.
+        """
+        members: dict[int, list[Contribution]] = {}
+        for member in fed.aggregator.contributions(trained, start or self.trained_from, equal):
+            members.setdefault(self.member[member.client], []).append(member)
+        for group, model in fed.aggregator.averages(members).items():
+            self.models[group] = model
+
+    def trained_from(self, client: ClientId) -> Params:
+        """Return the model of a client's group, from which its training starts."""
+        return self.models[self.member[client]]
 
     def plan(self, fed: Federation) -> Plan:
         """LocalSGD, as the run has it."""

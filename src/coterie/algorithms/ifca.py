@@ -40,7 +40,8 @@ class IFCA(GroupedMethod):
         candidates = self.candidates()
         replies = self.train_served(fed, candidates, cohort)
         self.member |= {client: candidates.taken(reply) for client, reply in replies.items()}
-        self.average({client: reply.answer(TrainReply) for client, reply in replies.items()}, self.weights == "equal")
+        trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
+        self.average(fed, trained, self.weights == "equal")
 
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""

@@ -1,6 +1,6 @@
 """Local and global layers (LG-FedAvg, Liang et al., 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, as_request, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, average_models, frozen
+from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen
 from coterie.models import initial
 
 
@@ -49,19 +49,20 @@ class LGFedAvg(Algorithm):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
         if fed.round <= self.pretrain:
-            self.start = self.mean([*self.ask(fed, cohort, Train(fed.plan)).values()]) or self.start
+            self.start = self.mean(fed, self.ask(fed, cohort, Train(fed.plan))) or self.start
             self.layers = last_layers(self.start, self.shared)
             return
         if self.broadcast_all:
             quiet = replace(fed.plan, steps=0, curriculum=None)
             self.ask(fed, [c for c in fed.trainable if c not in cohort], Train(quiet, send=False))
         trained = self.ask(fed, cohort, Train(fed.plan, send=tuple(self.layers)))
-        self.layers = self.mean([*trained.values()]) or self.layers
+        self.layers = self.mean(fed, trained) or self.layers
         self.begun |= {*trained}
 
-    def mean(self, trained: Sequence[TrainReply]) -> Params:
+    def mean(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> Params:
         """Return the mean of what clients sent back, weighted by samples or equally; nothing if nobody did."""
-        return average_models(trained, self.weights == "equal") if trained else {}
+        received = {**self.start, **self.layers}
+        return fed.average(trained, received, self.weights == "equal") if trained else {}
 
     def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, TrainReply]:
         """Let clients train what they would receive now."""

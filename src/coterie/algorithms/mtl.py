@@ -8,9 +8,9 @@ from typing import Annotated
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
-from coterie.federation import Algorithm, ClientSampler, Federation
+from coterie.federation import Algorithm, ClientSampler, Contribution, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
-from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply, weighted_mean
+from coterie.messages import Anchor, ClientId, ModelSpec, Train, TrainReply
 
 
 @algorithm("mtl")
@@ -41,12 +41,13 @@ class MTL(Algorithm):
         W = {client: reply.answer(TrainReply).params for client, reply in replies.items()}
         penalty, n = 2 * self.penalty(fed), len(W)
         decayed = replace(fed.plan, weight_decay=fed.plan.weight_decay + penalty)
-        requests = {}
+        start, requests = fed.initial(), {}
+        members = [Contribution(client, model, start, 1.0) for client, model in W.items()]
+        means = fed.aggregator.averages({client: [m for m in members if m.client != client] for client in W})
         for client in W:
-            others = [model for other, model in W.items() if other != client]
-            if others:
+            if client in means:
                 plan = replace(decayed, anchors=(Anchor("others", penalty * (n - 1) / n),))
-                mean = {"others": weighted_mean(others, [1] * len(others))}
+                mean = {"others": means[client]}
                 requests[client] = fed.request(Train(plan, start=("own",), send=False), models=mean)
             else:
                 requests[client] = fed.request(Train(decayed, start=("own",), send=False))

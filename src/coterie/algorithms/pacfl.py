@@ -72,7 +72,9 @@ class PACFL(GradientDiversities, OneShotClustering[SignatureReply]):
         if not self.verb.halves:
             return None
         halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
-        return noise(halves, [fed.samples.get(client, 1) for client in described], proximity)
+        samples = fed.samples
+        believed = fed.aggregator.weights({client: samples.get(client, 1) for client in described})
+        return noise(halves, [*believed.values()], proximity)
 
     def details(self) -> dict[str, Any]:
         """Say what the signatures were, and how they were compared."""

@@ -1,6 +1,6 @@
 """SCAFFOLD (Karimireddy et al., ICML 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -9,8 +9,8 @@ from annotated_types import Ge, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Federation, saved
-from coterie.messages import Array, Params, Plan, TrainReply
+from coterie.federation import Contribution, Federation, saved
+from coterie.messages import Array, ClientId, Params, Plan, TrainReply
 
 
 @algorithm("scaffold")
@@ -43,11 +43,16 @@ class Scaffold(FedAvg):
         """θ and c."""
         return {"model": self.model, "control": self.control}
 
-    def aggregate(self, fed: Federation, trained: Sequence[TrainReply]) -> dict[str, Array]:
-        """θ ← WAvg(θ_i); c ← c + Σ Δc_i / N."""
+    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+        """θ ← WAvg(θ_i); c ← c + Σ Δc_i / N. The rule of ``[aggregation]`` is applied to the Δc_i too."""
         divisor = len(fed.trainable) if self.server_divisor == "all" else len(trained)
-        self.control = {
-            name: c + np.sum([t.control[name] for t in trained], axis=0) / np.float32(divisor)
-            for name, c in self.control.items()
-        }
+        zero = {name: np.zeros_like(c) for name, c in self.control.items()}
+        members = [Contribution(client, answer.control, zero, 1.0) for client, answer in trained.items()]
+        if fed.settings.aggregation.rule in ("mean", "clipped"):
+            changes = [member.params for member in fed.aggregator.screened({0: members})[0]]
+            total = {name: np.sum([change[name] for change in changes], axis=0) for name in zero}
+        else:
+            middle = fed.aggregator.averages({0: members})[0]
+            total = {name: change * np.float32(len(members)) for name, change in middle.items()}
+        self.control = {name: c + total[name] / np.float32(divisor) for name, c in self.control.items()}
         return super().aggregate(fed, trained)

@@ -13,7 +13,18 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Traits, as_request, saved
+from coterie.federation import (
+    Aggregator,
+    Algorithm,
+    ClientSampler,
+    Contribution,
+    Federation,
+    SharedLayers,
+    Traits,
+    as_request,
+    saved,
+)
+from coterie.federation.aggregation import middle
 from coterie.messages import Array, Channels, ClientId, L1Penalty, ModelSpec, Params, Prune, PruneReply, Train, frozen
 from coterie.messages.verbs.prune import transfers_when_pruned
 from coterie.models import build
@@ -92,7 +103,7 @@ class SubFedAvgUn(Algorithm):
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
-        self.model = owner_mean(self.model, [*answers.values()])
+        self.model = owner_average(fed.aggregator, self.model, answers)
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
             self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round
@@ -231,6 +242,37 @@ class SubFedAvgHy(SubFedAvgUn):
     def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives θ_g; where statistics are local, to be laid over its own."""
         return self.model if self.statistics == "shared" else SharedLayers(self.model)
+
+
+def owner_average(aggregator: Aggregator, model: Params, answers: Mapping[ClientId, PruneReply]) -> Params:
+    """Put together what clients have left, position by position over those that have it, by the rule of the run."""
+    rule = aggregator.options.rule
+    if rule == "mean" or not answers:
+        return owner_mean(model, [*answers.values()])
+    masks = {c: {name: a.mask(name, value.shape) for name, value in model.items()} for c, a in answers.items()}
+    whole = [Contribution(c, _laid_over(model, a, masks[c]), model, 1.0) for c, a in answers.items()]
+    cut = aggregator.screened({0: whole}, always=True)[0]  # a position may have few owners, of whom half lie
+    if rule == "clipped":
+        short = {new.client: new.params for new, old in zip(cut, whole, strict=True) if new is not old}
+        left = {c: {name: short[c][name][masks[c][name]] for name in answers[c].bitmaps} for c in short}
+        sent = {c: {name: short[c][name] for name in answers[c].params} | left[c] for c in short}
+        return owner_mean(model, [replace(a, params=sent[c]) if c in sent else a for c, a in answers.items()])
+    models = [member.params for member in cut]
+    if rule == "krum":
+        return models[aggregator.nearest(models)]
+    result: dict[str, Array] = {}
+    for name, old in model.items():
+        owners, stack = np.stack([mask[name] for mask in masks.values()]), np.stack([m[name] for m in models])
+        result[name] = np.where(owners.any(axis=0), middle(stack, aggregator.left_out(len(models)), owners), old)
+    return frozen(result)
+
+
+def _laid_over(model: Params, answer: PruneReply, mask: Mapping[str, Array]) -> dict[str, Array]:
+    """Return a model with what a client has left in its place."""
+    result = {name: value.copy() for name, value in model.items()}
+    for name in result:
+        result[name][mask[name]] = answer.params[name].ravel()
+    return frozen(result)
 
 
 def owner_mean(model: Params, answers: Sequence[PruneReply]) -> Params:

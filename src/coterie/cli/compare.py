@@ -82,4 +82,4 @@ def compare(
             tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
             tune_share=0.2 if tune_share is None else tune_share,
         )
-    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
+    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"])

@@ -21,7 +21,7 @@ def with_config_flags(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..
         declared = list(inspect.signature(function).parameters.values())[:-1]
         hints = inspect.get_annotations(function, eval_str=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in declared]
-        parameters += [_flag(key) for key in keys() if key.path not in without]
+        parameters += [*(_flag(key) for key in keys() if key.path not in without), _TRUST]
 
         def command(**values: Any) -> None:
             function(**values)
@@ -63,15 +63,34 @@ def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
         merge(tables, path.strip(), parse_value(value.strip()))
         origins[path.strip()] = f"--set {text}"
+    if flags.get("trust"):
+        from coterie.run.expert import trust_expert
+
+        trust_expert(tables)
     return origins
+
+
+_TRUST = inspect.Parameter(
+    "trust",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--trust", help="Import the plugins that --expert, or the folder gone on with, names.")
+    ],
+)
 
 
 def _flag(key: Key) -> inspect.Parameter:
     kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
+    kinds[bool] = bool
     kind = kinds.get(key.info.annotation, str)
     default = key.info.default
-    help = f"{key.help} [{default}]" if default not in (None, []) else key.help
-    metavar = {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
+    help = f"{key.help} [{default}]" if default not in (None, []) and kind is not bool else key.help
+    metavar = (
+        None
+        if kind is bool
+        else {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
+    )
     option = typer.Option(key.flag, help=help, metavar=metavar, show_default=False)
     return inspect.Parameter(
         key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

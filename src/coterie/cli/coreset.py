@@ -10,6 +10,7 @@ from coterie.coreset import Coreset, WeightedNodes, baseline
 from coterie.coreset.files import Graph, read_costs, read_graph
 from coterie.coreset.graph import Floats, checked_costs
 from coterie.errors import CoterieError
+from coterie.files import write_whole
 from coterie.report.text_table import TextTable, csv_text
 
 Method = Literal["scgiga", "frank-wolfe", "k-means", "spectral", "random", "betweenness"]
@@ -69,7 +70,7 @@ def coreset(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text.encode(), "nothing")
 
 
 def _written(format: str, graph: Graph, chosen: WeightedNodes, costs: Floats, smoothness: float, method: str) -> str:

@@ -37,6 +37,7 @@ def execute(
     print_config: bool = False,
     dry_run: bool = False,
     quiet: bool = False,
+    trust: bool = False,
 ) -> None:
     """Run a design and print its table; at the end say which runs failed."""
     if print_config:
@@ -50,7 +51,7 @@ def execute(
     first = design.config(next(iter(design.cells)), design.seeds[0])
     folder = Path(out or unused(f"{design.kind}-{Path(first.data.name).stem}"))
     with explain_interrupt():
-        comparison = run_design(design, folder, jobs=jobs, progress=ConsoleBatchProgress(quiet))
+        comparison = run_design(design, folder, jobs=jobs, progress=ConsoleBatchProgress(quiet), trust=trust)
     if not quiet:
         typer.echo(comparison.report(format), nl=False)
         if format == "text":

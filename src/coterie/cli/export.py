@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from coterie.cli.options import RunArgument, WhoseModel
+from coterie.cli.options import Plugins, RunArgument, Trust, WhoseModel
 
 
 def export(
@@ -17,6 +17,8 @@ def export(
         bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="The file; by default model.FORMAT in the run folder.")] = None,
+    plugin: Plugins = None,
+    trust: Trust = False,
 ) -> None:
     """Take a model out of a run, to be used without Coterie.
 
@@ -24,5 +26,7 @@ def export(
     """
     from coterie.run.export import export as write
 
-    _, summary = write(folder, out, client=client, group=cluster, format=format, smaller=compact)
+    _, summary = write(
+        folder, out, client=client, group=cluster, format=format, smaller=compact, plugins=plugin or (), trust=trust
+    )
     typer.echo(summary)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import Quiet
+from coterie.cli.options import Plugins, Quiet, Trust
 from coterie.cli.studies import AsJson, show
 
 
@@ -17,6 +17,8 @@ def layers(
     inputs: Annotated[int, typer.Option(help="How many test samples the models are given.")] = 500,
     out: Annotated[Path | None, typer.Option(help="Write numbers and pictures into this folder.")] = None,
     as_json: AsJson = False,
+    plugin: Plugins = None,
+    trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
     """Say how alike clients' models are, layer by layer, given the same test samples.
@@ -28,5 +30,7 @@ def layers(
     from coterie.studies.layers import study
 
     with explain_interrupt():
-        comparison = study(runs, layers=layers, inputs=inputs, progress=ConsoleProgress(quiet))
+        comparison = study(
+            runs, layers=layers, inputs=inputs, progress=ConsoleProgress(quiet), plugins=plugin or (), trust=trust
+        )
     show(comparison, out, as_json, quiet)

@@ -15,7 +15,7 @@ import click
 import typer
 import typer.core
 
-from coterie.errors import CoterieError, Stopped
+from coterie.errors import CoterieError, Stopped, one_line
 from coterie.registry import Registry
 from coterie.run.plugins import blamed_on_plugin, import_plugins
 
@@ -118,5 +118,5 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 def _fail(message: str, code: int) -> NoReturn:
     sys.stdout.flush()
-    print(f"coterie: {message}", file=sys.stderr)
+    print(f"coterie: {one_line(message)}", file=sys.stderr)
     sys.exit(code)

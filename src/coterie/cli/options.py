@@ -16,6 +16,9 @@ WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
 ]
 Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the plugins that the folder names: their code runs with your rights.")
+]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
 
 

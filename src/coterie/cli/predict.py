@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import RunArgument, WhoseModel
+from coterie.cli.options import Plugins, RunArgument, Trust, WhoseModel
 
 
 def predict(
@@ -13,6 +13,8 @@ def predict(
     images: Annotated[Path, typer.Argument(hidden=True)],
     client: WhoseModel = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
+    plugin: Plugins = None,
+    trust: Trust = False,
 ) -> None:
     """Predict labels with a model that a run has trained.
 
@@ -22,7 +24,7 @@ def predict(
     """
     from coterie.run.export import predict as predict_labels
 
-    labels, summary = predict_labels(folder, images, client, out)
+    labels, summary = predict_labels(folder, images, client, out, plugins=plugin or (), trust=trust)
     if out is None:
         typer.echo("\n".join(str(label) for label in labels))
     typer.echo(summary, err=True)

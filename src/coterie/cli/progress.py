@@ -7,6 +7,7 @@ from typing import Any
 
 from coterie.cli.interrupts import INTERRUPTION
 from coterie.compare.jobs import BatchProgress, RunJob
+from coterie.errors import one_line
 from coterie.results.protocols import accuracies_text
 from coterie.run.progress import Progress
 
@@ -21,6 +22,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Print a line, above the bars if there are any."""
+        text = one_line(text)
         if self.bars is not None:
             self.bars.console.print(text, highlight=False)
         elif not self.quiet:

@@ -22,6 +22,7 @@ def report(
     the folder of a comparison or sweep; or folders of reproductions.
     """
     from coterie.errors import CoterieError
+    from coterie.files import make_folder, write_whole
     from coterie.report.folders import make_page
     from coterie.report.page import render
     from coterie.report.static import check_formats, save
@@ -30,8 +31,8 @@ def report(
     if out.is_dir():
         raise CoterieError(f"'{out}' is a folder: name a file, for instance --out {out / 'report.html'}")
     page = make_page(paths)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render(page), encoding="utf-8", errors="replace")
+    make_folder(out.parent)
+    write_whole(out, render(page).encode(errors="replace"), "nothing")
     typer.echo(f"Page: {out}")
     if figures is not None:
         files = save(page, figures, kinds)

@@ -49,4 +49,4 @@ def sweep(
         values = designs.read_variations(vary, "--vary")
         seed_numbers = parse_seeds("0,1,2" if seeds is None else seeds)
         design = sweep_design(tables, values, seed_numbers, baseline=baseline, protocol=protocol or "L")
-    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet)
+    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"])

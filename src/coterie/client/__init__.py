@@ -2,9 +2,21 @@
 
 from coterie.client.client import Client
 from coterie.client.data import LocalData
+from coterie.client.policy import Policy
+from coterie.client.protection import UNPROTECTED, Protection
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import CachedStore, DiskStore, MemoryStore, State, Store
 
 __all__ = [
-    "CachedStore", "Client", "DiskStore", "LocalData", "MemoryStore", "RequestHandler", "State", "Store",
+    "UNPROTECTED",
+    "CachedStore",
+    "Client",
+    "DiskStore",
+    "LocalData",
+    "MemoryStore",
+    "Policy",
+    "Protection",
+    "RequestHandler",
+    "State",
+    "Store",
 ]  # fmt: skip

@@ -1,18 +1,26 @@
 """One request being answered: what the verbs have in common."""
 
+import logging
+from typing import Literal
+
 from coterie.client.data import LocalData
+from coterie.client.protection import Protection
 from coterie.client.store import State
 from coterie.messages import Array, ClientId, Params, Request
 from coterie.messages.envelope import Part
 from coterie.models import initial
 from coterie.training.job import Floats, Index, Trainer
 
+LOG = logging.getLogger("coterie")
+
 
 class RequestHandler:
     """What a client's verbs work with while it answers a request: its samples, its state, and models by name."""
 
-    def __init__(self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State) -> None:
-        self.id, self.data, self.trainer, self.request = id, data, trainer, request
+    def __init__(
+        self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State, protection: Protection
+    ) -> None:
+        self.id, self.data, self.trainer, self.request, self.protection = id, data, trainer, request, protection
         self.state = state
         """As the verbs so far have left it."""
         self.new_state: State | None = None
@@ -43,10 +51,31 @@ class RequestHandler:
             result |= self.model(name)
         return result
 
+    @property
+    def seed(self) -> int:
+        """What its hold-outs and shuffles are drawn from."""
+        return self.protection.seed(self.request.seed)
+
+    def training_part(self, share: float) -> tuple[Index, Index]:
+        """Divide the training samples into those used and those held out, always the same ones."""
+        return self.data.training_part(share, self.seed, self.id)
+
+    def count(self, on: Part, share: float) -> int:
+        """Count the samples of a part."""
+        if on == "holdout":
+            return len(self.training_part(share)[1])
+        return len(self.data.test if on == "test" else self.data.train)
+
+    def leave_out(self, labels: Index) -> Literal[True] | None:
+        """Say in this client's own log which labels are left out of an answer; return what the answer says of it."""
+        if not len(labels):
+            return None
+        listed = ", ".join(map(str, labels.tolist()))
+        LOG.info("client %d, round %d: too few samples of labels %s: left out", self.id, self.request.round, listed)
+        return True
+
     def samples(self, on: Part, share: float) -> tuple[Floats, Index]:
         """Return the samples of a part, normalised, and their labels; `share` is that of the hold-out."""
         if on == "test":
             return self.data.normalise(self.data.test_x[self.data.test]), self.data.test_y[self.data.test]
-        if on == "train":
-            return self.data.load(self.data.train)
-        return self.data.load(self.data.training_part(share, self.request.seed, self.id)[1])
+        return self.data.load(self.data.train if on == "train" else self.training_part(share)[1])

@@ -4,19 +4,26 @@ The last two generations are kept, each stamped with the round that made it. A r
 because the server died in it, starts from the state before it; what the lost attempt left is dropped.
 """
 
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.bounded import check_tensors
+from coterie.errors import CoterieError, one_line
+from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
 from coterie.messages import ClientId, Params
 
 State: TypeAlias = Mapping[str, Params]
 """Parameter sets by purpose: ``model``, ``control``, ``mask``."""
 
+Stamp: TypeAlias = tuple[int, str]
+"""The round of a state, and the digest of its file."""
+
 GENERATIONS = 2
+_NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.safetensors")
 
 
 class Store(Protocol):
@@ -51,43 +58,104 @@ class MemoryStore:
 
 
 class DiskStore:
-    """One folder per client, one file per generation; a file appears whole or not at all."""
+    """One folder per client, one file per generation; a file appears whole or not at all, and carries its digest."""
 
     def __init__(self, folder: Path, durable: bool = False) -> None:
         """With `durable` a saved state survives a power cut too; each save then waits for the disk."""
-        self.folder, self.durable = folder, durable
+        self.folder = folder
+        self._flush: Flush = "folder" if durable else "nothing"
+        self._known: dict[ClientId, Stamp] = {}
+        """The latest states that this process has saved, or that it was told to go on from."""
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        rounds = [round for round in self._rounds(client) if round < before]
-        if not rounds:
-            return {}
-        path = self._path(client, max(rounds))
-        try:
-            arrays = load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise CoterieError(f"the state of client {client} in {path} can't be read: {error}") from None
+        round, digest = self._known.get(client, (before, ""))
+        if round >= before:
+            rounds = [round for round in self._rounds(client) if round < before]
+            if not rounds:
+                return {}
+            round, digest = max(rounds), ""
+        content, found = self._read(client, round)
+        if digest not in ("", found):
+            raise self._damaged(client, round, "it is another than the one that the checkpoint names")
         state: dict[str, dict[str, object]] = {}
-        for key, array in arrays.items():
+        for key, array in _arrays(content).items():
             purpose, _, name = key.partition("/")
             state.setdefault(purpose, {})[name] = array
         return state  # type: ignore[return-value]
 
     def save(self, client: ClientId, round: int, state: State) -> None:
-        """Keep the state of a round."""
+        """Keep the state of a round; what it takes the place of goes when it is there."""
         from safetensors.numpy import save
 
-        path = self._path(client, round)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path, flushed = self._path(client, round), self._flush != "nothing"
+        if not path.parent.is_dir() or path.parent.is_symlink() or self.folder.is_symlink():
+            self._make_folder(path.parent, flushed)
         arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
-        write_whole(path, save(arrays), durable=self.durable)
+        content, digest = sealed(save(arrays, metadata=UNSEALED))
+        write_whole(path, content, self._flush)
+        self._known[client] = round, digest
         rounds = self._rounds(client)
         kept = set([r for r in rounds if r <= round][-GENERATIONS:])
         for stale in set(rounds) - kept:
-            self._path(client, stale).unlink()
+            remove(self._path(client, stale))
+        if flushed and rounds[-1] > round:  # a later state of a lost attempt must not come back
+            flush_folder(path.parent)
+
+    def stamps(self, clients: Iterable[ClientId], round: int) -> dict[ClientId, str]:
+        """Return the digests of the states that these clients, of those in any process, have saved in a round."""
+        found: dict[ClientId, str] = {}
+        for client in clients:
+            known, digest = self._known.get(client, (None, ""))
+            if known != round and self._path(client, round).exists():  # saved in another process
+                digest = self._read(client, round)[1]
+                self._known[client] = round, digest
+            if self._known.get(client, (None,))[0] == round:
+                found[client] = digest
+        return found
+
+    def go_on_from(self, states: Mapping[ClientId, Stamp]) -> None:
+        """Take these states for the latest, as a checkpoint names them; refuse if one is missing."""
+        for client, (round, _) in states.items():
+            if not self._path(client, round).is_file():
+                raise self._damaged(client, round, "it is missing")
+        self._known = dict(states)
+
+    def remove_later(self) -> None:
+        """Remove what an attempt left that goes on from the known states: later ones, and halves of files."""
+        for name in os.listdir(self.folder) if self.folder.is_dir() else ():
+            if not name.isdecimal():
+                continue
+            client = int(name)
+            latest = self._known.get(client, (-1, ""))[0]
+            for round in self._rounds(client):
+                if round > latest:
+                    remove(self._path(client, round))
+            for part in (self.folder / name).glob("*.part"):
+                remove(part)
+
+    def _read(self, client: ClientId, round: int) -> tuple[bytes, str]:
+        """Return the bytes of a state, and their digest; refuse those that are not what was written."""
+        try:
+            check_tensors(self._path(client, round))
+            content = self._path(client, round).read_bytes()
+            return content, seal(content)
+        except OSError as error:
+            raise self._damaged(client, round, error.strerror or "it can't be read") from None
+        except ValueError as error:
+            raise self._damaged(client, round, str(error)) from None
+
+    def _damaged(self, client: ClientId, round: int, why: str) -> CoterieError:
+        return CoterieError(
+            f"the state of client {client} in '{self._path(client, round)}' can't be used ({why}): put back a copy, or "
+            "begin the run anew"
+        )
+
+    def _make_folder(self, path: Path, flush: bool) -> None:
+        for folder in (self.folder, path):
+            if folder.is_symlink():
+                raise CoterieError(f"'{folder}' is a link, where a folder of clients' states should be: remove it")
+        make_folder(path, flush)
 
     def _path(self, client: ClientId, round: int) -> Path:
         return self.folder / str(client) / f"{round}.safetensors"
@@ -97,23 +165,37 @@ class DiskStore:
             names = os.listdir(self.folder / str(client))
         except FileNotFoundError:
             return []
-        return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".safetensors"))
+        states = [name for name in names if name.endswith(".safetensors")]
+        if odd := next((name for name in states if not _NAME.fullmatch(name)), None):
+            raise CoterieError(
+                f"'{self.folder / str(client)}' holds '{one_line(odd)}', which is no state: they are called after "
+                "their round, like 12.safetensors; remove it, or put its name back"
+            )
+        return sorted(int(name.partition(".")[0]) for name in states)
+
+
+def _arrays(content: bytes) -> Mapping[str, object]:
+    """Return the arrays of a state whose digest was right, in the order of the file."""
+    from safetensors.numpy import load
+
+    header, arrays = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
+    return {name: arrays[name] for name in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name))}
 
 
 class CachedStore:
     """A disk store whose states also stay in memory."""
 
     def __init__(self, disk: DiskStore) -> None:
-        self._disk, self._memory = disk, MemoryStore()
+        self.disk, self._memory = disk, MemoryStore()
         self._from_before = set(os.listdir(disk.folder)) if disk.folder.exists() else set()
         """The folders of clients that had a state before: of the others, memory has all there is."""
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
         state = self._memory.load(client, before)
-        return state or (self._disk.load(client, before) if str(client) in self._from_before else {})
+        return state or (self.disk.load(client, before) if str(client) in self._from_before else {})
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state of a round."""
-        self._disk.save(client, round, state)
+        self.disk.save(client, round, state)
         self._memory.save(client, round, state)

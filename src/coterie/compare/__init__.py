@@ -30,6 +30,7 @@ def compare(
     tune_share: float = 0.2,
     out: str | Path | None = None,
     jobs: int | None = None,
+    trust: bool = False,
     progress: BatchProgress | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -37,7 +38,8 @@ def compare(
 
     Settings are those of `run`, for all methods. A method's own stand behind its name, ``pacfl:groups=4,lr=0.01``, or
     in `methods`, by name. Values in `tune`, like ``{"lr": [0.1, 0.01]}``, are chosen for each method on part of the
-    clients' training samples. Without `out` nothing is kept on disk.
+    clients' training samples. Without `out` nothing is kept on disk. With `trust`, plugins that a folder names (a
+    comparison in `out` that is gone on with, or an expert) are imported too.
 
     >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
     >>> comparison.table()["solo"].accuracy["L"].n
@@ -45,14 +47,17 @@ def compare(
     """
     from coterie.compare.batch import run_design
     from coterie.compare.make_design import comparison_design
+    from coterie.run.expert import trust_expert
     from coterie.run.settings import settings_to_tables
 
     base, _ = settings_to_tables(config, settings)
+    if trust:
+        trust_expert(base)
     design = comparison_design(
         base, algorithms, seeds,
         methods=methods, baseline=baseline, protocol=protocol, tune=tune, tune_seeds=tune_seeds, tune_share=tune_share,
     )  # fmt: skip
-    return run_design(design, out, jobs=jobs, progress=progress)
+    return run_design(design, out, jobs=jobs, progress=progress, trust=trust)
 
 
 def sweep(
@@ -64,6 +69,7 @@ def sweep(
     protocol: ComparedProtocol = "L",
     out: str | Path | None = None,
     jobs: int | None = None,
+    trust: bool = False,
     progress: BatchProgress | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -75,8 +81,11 @@ def sweep(
     """
     from coterie.compare.batch import run_design
     from coterie.compare.make_design import sweep_design
+    from coterie.run.expert import trust_expert
     from coterie.run.settings import settings_to_tables
 
     base, _ = settings_to_tables(config, settings)
+    if trust:
+        trust_expert(base)
     design = sweep_design(base, vary, seeds, baseline=baseline, protocol=protocol)
-    return run_design(design, out, jobs=jobs, progress=progress)
+    return run_design(design, out, jobs=jobs, progress=progress, trust=trust)

@@ -16,15 +16,21 @@ from coterie.results.comparison_folder import ComparisonFolder, seeds_text
 from coterie.results.comparisons import choose_settings
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import PATIENCE, locked
-from coterie.run.plugins import modules_to_import, registered_things
+from coterie.run.plugins import Permission, as_flags, modules_to_import, registered_things
 
 
 def run_design(
-    design: Design, out: str | Path | None = None, *, jobs: int | None = None, progress: BatchProgress | None = None
+    design: Design,
+    out: str | Path | None = None,
+    *,
+    jobs: int | None = None,
+    progress: BatchProgress | None = None,
+    trust: bool = False,
 ) -> Comparison:
     """Make all runs of a design that are not finished, and return what came of them.
 
     A folder that holds a comparison is gone on with; what is asked anew is added to it. Runs that fail are in `failed`.
+    Of the plugins that the folder names those of the design are imported, or with `trust` all.
     """
     if out is None:
         with tempfile.TemporaryDirectory(prefix="coterie-") as place:
@@ -35,7 +41,8 @@ def run_design(
     folder = ComparisonFolder(path)
     folder.check_free()
     runs = ExistingRuns()
-    extended = Design.read(folder.plan_file).extended(design, path) if folder.exists else design
+    permission = Permission(tuple(design.base.get("run", {}).get("plugins", [])), trust)
+    extended = _extended(folder, design, permission)
     if path.exists():  # what does not fit is refused before anything is written
         runs.results(candidate_jobs(extended, folder))
         runs.results(compared_jobs(extended, folder, choose_settings(folder, extended, runs.read_result)))
@@ -43,16 +50,26 @@ def run_design(
     make_folder(path)
     try:
         with locked(path, PATIENCE) as lock, progress or BatchProgress() as listening:
+            folder.check_free()  # again: another process may have had the folder in between
+            extended = _extended(folder, design, permission)
             write_whole(folder.plan_file, extended.to_toml().encode())
             comparison = _make_runs(extended, folder, jobs, runs, listening, lock)
             comparison.save()
             return comparison
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"go on with 'coterie resume {path}'") from None
+        flags = as_flags(extended.base.get("run", {}).get("plugins", []))
+        raise KeyboardInterrupt(f"go on with 'coterie resume {path}{flags}'") from None
     except CoterieError:
         if new and not folder.exists:
             folder.remove_empty()
         raise
+
+
+def _extended(folder: ComparisonFolder, design: Design, permission: Permission) -> Design:
+    """Return what the folder holds, and what is asked anew; of the plugins that it names only what is permitted."""
+    if not folder.exists:
+        return design
+    return Design.read(folder.plan_file).permitted(permission, folder.plan_file).extended(design, folder.path)
 
 
 def _make_runs(

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tuned, candidate_name
+from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, candidate_name
 from coterie.results.comparison_table import ComparisonTable, reached
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat
@@ -28,10 +28,13 @@ class Comparison:
     """Why there is no result, by label and seed."""
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     folder: Path | None = None
+    configs: Mapping[str, Tables] | None = None
+    """A configuration of each cell, where the comparison was read; nothing is imported to look at it."""
 
     def table(self) -> ComparisonTable:
         """Count it: means, spreads, paired differences to the baseline, and who is the best where that is clear."""
-        return comparison_table(self.design, self._fields(), self.failed, self.tuned, self.design.tables())
+        configs = self.design.tables() if self.configs is None else self.configs
+        return comparison_table(self.design, self._fields(), self.failed, self.tuned, configs)
 
     def _fields(self) -> dict[str, dict[int, dict[str, Any]]]:
         return {label: {seed: run.to_json() for seed, run in runs.items()} for label, runs in self.results.items()}
@@ -78,7 +81,7 @@ class Comparison:
             label: {seed: _with_targets(Result.load(run.path), stored.plan) for seed, run in runs.items()}
             for label, runs in stored.runs.items()
         }
-        return cls(Design(**vars(stored.plan)), results, stored.failed, stored.tuned, stored.path)
+        return cls(Design(**vars(stored.plan)), results, stored.failed, stored.tuned, stored.path, stored.configs)
 
 
 def results_by_label(design: Design, results: Mapping[RunJob, Result]) -> dict[str, dict[int, Result]]:

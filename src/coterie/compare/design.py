@@ -11,6 +11,7 @@ from typing import Any
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, ComparisonPlan, Tables
 from coterie.run.config import Config
+from coterie.run.plugins import Permission
 from coterie.run.validation import Origins, differences, make_config, merge
 
 
@@ -31,6 +32,13 @@ class Design(ComparisonPlan):
             return absolute(make_config(tables, Origins(given=dict.fromkeys(changes, label))))
         except CoterieError as error:
             raise CoterieError(f"{label}: {error}") from None
+
+    def permitted(self, permission: Permission, file: Path) -> Design:
+        """Return a design that a folder holds with the plugins that may be imported; refuse one that names others."""
+        sections = {key.partition(".")[0] for key in (*self.tuning.grid, *(k for c in self.cells.values() for k in c))}
+        if "run" in sections:
+            raise CoterieError(f"'{file}' is damaged: cells can't change keys of [run]")
+        return replace(self, base=permission.laid_over(self.base, file))
 
     def tables(self) -> dict[str, Tables]:
         """Return the complete configuration of each cell as tables."""

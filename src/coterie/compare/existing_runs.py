@@ -8,6 +8,7 @@ from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
 from coterie.results.run_folder import RunFolder
+from coterie.run.plugins import NotPermitted, Permission
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
 
@@ -52,13 +53,15 @@ def _read(job: RunJob) -> Result | None:
             )
         return None
     try:
-        asked, stored = job.config, read_run_config(folder)
+        asked, stored = job.config, read_run_config(folder, Permission(tuple(job.config.run.plugins)))
         if asked.model.name is None:  # the data decided
             asked = asked.model_copy(update={"model": stored.model})
         if changed := differences(stored, asked, FREE):
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(f"'{path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})")
         result = Result.load(path) if folder.finished else None
+    except NotPermitted:
+        raise
     except CoterieError as error:
         raise CoterieError(f"{error}: remove '{path}' to run it again, or choose another --out") from None
     if result is not None:

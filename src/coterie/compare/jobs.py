@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from coterie.errors import CoterieError
+from coterie.files import remove
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
+from coterie.run.plugins import Permission
 from coterie.run.progress import Progress, RoundProgress
 from coterie.run.result import Result
 
@@ -83,8 +85,7 @@ def run_one(config: Config, progress: Progress) -> Result:
 
     folder = RunFolder(Path(str(config.run.out)))
     if folder.config_file.exists():
-        return resume(folder.path, progress)
-    folder.clear_unbegun()
+        return resume(folder.path, progress, Permission(tuple(config.run.plugins)))
     return start(config, progress=progress)
 
 
@@ -118,7 +119,7 @@ def run_jobs(
 def _in_turn(jobs: Sequence[RunJob], progress: BatchProgress) -> dict[RunJob, str]:
     failed = {}
     for job in jobs:
-        job.folder.error_file.unlink(missing_ok=True)
+        remove(job.folder.error_file)
         progress.started(job)
         try:
             result = run_one(job.config, RoundProgress(partial(progress.round, job)))
@@ -192,7 +193,7 @@ class Worker(threading.Thread):
         """Work until there is nothing left to do."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             while (job := self.waiting.get()) is not None and not self.stopping:
-                job.folder.error_file.unlink(missing_ok=True)
+                remove(job.folder.error_file)
                 try:
                     end = self._hand_over(job, output)
                 except Exception as error:  # a process that can't be started, or broke while it was written to

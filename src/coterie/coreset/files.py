@@ -2,6 +2,7 @@
 
 import csv
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from coterie.bounded import check_unpacked, open_zip, read_npy, read_npz_array
 from coterie.coreset.graph import Floats, Ints, Sparse, checked_costs, neighbour_graph, refuse_bad_numbers, symmetrised
 from coterie.errors import CoterieError
 
 HEADERS = {"source", "target", "from", "to", "src", "dst", "node", "node1", "node2", "u", "v", "i", "j", "id", "name"}
 """First fields of a line that names columns, where the nodes are named by words too."""
 MATRICES = ("adjacency", "A")
+_DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, LookupError, RuntimeError, MemoryError)
 GAPS, SPARE = 100, 10**6
 """The largest node number may be GAPS times the number of edges, plus SPARE."""
 
@@ -106,8 +109,11 @@ def _from_npz(path: Path, larger: bool) -> Graph:
         )
     if "format" in arrays and "shape" in arrays:
         try:
+            sizes = [int(size) for size in np.ravel(arrays["shape"])[:2]]
+            if max(sizes, default=0) > GAPS * max(array.size for array in arrays.values()) + SPARE:
+                raise ValueError(f"a matrix of shape {sizes} with so few entries")
             return Graph(csr_array(load_npz(path)))
-        except (ValueError, KeyError, OSError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, OSError, AttributeError, ArithmeticError, MemoryError) as error:
             raise CoterieError(f"'{path}' can't be read as a sparse matrix: {error}") from error
     if "edges" in arrays:
         return Graph(_of_numbered_edges(arrays, path, larger))
@@ -280,15 +286,24 @@ def _loaded(path: Path) -> Any:
     """Return the arrays of a .npz file by name, or the one of a .npy file; no pickles."""
     with path.open("rb") as file:
         try:
-            content = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise CoterieError(f"'{path}' is not a {path.suffix} file as NumPy writes it") from error
-        if isinstance(content, np.ndarray):
-            return content
+            if not zipfile.is_zipfile(file):
+                file.seek(0)
+                return read_npy(file, path.stat().st_size)
+            archive = open_zip(file)
+        except _DAMAGE as error:
+            raise CoterieError(f"'{path}' is not a {path.suffix} file as NumPy writes it ({_first(error)})") from error
         try:
-            return {name: content[name] for name in content.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-            raise CoterieError(f"'{path}' has an array that can't be read: arrays of numbers are needed") from error
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            check_unpacked(sum(item.file_size for item in archive.infolist()), path.stat().st_size)
+            return {name: read_npz_array(archive, name) for name in names}
+        except _DAMAGE as error:
+            raise CoterieError(
+                f"'{path}' has an array that can't be read ({_first(error)}): arrays of numbers are needed"
+            ) from error
+
+
+def _first(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _numbers(array: Any, path: Path) -> Floats:

@@ -1,10 +1,12 @@
 """Writing the folder of a new federation: a Flower app with its files to fill in."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.deploy.terms import FEDERATION, SITE
 from coterie.errors import CoterieError
+from coterie.files import make_folder, write_whole
 
 FILES = {
     "pyproject.toml": """\
@@ -53,6 +55,7 @@ std = [0.37]
 name = "{name}"
 min_clients = 2              # the federation begins, or goes on, when this many sites are here
 # data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
+# certificate = "/srv/ca.crt"  # that of the SuperLink's --ssl-ca-certfile: sites prove their names to it only
 
 [algorithm]
 name = "pacfl"               # any method: 'coterie algorithms'
@@ -61,6 +64,15 @@ name = "pacfl"               # any method: 'coterie algorithms'
 rounds = 20
 fraction = 1.0               # share of the sites in a round
 epochs = 5
+
+[privacy]                    # what a site refuses, whatever it is asked
+min_samples = 10             # an answer stands on at least this many of its samples
+min_label_samples = 10       # and what is said of a label on this many per vector
+
+[aggregation]                # what one lying site can do to the others' models
+rule = "clipped"             # updates are cut to 3 times their median length; or median, trimmed, krum, mean
+max_samples = 1000000        # a site that declares more is not asked
+max_weight = 10.0            # no site counts for more than 10 times the median number of samples
 
 [engine]
 deadline = 300.0             # seconds after which replies are no longer waited for
@@ -71,6 +83,7 @@ max_strikes = 3              # invalid replies after which a site is no longer a
 [run]
 seed = 0
 out = {out}   # the run folder, at the server; a run that is there goes on
+durable = true               # wait for the disk after each round, so that a power cut costs at most the round
 # plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
 """,
     SITE: """\
@@ -84,6 +97,8 @@ data = "data.npz"            # a file or folder in any format that 'coterie data
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
+# certificate = "ca.crt"     # the one given to the SuperNode as --root-certificates: the proof of the name is for it
+# policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """,
 }
@@ -91,17 +106,25 @@ trainer = "auto"             # native (compiled), torch, or the first where it k
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
-    """Write a ready app into a new or empty folder."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CoterieError(f"'{folder}' is there already: choose a new folder")
+    """Write a ready app into a new or empty folder, or one in which writing it was broken off."""
     name = name or folder.absolute().name
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
+    contents = {file: text.replace("{name}", name).replace("{out}", out).encode() for file, text in FILES.items()}
+    if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):
+        raise CoterieError(f"'{folder}' is there already: choose a new folder")
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in FILES.items():
-            (folder / file).write_text(text.replace("{name}", name).replace("{out}", out), encoding="utf-8")
+        for file, content in contents.items():
+            write_whole(folder / file, content)
     except OSError as error:
         raise CoterieError(f"'{folder}' can't be written: {error.strerror}") from None
     return [folder / file for file in FILES]
+
+
+def _is_begun(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    """Say whether a folder holds a beginning of an app and nothing else, or nothing."""
+    there = {item.name for item in folder.iterdir()} - {f"{file}.part" for file in contents}
+    whole = there < contents.keys()  # one that is complete is somebody's
+    return whole and all((folder / file).read_bytes() == contents[file] for file in there)

@@ -5,12 +5,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.samples import server_data, site_data
 from coterie.deploy.terms import SiteSection, Terms, check_terms, read_site, read_terms
 from coterie.engine.flower import app, require
 from coterie.engine.flower.deployment import FlowerDeployment
+from coterie.engine.flower.identity import fingerprint
 from coterie.engine.flower.site import DeployedSite, error_type_only
 from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.errors import one_line
 from coterie.federation import Engine
 from coterie.results.protocols import COMPARED, FOLLOWED
 from coterie.results.run_folder import RunFolder
@@ -27,7 +30,15 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         import_plugins(terms.config.run.plugins)
         return choose_trainer(site.trainer, terms.spec)
 
-    return DeployedSite(site.name, Path(site.state), terms.spec, lambda: site_data(site, terms), trainer)
+    return DeployedSite(
+        site.name,
+        Path(site.state),
+        lambda: site_data(site, terms),
+        trainer,
+        lambda: policy_of(terms),
+        None if site.certificate is None else Path(site.certificate),
+        site.policy,
+    )
 
 
 def client_app(file: str) -> Any:
@@ -55,12 +66,13 @@ def serve(grid: Any, terms: Terms) -> None:
     config, progress = terms.config, LoggedProgress()
     check_terms(terms)
     choose_trainer(config.engine.trainer, terms.spec)
-    agreed = terms.samples.model_dump()
+    agreed, own = terms.samples.model_dump(), terms.server.certificate
+    certificate = fingerprint(None if own is None else Path(own).expanduser())
     if config.run.out is not None and (begun := RunFolder(Path(config.run.out))).deployed:
         SiteRegistry.open(begun.sites_file, agreed)  # refuses other samples, also where the run is finished
 
     def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
-        registry = SiteRegistry.open(folder.sites_file, agreed)
+        registry = SiteRegistry.open(folder.sites_file, agreed, certificate)
         sites = FlowerDeployment(grid, registry, min_clients=terms.server.min_clients)
         sites.wait(progress.phase)
         return nullcontext(sites)
@@ -84,7 +96,7 @@ class LoggedProgress(Progress):
 
     def phase(self, text: str) -> None:
         """Print it."""
-        print(f"coterie: {text}", flush=True)
+        print(f"coterie: {one_line(text)}", flush=True)
 
     def round(self, round: int, row: Mapping[str, Any] | None) -> None:
         """Print that a round is over, with the accuracies where they were measured."""

@@ -7,22 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from coterie.client import LocalData, MemoryStore
-from coterie.data import FederatedData, Samples
+from coterie.client import LocalData
+from coterie.data import Samples
+from coterie.deploy.rehearsal import FEW, policy_of, rehearse
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
+from coterie.engine.flower.identity import fingerprint
 from coterie.errors import CoterieError
-from coterie.federation.loop import rounds
 from coterie.messages import Reply, Request, wire
-from coterie.run.building import session
-from coterie.testing import RecordingEngine
 from coterie.training import choose_trainer
-from coterie.training.rehearsal import RehearsalTrainer
 
 MOST_FOUNDERS = 20
 """Sites that a rehearsal begins with."""
-FEW = 50
-"""Samples of sites that only make up the number, and of the server."""
 
 
 @dataclass(frozen=True)
@@ -66,36 +62,39 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    leaving = ["introduction: the site's name, a proof that the name is its own, the number of training samples"]
-    leaving += [line for answer in outgoing_answers(terms, local) for line in answer.lines()]
-    return [*lines, *(f"  {line}" for line in leaving)]
+    leaving = [
+        "introduction: the site's name, a proof that the name is its own, the numbers of training and test samples"
+    ]
+    answers, held_back = outgoing_answers(terms, local)
+    leaving += [line for answer in answers for line in answer.lines()]
+    leaving += [f"held back: {reason}" for reason in held_back]
+    policy = policy_of(terms)
+    if site.policy not in (None, policy.digest):
+        raise CoterieError(
+            f"the policy of '{terms.server.name}' is {policy.digest}, and '{site.name}' allows {site.policy} only: see "
+            "what has changed, and if you agree, write the new one into site.toml"
+        )
+    proof = "no server's certificate: another server could pass it on; name the certificate in site.toml"
+    if site.certificate is not None:
+        proof = f"the certificate {fingerprint(Path(site.certificate))}"
+    return [
+        *lines,
+        *(f"  {line}" for line in leaving),
+        f"policy {policy.digest}: what the server may ask; all else is refused, whatever it says later:",
+        *(f"  {line}" for line in policy.lines()),
+        f"the proof of the site's name is bound to {proof}",
+    ]
 
 
-def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:
-    """Rehearse two rounds with a trainer that does no work; return what a site's answers hold.
+def outgoing_answers(terms: Terms, local: LocalData) -> tuple[list[OutgoingAnswer], list[str]]:
+    """Rehearse a few rounds; return what a site's answers hold, and what it holds back.
 
     The first site is this one, and so is the last, which comes late, to show what newcomers send. Those in between only
     make the federation as large as it will be: how many models a site compares may depend on it.
     """
     founders = min(terms.server.min_clients, MOST_FOUNDERS)
-    config = terms.config.changed(
-        newcomers={"share": 1 / (founders + 1), "draw": "last", "join_at": 1},
-        training={"rounds": 2, "fraction": 1.0},
-        engine={"name": "embedded", "deadline": None, "min_replies": 1},
-        evaluation={"every": 1},
-    )
-    train, few = Samples(local.x, local.y), local.train[:FEW]
-    data = FederatedData(
-        terms.server.name,
-        terms.samples.classes,
-        train,
-        Samples(local.test_x, local.test_y),
-        [local.train, *[few] * (founders - 1), local.train],
-        [local.test, *[local.test[:FEW]] * (founders - 1), local.test],
-        False,
-        train[few],  # in place of the server's samples, which are not here
-        terms.samples.normalisation,
-    )
+    few = (local.train[:FEW], local.test[:FEW])
+    parts = [(local.train, local.test), *[few] * (founders - 1), (local.train, local.test)]
     answers: dict[tuple[Any, ...], OutgoingAnswer] = {}
 
     def note(reply: Reply, request: Request) -> Reply:
@@ -105,12 +104,10 @@ def outgoing_answers(terms: Terms, local: LocalData) -> list[OutgoingAnswer]:
             answers[answer.kind, answer.asked] = replace(answer, bytes=max(answer.bytes, earlier.bytes))
         return reply
 
-    with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
-        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
-        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
-            pass
-        run.evaluator.fine_tune()
-    return list(answers.values())
+    train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
+    events = rehearse(terms, train, test, parts, note, protected=True)
+    withheld = events.kinds.get("withheld", {"details": {}, "clients": {}})
+    return list(answers.values()), [*withheld["details"]] if "0" in withheld["clients"] else []
 
 
 def _outgoing(reply: Reply, request: Request) -> OutgoingAnswer:

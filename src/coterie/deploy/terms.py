@@ -21,12 +21,16 @@ from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.results.formats import read_toml
 from coterie.run.building import make_method, with_network
-from coterie.run.config import Config, ConfigSection, PartitionSection
+from coterie.run.config import Config, PartitionSection
+from coterie.run.config_base import ConfigSection
 from coterie.run.validation import make_config
 
 FEDERATION, SITE = "federation.toml", "site.toml"
 FOREIGN = ("data", "partition", "faults", "curriculum")
 """Sections of a simulation that mean nothing where sites bring their own data."""
+
+PROTECTED, MINIMUM = ("min_samples", "min_label_samples"), 10
+"""What deployments limit unless they say otherwise, and to how many samples."""
 
 
 class SamplesSection(ConfigSection):
@@ -68,13 +72,15 @@ class ServerSection(ConfigSection):
     name: str = Field("federation", min_length=1)
     min_clients: int = Field(2, ge=1)
     data: str | None = None
+    certificate: str | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> ServerSection:
-        if self.data is not None and not os.path.isabs(os.path.expanduser(self.data)):
-            raise ValueError(
-                f"data '{self.data}': give an absolute path, or one from ~, since Flower chooses the working folder"
-            )
+        for key, path in (("data", self.data), ("certificate", self.certificate)):
+            if path is not None and not os.path.isabs(os.path.expanduser(path)):
+                raise ValueError(
+                    f"{key} '{path}': give an absolute path, or one from ~, since Flower chooses the working folder"
+                )
         return self
 
 
@@ -88,6 +94,8 @@ class SiteSection(ConfigSection):
     hook: str | None = None
     test_share: float = Field(0.2, gt=0, lt=1)
     trainer: Literal["auto", "native", "torch"] = "auto"
+    certificate: str | None = None
+    policy: str | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> SiteSection:
@@ -128,8 +136,12 @@ def read_terms(folder: Path) -> Terms:
             raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
-    tables.setdefault("engine", {}).setdefault("name", "flower")
-    run = tables.setdefault("run", {})
+    defaults: dict[str, dict[str, Any]] = {"engine": {"name": "flower"}, "privacy": dict.fromkeys(PROTECTED, MINIMUM)}
+    for section in ("engine", "privacy", "run"):
+        if not isinstance(tables.setdefault(section, {}), dict):
+            raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
+        tables[section] = {**defaults.get(section, {}), **tables[section]}
+    run = tables["run"]
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
         run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
     config = make_config(tables, str(path))
@@ -171,6 +183,8 @@ def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> Site
     site.state = str(state)
     if site.data is not None and _exists(place / Path(site.data).expanduser()):
         site.data = str(place / Path(site.data).expanduser())
+    if site.certificate is not None:
+        site.certificate = str(place / Path(site.certificate).expanduser())
     if site.hook is not None and site.hook.rpartition(":")[0].endswith(".py"):
         site.hook = str(place / Path(site.hook).expanduser())
     return site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from coterie.client import Client, LocalData, Store
+from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store
 from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
@@ -33,12 +33,14 @@ class EmbeddedEngine(Engine):
         seed: int = 0,
         common_test: CommonTest | None = None,
         arrivals: Mapping[ClientId, int] | None = None,
+        protection: Protection = UNPROTECTED,
     ) -> None:
-        """`arrivals` says in which round late clients come."""
-        self._clients = make_clients(data, store, trainer, common_test)
-        self._samples = {id: len(part) for id, part in enumerate(data.train_parts)}
+        """`arrivals` says in which round late clients come; `protection` is what clients hold back."""
+        self._clients = make_clients(data, store, trainer, common_test, protection)
         self._arrivals = arrivals or {}
         self._faults, self._seed = faults or SimulatedFaults(), seed
+        self._samples = self._faults.declared({id: len(part) for id, part in enumerate(data.train_parts)})
+        self._tests = {id: len(part) for id, part in enumerate(data.test_parts)}
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
     def __enter__(self) -> EmbeddedEngine:
@@ -50,6 +52,10 @@ class EmbeddedEngine(Engine):
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients have."""
+        return self._tests
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""
@@ -80,7 +86,11 @@ class EmbeddedEngine(Engine):
 
 
 def make_clients(
-    data: FederatedData, store: Store, trainer: Trainer, common_test: CommonTest | None = None
+    data: FederatedData,
+    store: Store,
+    trainer: Trainer,
+    common_test: CommonTest | None = None,
+    protection: Protection = UNPROTECTED,
 ) -> list[Client]:
     """Make all clients of divided data, in their order; after each drift they have other samples."""
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
@@ -92,5 +102,5 @@ def make_clients(
             start: LocalData(x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test)
             for start, (train, test) in phases.items()
         }
-        clients.append(Client(id, local, store, trainer))
+        clients.append(Client(id, local, store, trainer, protection))
     return clients

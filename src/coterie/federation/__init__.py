@@ -1,5 +1,6 @@
 """The server's side: its only view of the clients, the round loop, evaluation and checkpoints."""
 
+from coterie.federation.aggregation import Aggregator, Contribution
 from coterie.federation.algorithm import Algorithm, Traits
 from coterie.federation.engine import Engine, EngineWrapper
 from coterie.federation.exchange import Ledger
@@ -9,6 +10,7 @@ from coterie.federation.served_model import CandidateModels, ServedModel, Shared
 from coterie.federation.state import saved
 
 __all__ = [
-    "Algorithm", "CandidateModels", "ClientSampler", "Engine", "EngineWrapper", "Federation", "FederationSettings",
-    "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request", "saved",
+    "Aggregator", "Algorithm", "CandidateModels", "ClientSampler", "Contribution", "Engine", "EngineWrapper",
+    "Federation", "FederationSettings", "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request",
+    "saved",
 ]  # fmt: skip

@@ -73,6 +73,11 @@ class Algorithm(Resumable, ABC):
         """Return clients' shares in all groups, or the groups each is in, if it may be in several."""
         return None
 
+    @property
+    def most_requests(self) -> int:
+        """How many different requests a client may get in one round, where a rehearsal can't show it."""
+        return 0
+
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Raise a `CoterieError` if the network, or how clients are drawn, does not suit the method."""
 

@@ -3,6 +3,7 @@
 A state holds arrays, numbers, strings, parts of messages, and lists, tuples, sets and dictionaries of these, keyed by
 strings or integers. It is restored exactly. Parts that last over many rounds, such as what clients sent once to
 describe themselves, are marked `WriteOnce`: each is written once, into its own file, which is named by its content.
+What grows with the rounds is in a journal beside it (`coterie.federation.journal`), of which it names the end.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,11 @@ import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import with_article
-from coterie.files import part_of, write_whole
+from coterie.files import Flush, flushed_later, part_of, remove, seal, write_whole
 from coterie.messages import wire
 
-FORMAT = 2
-"""The version of the layout. Earlier ones had no number."""
+FORMAT = 3
+"""The version of the layout. Before 2 there was no number; since 3 the history is in a journal, and it is sealed."""
 PLAIN = frozenset({bool, int, float, str, type(None)})
 _HOLDS = "a state holds arrays, numbers, strings, and collections of these"
 
@@ -27,7 +28,7 @@ class WriteOnce:
     """A part of a state that does not change; make a new one when it does."""
 
     def __init__(self, value: Mapping[Any, Any]) -> None:
-        self.value = value
+        self.value, self.is_written = value, False
 
     @cached_property
     def content(self) -> bytes:
@@ -52,31 +53,48 @@ class NotStorable(ValueError):
         return f"at {place or 'the top level'}, {self.what}"
 
 
-def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state, with a checksum."""
+def save_checkpoint(path: Path, state: Mapping[str, Any], durable: bool = False) -> None:
+    """Write a state, with a digest; with `durable`, after everything that was written before has reached the disk."""
     parts: dict[str, WriteOnce] = {}
     content = wire.pack({"format": FORMAT, "state": _encoded(state, parts)}, checksum=True)
     for name, part in parts.items():
-        if not part_of(path, name).exists():
-            write_whole(part_of(path, name), part.content)
-        part.__dict__.pop("content", None)  # free the memory of what is written
-    write_whole(path, content)
+        _write_part(part_of(path, name), part, flushed_later(durable) if durable else "file")
+    write_whole(path, content, "system" if durable else "file")
     kept = {part_of(path, name).name for name in parts}
     for file in path.parent.glob(part_of(path, "*").name):
         if file.name not in kept:
-            file.unlink()
+            remove(file)
+
+
+def _write_part(file: Path, part: WriteOnce, flush: Flush) -> None:
+    """Write a part unless it is there; one that is there may be what a power cut left of it."""
+    if not part.is_written or not file.exists():
+        if not _is_whole(file):
+            write_whole(file, part.content, flush)
+        part.is_written = True
+    part.__dict__.pop("content", None)  # free the memory of what is written
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        seal(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a state back; refuse one that is damaged, or has another format."""
     try:
-        stored = wire.unpack(path.read_bytes())
+        content = path.read_bytes()
+        stored = wire.unpack(content)
         version = stored.get("format", 1)
         if version != FORMAT:
             raise CoterieError(
                 f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: use the "
                 "version that made the run, or run it again with --overwrite"
             )
+        seal(content)
         return dict(_decoded(stored["state"], path))
     except FileNotFoundError as error:
         raise CoterieError(
@@ -155,6 +173,18 @@ def _has_numbers_as_keys(value: Mapping[Any, Any]) -> bool:
     return True
 
 
+def _read_part(path: Path, name: str) -> WriteOnce:
+    file = part_of(path, name)
+    content = file.read_bytes()
+    try:
+        seal(content)
+    except ValueError as error:
+        raise ValueError(f"'{file.name}': {error}") from None
+    part = WriteOnce(_decoded(wire.unpack(content), path))
+    part.__dict__["name"], part.is_written = name, True
+    return part
+
+
 def _decoded(value: Any, path: Path) -> Any:
     if isinstance(value, tuple):
         return tuple(_decoded(item, path) for item in value)
@@ -162,9 +192,7 @@ def _decoded(value: Any, path: Path) -> Any:
         return value
     match [*value.items()]:
         case [("$once", str(name))]:
-            part = WriteOnce(_decoded(wire.unpack(part_of(path, name).read_bytes()), path))
-            part.__dict__["name"] = name
-            return part
+            return _read_part(path, name)
         case [("$ints", dict(items))]:
             return {int(key): _decoded(item, path) for key, item in items.items()}
         case [("$list" | "$set" | "$frozenset" as kind, items)]:

@@ -16,6 +16,10 @@ class Engine(ABC):
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return the clients that are here in a round, with the number of training samples that each declared."""
 
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients declared, where that is known."""
+        return {}
+
     @abstractmethod
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Carry requests out, in any order; nothing arrives after `deadline` seconds."""
@@ -39,6 +43,10 @@ class EngineWrapper(Engine):
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return who is there."""
         return self.inner.present(round)
+
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients declared."""
+        return self.inner.tests(round)
 
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Pass requests and replies on."""

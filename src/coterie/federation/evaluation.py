@@ -1,6 +1,6 @@
 """Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,14 +165,12 @@ class Evaluator(Resumable):
             request = self.fed.request(Evaluate(), model=model, kind=EVALUATION)
             replies = self.fed.ask(dict.fromkeys(self.fed.clients, request))
             scores = [reply.answer(EvaluateReply) for reply in replies.values()]
-        samples = sum(score.samples for score in scores)
-        return sum(score.correct for score in scores) / samples if samples else None
+        return pooled([(score.correct, score.samples) for score in scores], self.fed.settings.aggregation.max_weight)
 
     def _pooled(self) -> float | None:
         if len(self.received) < len(self.fed.clients):
             return None
-        samples = sum(score[1] for score in self.received.values())
-        return sum(score[0] for score in self.received.values()) / samples if samples else None
+        return pooled([*self.received.values()], self.fed.settings.aggregation.max_weight)
 
 
 def _adapted(start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
@@ -196,6 +194,21 @@ def _accuracy(score: Score) -> float | None:
 def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | None]:
     """Return accuracies by client, None for those without a score or without test samples."""
     return [_accuracy(scores[client]) if client in scores else None for client in range(clients)]
+
+
+def pooled(scores: Sequence[Score], max_weight: float | None) -> float | None:
+    """Return Σ correct / Σ samples, where nobody counts for more than a multiple of the median number of samples.
+
+    >>> pooled([(5, 10), (6, 10), (10**12, 10**12)], None), round(pooled([(5, 10), (6, 10), (10**12, 10**12)], 1.0), 3)
+    (1.0, 0.7)
+    """
+    counts = [samples for _, samples in scores if samples]
+    if max_weight is None or not counts or max(counts) <= (limit := max_weight * float(np.median(counts))):
+        return sum(correct for correct, _ in scores) / sum(counts) if counts else None
+    tested = [score for score in scores if score[1]]
+    weights = [min(samples, limit) for _, samples in tested]
+    right = [weight * correct / samples for weight, (correct, samples) in zip(weights, tested, strict=True)]
+    return sum(right) / sum(weights)
 
 
 def _mean(scores: Mapping[ClientId, Score]) -> float | None:

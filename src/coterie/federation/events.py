@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from coterie.messages import Failure
+from coterie.messages import ClientId, Failure
 
 LONGEST = 300
 """Characters of a description that are kept."""
+LONGEST_KIND = 40
 DETAILS = 8
 """Different descriptions kept of each kind: those that came first."""
 
@@ -20,11 +21,11 @@ class Events:
 
     def note(self, failure: Failure) -> None:
         """Record one failure; its description may come from anyone, and is sanitised."""
-        detail = plain(failure.detail)
+        detail, kind = plain(failure.detail), plain(failure.kind)[:LONGEST_KIND]
         entry = self.kinds.setdefault(
-            failure.kind,
+            kind,
             {
-                "kind": failure.kind,
+                "kind": kind,
                 "count": 0,
                 "first_round": failure.round,
                 "last_round": failure.round,
@@ -42,6 +43,10 @@ class Events:
             entry["clients"][client] = entry["clients"].get(client, 0) + 1
         if detail and (detail in entry["details"] or len(entry["details"]) < DETAILS):
             entry["details"][detail] = entry["details"].get(detail, 0) + 1
+
+    def noted(self, client: ClientId, kind: str) -> bool:
+        """Say whether there was an event of a kind at a client."""
+        return str(client) in self.kinds.get(kind, {}).get("clients", {})
 
     @property
     def count(self) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from coterie.federation.engine import Engine
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Failure, Params, Reply, Request, wire
+from coterie.messages import EVALUATION, ClientId, Failure, Limits, Reply, Request, wire
+from coterie.messages.limits import MOST_SAMPLES
 from coterie.models import initial
 from coterie.streams import stream
 
@@ -49,9 +50,15 @@ class Exchange:
     ledger: Ledger
     enough: int | None = None
     """How many replies are needed, if more clients are asked than that."""
+    samples: Mapping[ClientId, int] = field(default_factory=dict)
+    """Training samples that clients declared."""
+    tests: Mapping[ClientId, int] = field(default_factory=dict)
+    """Test samples that clients declared, or more than that."""
     replies: dict[ClientId, Reply] = field(default_factory=dict)
     """The valid ones."""
     failures: list[Failure] = field(default_factory=list)
+    notices: list[Failure] = field(default_factory=list)
+    """What valid replies say of themselves."""
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
         """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
@@ -73,11 +80,14 @@ class Exchange:
                 continue
             request = self.requests[answer.client]
             self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
-            error = error_in_reply(request, answer, initial(request.spec, self.seed))
+            declared = (mapping.get(answer.client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
+            error = error_in_reply(request, answer, Limits(initial(request.spec, self.seed), *declared))
             if error:
                 self.failures.append(Failure(answer.client, self.round, "invalid", error))
             else:
                 self.replies[answer.client] = answer
+                said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
+                self.notices += [Failure(answer.client, self.round, "withheld", notice) for notice in said]
             if closes_early and len(self.replies) == self.enough:
                 break
 
@@ -86,6 +96,7 @@ class Exchange:
         if self.enough is not None:
             self._keep_first(self.enough)
         self.failures.sort(key=lambda failure: failure.client)
+        self.notices.sort(key=lambda notice: notice.client)
         return {client: self.replies[client] for client in sorted(self.replies)}
 
     def _keep_first(self, count: int) -> None:
@@ -105,8 +116,8 @@ def trains(requests: Mapping[ClientId, Request]) -> bool:
     return any(r.kind == "train" and any(verb.trains() for verb in r.verbs) for r in requests.values())
 
 
-def error_in_reply(request: Request, reply: Reply, template: Params) -> str | None:
-    """Say what is wrong with a reply, or None; `template` has the shapes of the model's parameters."""
+def error_in_reply(request: Request, reply: Reply, limits: Limits) -> str | None:
+    """Say what is wrong with a reply, or None, given what is known of its client."""
     if reply.round != request.round:
         return f"answers round {reply.round}, not round {request.round}"
     if len(reply.answers) != len(request.verbs):
@@ -115,13 +126,17 @@ def error_in_reply(request: Request, reply: Reply, template: Params) -> str | No
         asked = type(verb).__name__.lower()
         if type(answer) is not verb.answer_type:
             return f"{asked}: answered with {type(answer).__name__}, expected {verb.answer_type.__name__}"
-        if error := verb.error_in(answer, request, template):
+        if error := verb.error_in(answer, request, limits):
             return f"{asked}: {error}"
     return None
 
 
-def largest_reply(request: Request) -> int:
-    """Return the most bytes that an honest reply can have, to refuse longer ones before they are read."""
+def largest_reply(request: Request, samples: int = MOST_SAMPLES) -> int:
+    """Return the most bytes that an honest reply can have, to refuse longer ones before they are read.
+
+    `samples` are the training samples that the client declared.
+    """
     template = initial(request.spec, request.seed)
-    answers = sum(verb.largest_answer(request, template) for verb in request.verbs)
+    limits = Limits(template, samples)
+    answers = sum(verb.largest_answer(request, limits) for verb in request.verbs)
     return ENVELOPE + 1024 * len(template) + answers

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import GroupingOptions
+from coterie.federation.aggregation import CLIPPED, AggregationOptions, Aggregator
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
-from coterie.federation.served_model import ServedModel, single
+from coterie.federation.training import Training
 from coterie.messages import (
     EVALUATION,
     Array,
@@ -27,10 +28,8 @@ from coterie.messages import (
     Plan,
     Reply,
     Request,
-    Train,
     TrainReply,
     Verb,
-    distance,
 )
 from coterie.models import initial
 from coterie.streams import stream
@@ -63,6 +62,8 @@ class FederationSettings:
     """A test set for all, if there is one (protocol G)."""
     grouping: GroupingOptions = field(default_factory=GroupingOptions)
     """What the user asked of methods that form groups."""
+    aggregation: AggregationOptions = field(default_factory=AggregationOptions)
+    """How what clients trained is put together."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, if drift is simulated."""
     expert: Params | None = None
@@ -81,37 +82,6 @@ class FederationSettings:
     """After this many invalid replies a client is left out."""
 
 
-@dataclass
-class Training:
-    """What a round of local training looked like from the server."""
-
-    replies: int = 0
-    loss: float = 0.0
-    """Sum of the clients' mean losses."""
-    returned: dict[ClientId, Params] = field(default_factory=dict)
-    """The whole models that clients sent back."""
-
-    @property
-    def mean_loss(self) -> float | None:
-        """Mean over clients, or None if nobody trained."""
-        return self.loss / self.replies if self.replies else None
-
-    def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
-        """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4)."""
-        models = {client: single(model_for(client)) for client in self.returned}
-        apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
-        return sum(apart) / len(apart) if apart else None
-
-    def note(self, request: Request, reply: Reply) -> None:
-        """Add what a client reports of its training."""
-        for verb, answer in zip(request.verbs, reply.answers, strict=True):
-            if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
-                self.replies += 1
-                self.loss += answer.loss
-                if verb.send is True:
-                    self.returned[reply.client] = answer.params
-
-
 class Federation:
     """Asks clients, validates their replies, counts bytes, and notes who is missing."""
 
@@ -126,10 +96,11 @@ class Federation:
         """All clients present now take part; `on_reply(done, total)` is called after each reply."""
         self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
-        self.ledger, self.events, self.training = Ledger(), Events(), Training()
-        self.members = Membership(settings.max_strikes)
-        self.members.admitted.update(engine.present(0))
-        self._round = 0
+        self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
+        self.aggregator = Aggregator(settings.aggregation, lambda: self.samples, self._note_cut)
+        """How methods put together what clients trained."""
+        self.members, self._round = Membership(settings.max_strikes), 0
+        self.members.admitted.update(self.samples)
         self._asked_to_keep: set[ClientId] = set()
         """Clients asked in this round to change what they keep."""
         self._stale: set[ClientId] = set()
@@ -161,8 +132,14 @@ class Federation:
 
     @property
     def samples(self) -> Mapping[ClientId, int]:
-        """Training samples of all clients present, newcomers included."""
-        return self.engine.present(self.round)
+        """Training samples that all clients present declared, newcomers included; who declares too many is left out."""
+        present, most = self.engine.present(self.round), self.settings.aggregation.max_samples
+        if most is None or max(present.values(), default=0) <= most:
+            return present
+        for client, samples in present.items():
+            if samples > most and not self.events.noted(client, "too large"):
+                self.note(client, "too large", f"it declares {samples} samples, where max_samples is {most}")
+        return {client: samples for client, samples in present.items() if samples <= most}
 
     @property
     def clients(self) -> list[ClientId]:
@@ -191,14 +168,43 @@ class Federation:
         return self.members.joined
 
     @property
+    def asked_to_keep(self) -> list[ClientId]:
+        """Clients asked in this round to change what they keep, in order."""
+        return sorted(self._asked_to_keep)
+
+    @property
     def stale_clients(self) -> frozenset[ClientId]:
         """Clients whose own model may have changed since they were last evaluated."""
         return frozenset(self._stale)
 
     def start_round(self, round: int) -> None:
         """Begin a round."""
-        self._round, self.training = round, Training()
+        self._round, self.training = round, self._new_training()
         self._asked_to_keep.clear()
+
+    def end_training(self) -> None:
+        """Note whose losses are outliers, which the mean of the round leaves out."""
+        for client, loss in self.training.outliers:
+            detail = f"loss = {loss:g}, beyond {self.training.largest_loss:g}: no mean includes it"
+            self.note(client, "outlier", detail)
+
+    def _new_training(self) -> Training:
+        return Training(math.log(self.spec.classes))
+
+    def note(self, client: ClientId, kind: str, detail: str) -> None:
+        """Record an event of this round."""
+        self.events.note(Failure(client, self.round, kind, detail))
+
+    def _note_cut(self, client: ClientId, kind: str, detail: str) -> None:
+        """Record that what a client sent does not count in full; of its weight, which stays, once."""
+        if kind == CLIPPED:
+            self.training.cut.add(client)
+        if kind == CLIPPED or not self.events.noted(client, kind):
+            self.note(client, kind, detail)
+
+    def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
+        """Put together what clients trained from one model, by the rule of the run; `equal`: all count alike."""
+        return self.aggregator.average(trained, start, equal)
 
     def admit(self, newcomers: Iterable[ClientId]) -> None:
         """Let newcomers take part from now on."""
@@ -254,13 +260,17 @@ class Federation:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
         check_requests(requests)
         surplus = self.settings.oversample and trains(requests) and len(requests) > self._needed
-        exchange = Exchange(requests, self.round, self.seed, self.ledger, self._needed if surplus else None)
+        enough, most = self._needed if surplus else None, self.settings.aggregation.max_samples
+        tests = self.engine.tests(self.round)
+        tests = tests if most is None else {client: min(tests.get(client, most), most) for client in requests}
+        declared = self.engine.present(self.round)
+        exchange = Exchange(requests, self.round, self.seed, self.ledger, enough, declared, tests)
         self._note_kept(requests)
         self.note_incidents()
         answers = exchange.send(self.engine, self.settings.deadline)
         exchange.collect(answers, self.engine.closes_early, self.on_reply)
         replies = exchange.settle()
-        self._note_failures(exchange.failures)
+        self._note_failures([*exchange.failures, *exchange.notices])
         if len(replies) < self.settings.min_replies > 1 and trains(requests):
             self._note_too_few(requests, replies)
             return {}
@@ -317,13 +327,13 @@ class Federation:
             self.events.note(failure)
             if failure.kind == "invalid" and self.members.strike(failure.client):
                 detail = f"{self.settings.max_strikes} invalid replies: it is no longer asked"
-                self.events.note(Failure(failure.client, self.round, "left out", detail))
+                self.note(failure.client, "left out", detail)
 
     def _note_too_few(self, requests: Mapping[ClientId, Request], replies: Mapping[ClientId, Reply]) -> None:
         missing = next((client for client in requests if client not in replies), min(requests, default=0))
         answered = f"{len(replies)} of {len(requests)} answered"
         detail = f"{answered}, {self.settings.min_replies} needed: the training changes nothing"
-        self.events.note(Failure(missing, self.round, "too few", detail))
+        self.note(missing, "too few", detail)
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:

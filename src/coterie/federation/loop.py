@@ -32,6 +32,7 @@ def rounds(
             evaluator.forget()
         for cohort in fed.sampler.cohorts(fed, algorithm):
             algorithm.round(fed, cohort)
+        fed.end_training()
         admit(fed, algorithm)
         evaluation = evaluator.evaluate() if due(t, fed.settings.rounds, every) else None
         fed.note_incidents()

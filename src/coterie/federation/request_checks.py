@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from coterie.federation.events import plain
 from coterie.messages import VERBS, Params, Request, Verb
+from coterie.messages.limits import error_in_tensors
+from coterie.models import initial
 
 ALWAYS = ("own", "initial")
 """The models that every client has."""
@@ -42,6 +45,19 @@ def check_requests(requests: Any) -> None:
                 verb = type(request).__name__
                 what, remedy = f"the verb {verb}", f"turn it into a request, fed.request({verb}(...))"
             raise TypeError(f"ask was given {what} for client {client}: {remedy}")
+
+
+def error_in_models(request: Request) -> str | None:
+    """Say why the models of a request that somebody sent are not those of its network, or are not all there."""
+    try:
+        check_verbs(request.verbs, request.models)
+    except (TypeError, ValueError) as missing:
+        return str(missing)
+    template = initial(request.spec, request.seed)
+    for name, model in request.models.items():
+        if error := error_in_tensors(model, template.keys() & model.keys(), template):
+            return f"model '{plain(name)}': {error}"
+    return None
 
 
 def is_model(value: Any) -> bool:

@@ -18,7 +18,7 @@ from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
 from coterie.errors import CoterieError, suggestion
-from coterie.files import write_whole
+from coterie.files import make_folder, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
@@ -169,7 +169,7 @@ class Inspection:
         """Write the page, the pictures and the numbers into a folder."""
         from coterie.report.inspection import write_inspection
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         numbers = folder / "inspection.json"
         write_whole(numbers, (json.dumps(self.to_json()) + "\n").encode())
         return [numbers, *write_inspection(self.to_json(), self.view.groups.grouping, folder)]

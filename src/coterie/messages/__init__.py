@@ -1,6 +1,7 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
 from coterie.messages.envelope import EVALUATION, Answer, ClientId, Failure, Reply, Request, Verb, read_only
+from coterie.messages.limits import Limits
 from coterie.messages.params import (
     LARGEST,
     Array,
@@ -20,12 +21,12 @@ from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
 from coterie.messages.verbs.losses import Losses, LossesReply
 from coterie.messages.verbs.prune import Channels, Prune, PruneReply, Verdict
 from coterie.messages.verbs.signature import Signature, SignatureReply
-from coterie.messages.verbs.train import Train, TrainReply, average_models
+from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
     "EVALUATION", "LARGEST", "VERBS", "Anchor", "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply",
-    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Losses", "LossesReply", "MetaStep",
-    "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply",
-    "Train", "TrainReply", "Verb", "Verdict", "average_models", "distance", "frozen", "read_only", "unusable", "update",
+    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Limits", "Losses", "LossesReply",
+    "MetaStep", "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
+    "SignatureReply", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update",
     "usable", "weighted_mean",
 ]  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from coterie.messages.limits import Limits
 from coterie.messages.params import ModelSpec, Params
 
 ClientId: TypeAlias = int
@@ -22,6 +23,8 @@ T = TypeVar("T")
 EVALUATION = "evaluate"
 """The kind of requests that only measure: they see a client's latest state, without simulated faults and at no cost."""
 
+LABELS_LEFT_OUT = "labels with few samples were left out"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -29,6 +32,10 @@ class Answer:
 
     wire_name: ClassVar[str]
     """Its name on the wire, which stays when the class is renamed."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Return what the server's events should say of it, beside its content."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,12 @@ class Verb(ABC):
     """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
 
     @abstractmethod
-    def error_in(self, answer: Any, request: Request, template: Params) -> str | None:
-        """Say what is wrong with an answer of the right type; `template` has the shapes of the request's network."""
+    def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
+        """Say what is wrong with an answer of the right type, given what is known of the client."""
 
     @abstractmethod
-    def largest_answer(self, request: Request, template: Params) -> int:
-        """Return how many bytes the content of an honest answer has at most."""
+    def largest_answer(self, request: Request, limits: Limits) -> int:
+        """Return how many bytes the content of an honest answer of this client has at most."""
 
     def keeps_state(self) -> bool:
         """Say whether it changes what the client keeps: then its scores are stale, and it is asked once a round."""
@@ -56,6 +63,10 @@ class Verb(ABC):
     def trains(self) -> bool:
         """Say whether it is a round's training, which too few replies undo and of which a surplus may be asked."""
         return False
+
+    def restricted(self) -> dict[str, Any]:
+        """Return what a site's policy fixes, by name: all that says which samples are used, how, and what is sent."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that it uses: sent with the request, the client's own, or made by a verb before it."""
@@ -118,7 +129,8 @@ class Failure:
     client: ClientId
     round: int
     kind: str
-    """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``failed``."""
+    """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``withheld`` or
+    ``failed``."""
     detail: str = ""
 
 

@@ -1,6 +1,9 @@
 """What is believed of an answer: limits that verbs share, and what is wrong with numbers and tensors beyond them."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +14,32 @@ LARGEST_LOSS = 1e100
 the model that it was sent is hopeless."""
 MOST_SAMPLES = 10**12
 """Beyond this no number of samples or steps is believed."""
+ROUNDING = -1e-6
+"""No mean loss is below 0, but for what rounding does to it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is known of a client before it answers, by which its answers are judged."""
+
+    template: Params
+    """The shapes and types of the network's parameters."""
+    samples: int = MOST_SAMPLES
+    """Training samples that it declared."""
+    tests: int = MOST_SAMPLES
+    """Test samples that it declared."""
+
+    def held_out(self, share: float) -> int:
+        """Return how many of the training samples are held out at most.
+
+        >>> Limits({}, samples=25).held_out(0.1)
+        2
+        """
+        return math.floor(share * self.samples + 1e-9)
+
+    def on(self, part: Literal["train", "holdout", "test"], share: float) -> int:
+        """Return how many samples of a part there are at most; `share` is that of the hold-out."""
+        return {"train": self.samples, "test": self.tests}.get(part, self.held_out(share))
 
 
 def error_in_counts(**counts: int) -> str | None:
@@ -25,15 +54,24 @@ def error_in_counts(**counts: int) -> str | None:
     return None
 
 
+def error_in_declared(samples: int, most: int) -> str | None:
+    """Say if an answer stands on more samples than its client can have.
+
+    >>> error_in_declared(1000, 69)
+    'samples = 1000, where the client has declared 69'
+    """
+    return f"samples = {samples}, where the client has declared {most}" if samples > most else None
+
+
 def error_in_losses(*losses: float) -> str | None:
     """Say which of some losses is not believed.
 
     >>> error_in_losses(0.5, float("nan"))
-    'loss = nan, expected -1e+100 to 1e+100'
+    'loss = nan, expected 0 to 1e+100'
     """
     for loss in losses:
-        if not abs(loss) <= LARGEST_LOSS:  # NaN too
-            return f"loss = {loss:g}, expected {-LARGEST_LOSS:g} to {LARGEST_LOSS:g}"
+        if not ROUNDING <= loss <= LARGEST_LOSS:  # NaN too
+            return f"loss = {loss:g}, expected 0 to {LARGEST_LOSS:g}"
     return None
 
 
@@ -62,6 +100,8 @@ def error_in_tensors(params: Params, names: Iterable[str], template: Params) -> 
             return f"'{name}' is {value.dtype} {value.shape}, expected {template[name].dtype} {template[name].shape}"
         if unusable(value):
             return f"'{name}' holds a NaN, an infinity or a number beyond {LARGEST:g}"
+        if name.endswith("running_var") and value.size and value.min() < 0:
+            return f"'{name}' holds a variance below 0"
     return None
 
 

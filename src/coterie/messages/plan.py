@@ -20,6 +20,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from coterie.messages.params import SENT_IF_SET
 
 Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
@@ -42,6 +44,22 @@ class Schedule:
         (0.1, 0.05946)
         """
         return self.rate * (1.0 + self.decay * step) ** -self.power if self.decay else self.rate
+
+    def path(self, steps: int) -> float:
+        """Return Ση of so many steps, of which those beyond a million are estimated.
+
+        >>> Schedule(0.5).path(4), round(Schedule(0.1, decay=0.001).path(1000), 3)
+        (2.0, 75.703)
+        """
+        if not self.decay or not steps:
+            return self.rate * steps
+        few, d, p = min(steps, 10**6), self.decay, self.power
+        total = self.rate * float(np.sum((1.0 + d * np.arange(few)) ** -p))
+        if steps > few:
+            a, b = math.log1p(d * few), math.log1p(d * steps)
+            tail = b - a if p == 1 else (math.exp((1 - p) * b) - math.exp((1 - p) * a)) / (1 - p)
+            total += self.rate * tail / d
+        return total
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from coterie.bounded import check_header
+from coterie.files import UNSEALED, sealed
 from coterie.messages.envelope import Failure, Reply, Request, read_only
 from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
 from coterie.messages.verbs import VERBS
@@ -35,6 +37,8 @@ _IF_SET = {
     for cls in CLASSES.values()
 }
 _PLAIN = {bool, int, str}
+MOST_VALUES = 2_000_000
+"""Beside arrays, in a message or a checkpoint: a checkpoint of 100,000 clients has as many."""
 _HINTS: dict[str, dict[str, Any]] = {
     name: {field: hint for field, hint in get_type_hints(cls).items() if field in _FIELDS[cls]}
     for name, cls in CLASSES.items()
@@ -67,12 +71,13 @@ def decode(blob: bytes) -> Message:
 def pack(value: Any, checksum: bool = False) -> bytes:
     """Return as bytes: arrays, numbers, texts, lists and text-keyed dictionaries of these, parts of messages.
 
-    With a checksum, `unpack` refuses bytes that are not those that were written.
+    With a checksum, the bytes hold a digest of themselves (`coterie.files.seal`).
     """
     from safetensors.numpy import save
 
     tree, arrays = _take_apart(value)
-    return bytes(save(arrays, metadata={"tree": tree} | ({"checksum": _checksum(tree, arrays)} if checksum else {})))
+    content = bytes(save(arrays, metadata={"tree": tree, **(UNSEALED if checksum else {})}))
+    return sealed(content)[0] if checksum else content
 
 
 def unpack(blob: bytes) -> Any:
@@ -82,13 +87,12 @@ def unpack(blob: bytes) -> Any:
 
     try:
         length = int.from_bytes(blob[:8], "little")
+        check_header(blob[8 : 8 + length], MOST_VALUES)
         header = json.loads(blob[8 : 8 + length])
         metadata = header["__metadata__"]
         arrays = load(blob)
         if unsendable := [array.dtype for array in arrays.values() if array.dtype not in _DTYPES]:
             raise WireError(f"arrays of type {unsendable[0]} are not sent")
-        if "checksum" in metadata and metadata["checksum"] != _checksum(metadata["tree"], arrays):
-            raise WireError("its checksum is wrong")
         return _build(json.loads(metadata["tree"]), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WireError(f"not readable: {_in_a_line(str(error))}") from None
@@ -106,10 +110,7 @@ def _in_a_line(text: str, longest: int = 300) -> str:
 
 def digest(value: Any) -> str:
     """Return a name of what `pack` can write, that no other content has."""
-    return _checksum(*_take_apart(value))
-
-
-def _checksum(tree: str, arrays: Mapping[str, Array]) -> str:
+    tree, arrays = _take_apart(value)
     content = hashlib.blake2b(tree.encode(), digest_size=16)
     for name in sorted(arrays):
         content.update(np.ascontiguousarray(arrays[name]).data)

@@ -33,7 +33,15 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
     builder = MODELS[spec.name]
     with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would keep a note for a GPU at each call
-        return builder(tuple(spec.shape), spec.classes, **spec.options)
+        try:
+            return builder(tuple(spec.shape), spec.classes, **spec.options)
+        except (MemoryError, OverflowError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not any(word in str(error) for word in ("alloc", "overflow")):
+                raise
+            raise CoterieError(
+                f"model '{spec.name}' for inputs of shape {tuple(spec.shape)} and {spec.classes} classes is larger "
+                f"than memory: choose a smaller one ({str(error).partition(chr(10))[0][:100]})"
+            ) from None
 
 
 def initial(spec: ModelSpec, seed: int, which: int = 0) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.report.static import GREY, colour, finish, marker, paint
+from coterie.report.static import GREY, colour, finish, marker, paint, write_picture
 from coterie.results.charts import Lines, Mark, Series, values
 from coterie.results.statistics import spread
 
@@ -22,7 +22,7 @@ def pacing_plot(curves: Mapping[str, Sequence[float]], title: str, path: Path) -
         ),
         limits=(0, 104),
     )
-    paint(chart).savefig(path, dpi=130)
+    write_picture(paint(chart), path)
 
 
 def order_plot(
@@ -55,7 +55,7 @@ def order_plot(
     axes.set_xticks(range(len(pacings)), pacings)
     axes.set_xlim(-0.6, len(pacings) - 0.4)
     finish(axes)
-    figure.savefig(path, dpi=130)
+    write_picture(figure, path)
 
 
 def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
@@ -75,7 +75,7 @@ def consistency_plot(spreads: Mapping[str, Sequence[float]], title: str, path: P
         marks=tuple(Mark(at=mean, text=f"mean of {division}", axis="y") for division, mean in means.items()),
         limits=(0, 1.05 * max((float(number) for stds in spreads.values() for number in stds), default=1.0)),
     )
-    paint(chart).savefig(path, dpi=130)
+    write_picture(paint(chart), path)
 
 
 def _percent(fractions: Sequence[float]) -> tuple[float, float]:

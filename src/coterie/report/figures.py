@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coterie.report.static import COLOURS, paint
+from coterie.report.static import COLOURS, paint, write_picture
 from coterie.results.charts import Lines, Series, values
 from coterie.results.protocols import FOLLOWED
 
@@ -19,12 +19,12 @@ def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: s
     series = []
     for number, (method, history) in enumerate(histories.items()):
         for style, protocol in enumerate(FOLLOWED):
-            rows = [row for row in history if row[protocol] is not None]
+            rows = [row for row in history if row.get(protocol) is not None]
             x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
             slot = number % len(COLOURS) + style * len(COLOURS)
             series += [Series(name=f"{method} ({protocol})", x=x, y=y, slot=slot)] if rows else []
     chart = Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
-    paint(chart).savefig(path, dpi=130)
+    write_picture(paint(chart), path)
 
 
 def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple[float, float]]]:
@@ -63,7 +63,7 @@ def pruning_plot(
     """
     chart = pruning_chart(history, title, clients)
     rows = [(row["pruned"], row["pruned_L"]) for row in history if row.get("pruned_L") is not None]
-    paint(replace(chart, series=(*chart.series, _pruned("mean", rows, BLACK)))).savefig(path, dpi=130)
+    write_picture(paint(replace(chart, series=(*chart.series, _pruned("mean", rows, BLACK)))), path)
 
 
 def _pruned(name: str, points: Sequence[tuple[float, float]], slot: int | None = None) -> Series:

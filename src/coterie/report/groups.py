@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
+from coterie.files import make_folder
 from coterie.report.static import paint, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
@@ -60,7 +61,7 @@ def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | 
     """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
     if len(grouping.tree) == 0 and grouping.proximity is None:
         return []
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, flush=False)
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
     labels, unit = grouping.labels.tolist(), describe_unit(grouping.unit)
     pictures: dict[str, Chart] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coterie.clustering import Grouping
+from coterie.files import write_whole
 from coterie.report.groups import describe_unit, profile
 from coterie.report.page import render
 from coterie.report.static import paint, paint_grid, write
@@ -51,7 +52,7 @@ def inspection_text(inspected: Mapping[str, Any], groups: str) -> str:
 def write_inspection(inspected: Mapping[str, Any], grouping: Grouping, folder: Path) -> list[Path]:
     """Write the page and its pictures into a folder; return their paths."""
     page = folder / "inspection.html"
-    page.write_text(render(inspection_page(inspected, grouping)), encoding="utf-8")
+    write_whole(page, render(inspection_page(inspected, grouping)).encode(errors="replace"), "nothing")
     written = [page]
     pictures: dict[str, Sequence[Chart]] = {"labels": [labels_chart(inspected)]}
     pictures |= {f"proximity-{name.replace('_', '-')}": heat_maps(inspected, name) for name in inspected["measures"]}

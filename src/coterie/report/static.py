@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import CoterieError
+from coterie.files import make_folder, write_whole
 from coterie.results import charts
 from coterie.results.charts import Chart, Series, Values
 
@@ -36,7 +38,7 @@ def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS) -> l
     check_formats(formats)
     if folder.exists() and not folder.is_dir():
         raise CoterieError(f"'{folder}' is a file: name a folder for the pictures")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, flush=False)
     pictures = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
     written = []
     for number, (variant, chart) in enumerate(pictures, 1):
@@ -49,8 +51,16 @@ def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list
     """Write a picture; `path` has no ending yet."""
     paths = [path.with_name(f"{path.name}.{kind}") for kind in formats]
     for file in paths:
-        figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
+        write_picture(figure, file)
     return paths
+
+
+def write_picture(figure: Figure, file: Path) -> None:
+    """Write a picture into a file, in the format that its name ends with."""
+    content = io.BytesIO()
+    metadata = {"Date": None} if file.suffix == ".svg" else None
+    figure.savefig(content, format=file.suffix[1:] or "png", dpi=130, metadata=metadata)
+    write_whole(file, content.getvalue(), "nothing")
 
 
 def check_formats(formats: Sequence[str]) -> Sequence[str]:

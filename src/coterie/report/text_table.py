@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from coterie.errors import one_line
+
 WIDTH = 110
 """Letters in a line of prose on the terminal."""
 _TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
@@ -40,7 +42,7 @@ class TextTable:
 
     def text(self) -> str:
         """Write it for a terminal; cells that stand out have a star, which stands in the gap between columns."""
-        marked = [[*self.head], *([*row] for row in self.rows)]
+        marked = [[one_line(cell) for cell in row] for row in (self.head, *self.rows)]
         widths = [max(len(row[c]) for row in marked) for c in range(len(self.head))]
         lines = []
         for r, row in enumerate(marked, -1):

@@ -1,5 +1,7 @@
 """The graphs of chapter 6: block models, trees, random graphs, and two that must be downloaded."""
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.bounded import open_zip, read_npz_array
 from coterie.data.folder import places
 from coterie.errors import CoterieError
 
@@ -106,12 +109,12 @@ def _cora_npz(file: Path) -> tuple[npt.NDArray[np.int64], Any, npt.NDArray[np.in
     from scipy.sparse import csr_array
 
     try:
-        with np.load(file, allow_pickle=False) as x:
-            shape = tuple(int(size) for size in x["feat_shape"])
-            indices, starts = x["feat_indices"], x["feat_indptr"]
-            edges, labels = x["edges"].astype(np.int64), x["labels"].astype(np.int64)
+        with file.open("rb") as opened, open_zip(opened) as archive:
+            names = ("feat_shape", "feat_indices", "feat_indptr", "edges", "labels")
+            sizes, indices, starts, edges, labels = (read_npz_array(archive, name) for name in names)
+        shape, edges, labels = tuple(int(size) for size in sizes), edges.astype(np.int64), labels.astype(np.int64)
         return edges, csr_array((np.ones(len(indices)), indices, starts), shape=shape), labels
-    except (OSError, KeyError, ValueError, EOFError) as error:
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise CoterieError(
             f"'{file}' can't be read as Cora ({error}): it should hold edges, labels, feat_indices, feat_indptr and "
             "feat_shape"

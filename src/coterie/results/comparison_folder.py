@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
+from coterie.errors import CoterieError, one_line
+from coterie.files import remove, write_whole
+from coterie.results.checks import error_in_plan
 from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format, read_toml, toml_value
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import LOCK, RunFolder
+from coterie.results.schema import ComparisonFields, cleaned, error_in
 
 PLAN, DATA = "comparison.toml", "comparison.json"
 Changes = Mapping[str, Any]
@@ -113,20 +116,18 @@ class ComparisonPlan:
     def read(cls, file: Path) -> Self:
         """Read what `to_toml` wrote."""
         tables = read_toml(file)
-        try:
-            head = tables["comparison"]
-            tuning = Tuning(head.get("tune", {}), tuple(head.get("tune_seeds", ())), head["tune_share"])
-            return cls(
-                base=tables.get("base", {}),
-                cells={label: dict(changes) for label, changes in tables["cells"].items()},
-                seeds=tuple(head["seeds"]),
-                kind=head["kind"],
-                baseline=head.get("baseline"),
-                protocol=head["protocol"],
-                tuning=tuning,
-            )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CoterieError(f"'{file}' is damaged: {type(error).__name__} {error}") from None
+        if error := error_in_plan(tables):
+            raise CoterieError(f"'{file}' is damaged ({error}): put it right, or put back a copy")
+        head = tables["comparison"]
+        return cls(
+            base=tables.get("base", {}),
+            cells={label: dict(changes) for label, changes in tables["cells"].items()},
+            seeds=tuple(head["seeds"]),
+            kind=head["kind"],
+            baseline=head.get("baseline"),
+            protocol=head["protocol"],
+            tuning=Tuning(head.get("tune", {}), tuple(head.get("tune_seeds", ())), head["tune_share"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ class ComparisonFolder:
 
     def remove_empty(self) -> None:
         """Remove a folder in which nothing was begun."""
-        (self.path / LOCK).unlink(missing_ok=True)
+        remove(self.path / LOCK)
         self.path.rmdir()
 
     def run(self, plan: ComparisonPlan, label: str, seed: int) -> RunFolder:
@@ -262,12 +263,14 @@ class ComparisonFolder:
         if not self.data_file.is_file():
             return {}, None
         try:
-            content = json.loads(self.data_file.read_text(encoding="utf-8"))
-            cells = {cell["label"]: cell for cell in content["cells"]}
-            failed = {(label, run["seed"]): str(run["why"]) for label, cell in cells.items() for run in cell["failed"]}
-            written = {(label, run["seed"]): run["accuracy"] for label, cell in cells.items() for run in cell["runs"]}
-        except (ValueError, KeyError, TypeError) as error:
-            return {}, f"{DATA} is damaged ({type(error).__name__}); {again}"
+            content = parse_json(read_bytes(self.data_file, LARGEST_JSON))
+            if error_text := error_in(content, ComparisonFields):
+                raise ValueError(error_text)
+        except ValueError as error:
+            return {}, f"{DATA} is damaged ({one_line(str(error))}); {again}"
+        cells = {cell["label"]: cell for cell in cleaned(content["cells"])}
+        failed = {(label, run["seed"]): run["why"] for label, cell in cells.items() for run in cell["failed"]}
+        written = {(label, run["seed"]): run["accuracy"] for label, cell in cells.items() for run in cell["runs"]}
         if newer := error_in_format(content, COMPARISON_FORMAT):
             raise CoterieError(f"'{self.data_file}' {newer}")
         if json.dumps(sorted(written.items())) != json.dumps(sorted(accuracies.items())):

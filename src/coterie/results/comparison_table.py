@@ -187,12 +187,13 @@ def target_text(target: Mapping[str, Any]) -> str:
 def reached(target: str, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Find the first evaluated round at which a target like ``L=0.8`` was reached, and the bytes sent until then."""
     protocol, _, text = target.partition("=")
-    row = next((r for r in history if r[protocol] is not None and r[protocol] >= float(text)), None)
+    row = next((r for r in history if r.get(protocol) is not None and r[protocol] >= float(text)), None)
+    sent = [] if row is None else [row.get("up_bytes"), row.get("down_bytes")]
     return {
         "protocol": protocol,
         "value": float(text),
         "round": None if row is None else row["round"],
-        "bytes": None if row is None else row["up_bytes"] + row["down_bytes"],
+        "bytes": None if None in sent or not sent else sum(sent),
     }
 
 

@@ -6,7 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from coterie.errors import CoterieError
+from coterie.bounded import LARGEST_JSON, read_bytes
+from coterie.errors import CoterieError, one_line
+from coterie.results.checks import missing_in_result
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
 from coterie.results.run_folder import RunFolder, changed_settings
@@ -60,6 +62,8 @@ class StoredComparison:
     alone: Mapping[str, str] = field(default_factory=dict)
     """From a label to that of SOLO on the same data and parts."""
     warnings: Sequence[str] = ()
+    configs: Mapping[str, Tables] = field(default_factory=dict)
+    """A configuration of each cell that has begun."""
 
     @property
     def sweep(self) -> bool:
@@ -187,7 +191,7 @@ def read_comparison(path: Path) -> StoredComparison:
             f"a run in '{path}' is damaged ({type(error).__name__}: {error}): remove it, then 'coterie resume {path}'"
         ) from None
     warnings = [warning] if warning else []
-    return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings)
+    return StoredComparison(path, plan, table, runs, attempts, failed, tuned, _alone(configs), warnings, configs)
 
 
 def choose_settings(
@@ -229,6 +233,8 @@ def _finished_runs(
             continue
         run = read_run(place.path, f"{label}, seed {seed}")
         again = f"remove '{place.path}' to run it again"
+        if missing := missing_in_result(run.result or {}):
+            raise CoterieError(f"'{place.result_file}' can't be compared with others ({missing}): {again}")
         if not run.history or run.history[-1]["round"] != run.rounds:
             raise CoterieError(f"'{place.metrics_file}' is damaged: it does not reach round {run.rounds}: {again}")
         if changed := _other_settings(plan, {**plan.cells[label], **chosen, "run.seed": seed}, run.config):
@@ -257,8 +263,11 @@ def _other_settings(plan: ComparisonPlan, changes: Mapping[str, Any], config: Ta
 def _state(run: RunFolder, reason: str | None) -> str:
     """Say what became of a run that is not finished; `reason` is why it failed, if that is known."""
     if run.error_file.is_file():
-        lines = run.error_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return FAILED + (reason or (lines[-1] if lines else "no reason is known"))
+        try:
+            lines = read_bytes(run.error_file, LARGEST_JSON).decode("utf-8", "replace").strip().splitlines()
+        except ValueError as error:
+            lines = [f"{run.error_file.name}: {error}"]
+        return FAILED + (reason or (one_line(lines[-1]) if lines else "no reason is known"))
     if run.exists:
         stored = read_run(run.path)
         return f"stopped after round {stored.history[-1]['round']} of {stored.rounds}" if stored.history else "begun"
@@ -269,12 +278,12 @@ def _configs(folder: ComparisonFolder, plan: ComparisonPlan) -> dict[str, Tables
     """Return a configuration of each cell that has begun."""
     folders = {label: [folder.run(plan, label, seed) for seed in plan.seeds] for label in plan.cells}
     begun = {label: [run for run in runs if run.exists] for label, runs in folders.items()}
-    return {label: runs[0].read_config() for label, runs in begun.items() if runs}
+    return {label: runs[0].shown_config() for label, runs in begun.items() if runs}
 
 
 def _alone(configs: Mapping[str, Tables]) -> dict[str, str]:
     """Return for each cell the first one of SOLO on the same data and parts, if there is one."""
-    solo = [label for label, config in configs.items() if config["algorithm"]["name"] == "solo"]
+    solo = [label for label, config in configs.items() if config.get("algorithm", {}).get("name") == "solo"]
 
     def federation(label: str) -> list[Any]:
         config = configs[label]

@@ -1,12 +1,12 @@
 """The formats of what is written: tables of texts, TOML, and the versions of the files that are read back."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from coterie.errors import CoterieError
+from coterie.bounded import LARGEST_TOML, parse_toml, read_text
+from coterie.errors import CoterieError, one_line
 
 TableFormat = Literal["text", "markdown", "csv", "latex"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
@@ -27,19 +27,20 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
     >>> error_in_format({}, newest=1)
     """
     version = content.get("format", 0)
-    if isinstance(version, int) and version <= newest:
+    if isinstance(version, int) and 0 <= version <= newest:
         return None
-    return f"is of format {version}, and this version of Coterie reads formats up to {newest}: update Coterie"
+    named = one_line(str(version))[:20]
+    return f"is of format {named}, and this version of Coterie reads formats up to {newest}: update Coterie"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a configuration file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_text(path, LARGEST_TOML))
     except FileNotFoundError:
         raise CoterieError(f"there is no configuration file '{path}'") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CoterieError(f"'{path}' is not a TOML file: {error}") from None
+    except ValueError as error:
+        raise CoterieError(f"'{path}' is not a TOML file: {one_line(str(error))}") from None
     except OSError as error:
         raise CoterieError(f"'{path}' can't be read: {error.strerror}") from None
 

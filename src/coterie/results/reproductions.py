@@ -8,13 +8,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
+from coterie.errors import CoterieError, one_line
+from coterie.files import make_folder, remove, write_whole
+from coterie.results.chart_checks import MOST_DIGITS, error_in_chart
 from coterie.results.charts import Chart, chart_of, plain
 from coterie.results.comparison_folder import slug
 from coterie.results.formats import REPRODUCTION_FORMAT, TABLE_FILES, TableFormat, error_in_format
 from coterie.results.protocols import brief
 from coterie.results.run_folder import RunFolder
+from coterie.results.schema import cleaned
 from coterie.results.statistics import Spread
 
 FILE, WHAT, RUNS = "reproduction.json", "reproduction", "runs"
@@ -108,9 +111,9 @@ class Reproduction:
         """Write numbers, tables and pictures into a folder, made if it is not there; pictures of an earlier time go."""
         from coterie.report.reproduction import draw_reproduction
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
-            old.unlink()
+            remove(old)
         write_whole(folder / FILE, (json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
         for format, name in TABLE_FILES.items():
             write_whole(folder / name, self.report(format).encode())
@@ -161,13 +164,15 @@ def read_reproduction(file: Path) -> Reproduction:
 
     again = "remove it, then run 'coterie reproduce' again; finished runs are kept"
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = cleaned(parse_json(read_bytes(file, LARGEST_JSON)))
         if not isinstance(content, dict) or content.get("what") != WHAT:
             raise CoterieError(f"'{file}' is not of a reproduction: {again}")
         if error := error_in_format(content, REPRODUCTION_FORMAT):
             raise CoterieError(f"'{file}' {error}")
         names = {field.name for field in fields(Reproduction)} - {"charts"}
         charts = tuple(chart_of(chart) for chart in content["charts"])
+        if problem := next((f"{c.title}: {text}" for c in charts if (text := error_in_chart(c))), None):
+            raise ValueError(f"charts: {problem}")
         reproduction: Reproduction = TypeAdapter(Reproduction).validate_python(
             {k: v for k, v in content.items() if k in names}
         )
@@ -176,7 +181,9 @@ def read_reproduction(file: Path) -> Reproduction:
         where = ".".join(map(str, first["loc"]))
         raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CoterieError(f"'{file}' is damaged ({type(error).__name__}: {error}): {again}") from None
+        raise CoterieError(f"'{file}' is damaged ({one_line(str(error))}): {again}") from None
+    if any(not 0 <= line.digits <= MOST_DIGITS for line in reproduction.lines):
+        raise CoterieError(f"'{file}' is damaged (lines: digits should be 0 to {MOST_DIGITS}): {again}")
     return _finite(replace(reproduction, charts=charts))
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shutil
+import os
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,20 +15,58 @@ from typing import IO, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from coterie.errors import CoterieError
-from coterie.files import name_path_in_errors, part_of, write_whole
+from coterie.bounded import (
+    LARGEST_JSON,
+    LARGEST_TOML,
+    check_header,
+    check_tensors,
+    parse_json,
+    parse_toml,
+    read_bytes,
+    read_text,
+)
+from coterie.errors import CoterieError, one_line
+from coterie.files import (
+    UNSEALED,
+    Flush,
+    extend,
+    flush_folder,
+    make_folder,
+    open_lock,
+    part_of,
+    remove,
+    remove_tree,
+    seal,
+    sealed,
+    write_whole,
+)
+from coterie.results.checks import (
+    error_in_arrays,
+    error_in_config,
+    error_in_result,
+    error_in_row,
+    without_odd_values,
+)
 from coterie.results.formats import RESULT_FORMAT, error_in_format
+from coterie.results.schema import SitesFile, cleaned, error_in
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
-CHECKPOINT, EXPERT, PICTURE = "checkpoint.safetensors", "expert.safetensors", "accuracy.png"
-WRITTEN = (CONFIG, METRICS, RESULT, CHECKPOINT, ARRAYS, EXPERT, PICTURE, SITES)
-"""Files that a run writes, and `RunFolder.clear` removes."""
-BEFORE_CONFIG = (LOCK, f"{CONFIG}.part")
+CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
+WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, SITES)
+"""Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
+BEFORE_CONFIG = (LOCK, f"{CONFIG}.part", f"{SITES}.part")
 """What a run leaves that was killed before it had begun."""
 NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
 """What a result must have, and of which type."""
-FREE = {("run", "out"), ("run", "plugins"), ("engine", "workers"), ("engine", "state"), ("engine", "address")}
+FREE = {
+    ("run", "out"),
+    ("run", "plugins"),
+    ("run", "durable"),
+    ("engine", "workers"),
+    ("engine", "state"),
+    ("engine", "address"),
+}
 """Keys of a configuration that do not change the numbers of a run."""
 ArrayName = Literal["label_counts", "grouped", "proximity", "tree", "labels", "sample_pool", "client_pool"]
 PlotArrays = dict[ArrayName, npt.NDArray[Any]]
@@ -40,6 +77,8 @@ clients were grouped by proximities: `grouped` are who, then `proximity`, `tree`
 curriculum, `sample_pool` is the share of a client's samples over a local training, `client_pool` the number of clients
 by round.
 """
+LARGEST_METRICS, MOST_METRICS = 2**26, 600_000
+"""Bytes and values of ``metrics.jsonl``: those of 40,000 evaluated rounds."""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
@@ -51,17 +90,25 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
     The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
     free only when all have ended.
     """
-    with (path / LOCK).open("w") as file:
-        began = time.monotonic()
-        while True:
+    began = time.monotonic()
+    while True:
+        with open_lock(path / LOCK) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                if _is(file, path / LOCK):  # not one that was removed by whoever held it
+                    yield file
+                    return
             except BlockingIOError:
                 if time.monotonic() - began >= patience:
                     raise CoterieError(f"another process is working on '{path}'") from None
-                time.sleep(0.05)
-        yield file
+        time.sleep(0.05)
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -81,6 +128,7 @@ class RunFolder:
         self.config_file, self.metrics_file, self.result_file = path / CONFIG, path / METRICS, path / RESULT
         self.checkpoint, self.clients, self.arrays_file = path / CHECKPOINT, path / "clients", path / ARRAYS
         self.sites_file, self.expert_file, self.picture = path / SITES, path / EXPERT, path / PICTURE
+        self.journal = path / JOURNAL
 
     @property
     def error_file(self) -> Path:
@@ -92,11 +140,11 @@ class RunFolder:
         return self.path / f"model.{format}"
 
     def check_free(self, overwrite: bool) -> None:
-        """Refuse a path that holds something, unless it is a run to overwrite."""
+        """Refuse a path that holds something, unless it is a run to overwrite, or one that was killed unbegun."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise CoterieError(f"'{path}' is a file: choose another --out")
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and self.other_files:
             if not self.config_file.exists():
                 raise CoterieError(f"'{path}' exists and is not a run: choose another --out")
             if not overwrite:
@@ -112,7 +160,9 @@ class RunFolder:
         """Open the folder of a run that was started."""
         folder = cls(path)
         if not folder.exists:
-            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}")
+            begun = path.is_dir() and any(path.iterdir()) and not folder.other_files
+            hint = ", since the run was ended before it had begun: give the same command again" if begun else ""
+            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}{hint}")
         return folder
 
     @property
@@ -135,29 +185,38 @@ class RunFolder:
         """What is in the folder beside traces of a run that was killed before it had begun."""
         return sorted(item.name for item in self.path.iterdir() if item.name not in BEFORE_CONFIG)
 
-    def clear_unbegun(self) -> None:
-        """Remove what a run left that was killed before it had written its configuration."""
-        for name in BEFORE_CONFIG:
-            (self.path / name).unlink(missing_ok=True)
-
     def write_error(self, trace: str) -> None:
         """Keep the traceback of a failure."""
-        self.error_file.parent.mkdir(parents=True, exist_ok=True)
-        self.error_file.write_text(trace, encoding="utf-8")
+        make_folder(self.error_file.parent)
+        write_whole(self.error_file, trace.encode(errors="replace"), "nothing")
 
     def clear(self) -> None:
-        """Remove what a run wrote, and nothing else."""
+        """Remove what a run wrote but its configuration, and nothing else.
+
+        The configuration stays until another takes its place, and goes on without a checkpoint from the beginning: so
+        the folder can be gone on with wherever this ends.
+        """
         for name in WRITTEN:
-            (self.path / name).unlink(missing_ok=True)
+            remove(self.path / name)
+            if name == CHECKPOINT:
+                flush_folder(self.path)  # what follows must not reach the disk before
         for file in self.path.glob(part_of(self.checkpoint, "*").name):
-            file.unlink()
-        shutil.rmtree(self.clients, ignore_errors=True)
-        shutil.rmtree(shared_beside(self.clients), ignore_errors=True)  # which a killed simulation left
+            remove(file)
+        remove_tree(self.clients)
+        remove_tree(shared_beside(self.clients))  # which a killed simulation left
+        self.remove_parts()
 
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""
-        self.metrics_file.unlink(missing_ok=True)
-        shutil.rmtree(self.clients, ignore_errors=True)
+        remove(self.metrics_file)
+        remove(self.journal)
+        remove_tree(self.clients)
+
+    def remove_parts(self) -> None:
+        """Remove the halves of files that a killed process left."""
+        for name in (CONFIG, *WRITTEN, part_of(self.checkpoint, "*").name):
+            for part in self.path.glob(f"{name}.part"):
+                remove(part)
 
     def write_config(self, text: str) -> None:
         """Write the complete configuration, as TOML; it reruns the run."""
@@ -166,46 +225,60 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Return the tables of the configuration."""
         try:
-            return tomllib.loads(self.config_text())
-        except tomllib.TOMLDecodeError as error:
-            raise CoterieError(f"'{self.config_file}' is damaged: {error}") from None
+            return parse_toml(self.config_text())
+        except ValueError as error:
+            raise CoterieError(f"'{self.config_file}' is damaged: {one_line(str(error))}") from None
+
+    def shown_config(self) -> dict[str, dict[str, Any]]:
+        """Return the tables of the configuration to look at; refuse those that can't be of a run."""
+        tables = self.read_config()
+        if error := error_in_config(tables):
+            raise CoterieError(f"'{self.config_file}' is damaged ({error}): put it right, or put back a copy")
+        shown: dict[str, dict[str, Any]] = cleaned(tables)
+        return shown
 
     def config_text(self) -> str:
         """Return the configuration as it stands in the file."""
         try:
-            return self.config_file.read_text(encoding="utf-8")
+            return read_text(self.config_file, LARGEST_TOML)
         except UnicodeDecodeError:
             raise CoterieError(f"'{self.config_file}' is damaged: it is not text") from None
+        except ValueError as error:
+            raise CoterieError(f"'{self.config_file}' is damaged: {error}") from None
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
+    def append_metrics(self, row: Mapping[str, Any], flush: Flush = "nothing") -> None:
         """Add the row of an evaluated round."""
-        with name_path_in_errors(self.metrics_file), self.metrics_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        extend(self.metrics_file, (json.dumps(row) + "\n").encode(), flush=flush)
 
     def read_metrics(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the rows of evaluated rounds up to the first that can't be right, and say if there is such a row."""
         if not self.metrics_file.exists():
             return [], f"There is no {METRICS}: nothing is known of single rounds."
         rows: list[dict[str, Any]] = []
-        lines = self.metrics_file.read_bytes().splitlines()
+        odd: list[str] = []
+        try:
+            content = read_bytes(self.metrics_file, LARGEST_METRICS)
+            check_header(content, MOST_METRICS)
+        except ValueError as error:
+            return [], f"{METRICS} can't be read ({error}): nothing is known of single rounds."
+        lines = content.splitlines()
         for number, line in enumerate(lines, 1):
             try:
-                row = json.loads(line)
-                right = isinstance(row, dict) and isinstance(row["round"], int)
-                right = right and (not rows or row["round"] > rows[-1]["round"])
-            except (ValueError, KeyError):
-                right = False
-            if not right:
+                row = parse_json(line)
+                error_text = error_in_row(row, rows[-1]["round"] if rows else None)
+            except ValueError as error:
+                error_text = one_line(str(error))
+            if error_text:
                 left = "it is left out" if number == len(lines) else "it and all after it are left out"
-                return rows, f"Line {number} of {METRICS} is cut short or damaged: {left}."
-            rows.append(row)
-        return rows, None
+                return rows, f"Line {number} of {METRICS} is cut short or damaged ({error_text}): {left}."
+            odd += [f"'{one_line(key)}' in line {number}" for key in without_odd_values(row)]
+            rows.append(cleaned(row))
+        shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+        return rows, f"{METRICS} is damaged: {shown} is no number: it is shown as not measured." if odd else None
 
-    def cut_metrics(self, last: int) -> list[dict[str, Any]]:
-        """Drop the rows of rounds after `last`, which will be run again, and return the others."""
-        rows = [row for row in self.read_metrics()[0] if row["round"] <= last]
+    def rewrite_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows anew."""
         write_whole(self.metrics_file, "".join(json.dumps(row) + "\n" for row in rows).encode())
-        return rows
 
     def check_metrics(self, rows: Sequence[Mapping[str, Any]], evaluated: Sequence[int]) -> None:
         """Refuse rows that are not those of the rounds in which accuracies were measured."""
@@ -215,32 +288,38 @@ class RunFolder:
                 f"rounds: remove '{self.path}' and run it again"
             )
 
-    def write_result(self, fields: Mapping[str, Any]) -> None:
-        """Write the result; with it the run is finished."""
+    def write_result(self, fields: Mapping[str, Any], durable: bool = False) -> None:
+        """Write the result; with it the run is finished. If `durable`, all else reaches the disk before it."""
         content = {**fields, "format": RESULT_FORMAT}
-        write_whole(self.result_file, (json.dumps(content, indent=1) + "\n").encode())
+        write_whole(
+            self.result_file, (json.dumps(content, indent=1) + "\n").encode(), "system" if durable else "folder"
+        )
 
     def read_result(self) -> dict[str, Any] | None:
         """Return the fields of the result; None if the run is not finished."""
         file = self.result_file
         if not file.exists():
             return None
+        again = f"remove it, then 'coterie resume {self.path}'"
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise CoterieError(f"'{file}' is damaged ({error}): remove it, then 'coterie resume {self.path}'") from None
+            content = parse_json(read_bytes(file, LARGEST_JSON))
+        except ValueError as error:
+            raise CoterieError(f"'{file}' is damaged ({one_line(str(error))}): {again}") from None
         for key, kind in NEEDED.items():
             if not isinstance(content, dict) or not isinstance(content.get(key), kind):
                 raise CoterieError(f"'{file}' is not the result of a run: it has no '{key}'")
         if error_text := error_in_format(content, RESULT_FORMAT):
             raise CoterieError(f"'{file}' {error_text}")
-        return {key: value for key, value in content.items() if key != "format"}
+        if error_text := error_in_result(content):
+            raise CoterieError(f"'{file}' is damaged ({error_text}): {again}")
+        return {key: value for key, value in cleaned(content).items() if key != "format"}
 
     def write_arrays(self, arrays: PlotArrays) -> None:
         """Write what pictures need beside the numbers."""
         from safetensors.numpy import save
 
-        write_whole(self.arrays_file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=UNSEALED)
+        write_whole(self.arrays_file, sealed(content)[0], "file")
 
     def read_arrays(self) -> tuple[PlotArrays, str | None]:
         """Return what pictures need beside the numbers, and say if it can't be read."""
@@ -251,35 +330,47 @@ class RunFolder:
         from safetensors.numpy import load
 
         try:
-            stored = load(self.arrays_file.read_bytes())
-            return {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}, None
-        except SafetensorError as error:
-            return {}, f"{ARRAYS} is damaged ({error}): {lost}"
+            check_tensors(self.arrays_file)
+            content = self.arrays_file.read_bytes()
+            seal(content, required=False)
+            stored = load(content)
+            arrays = {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}
+            if error_text := error_in_arrays(arrays):
+                raise ValueError(error_text)
+            return arrays, None
+        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            return {}, f"{ARRAYS} is damaged ({one_line(str(error))}): {lost}"
 
     def write_expert(self, params: Mapping[str, npt.NDArray[Any]], settings: str) -> None:
         """Keep the model that judges samples, with the settings that it was made by."""
         from safetensors.numpy import save
 
         arrays = {name: np.ascontiguousarray(array) for name, array in params.items()}
-        write_whole(self.expert_file, bytes(save(arrays, metadata={"coterie": settings})))
+        write_whole(self.expert_file, sealed(save(arrays, metadata={"coterie": settings, **UNSEALED}))[0])
 
     def expert_settings(self) -> str | None:
         """Return the settings that the kept expert was made by; None if there is none, or it does not say."""
         from safetensors import SafetensorError, safe_open
 
         try:
+            seal(self.expert_file.read_bytes())  # one that is damaged is made again
             with safe_open(self.expert_file, framework="numpy") as content:
                 return (content.metadata() or {}).get("coterie")
-        except (OSError, SafetensorError):
+        except (OSError, ValueError, SafetensorError):
             return None
 
-    def read_sites(self) -> dict[int, SiteSummary]:
-        """Return the clients that are real machines; none if they can't be read."""
+    def read_sites(self) -> tuple[dict[int, SiteSummary], str | None]:
+        """Return the clients that are real machines, and say if they can't be read."""
+        if not self.deployed:
+            return {}, None
         try:
-            sites = json.loads(self.sites_file.read_text(encoding="utf-8"))["sites"].items()
-            return {int(site["client"]): SiteSummary(str(name), int(site.get("samples", 0))) for name, site in sites}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+            content = parse_json(read_bytes(self.sites_file, LARGEST_JSON))
+            if error_text := error_in(content, SitesFile):
+                raise ValueError(error_text)
+        except ValueError as error:
+            return {}, f"{SITES} is damaged ({one_line(str(error))}): the names of sites are not shown."
+        sites = cleaned(content["sites"]).items()
+        return {site["client"]: SiteSummary(name, site.get("samples", 0)) for name, site in sites}, None
 
 
 def shared_beside(states: Path) -> Path:

@@ -141,10 +141,11 @@ def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
 def read_run(path: Path, name: str | None = None) -> StoredRun:
     """Read a run folder."""
     folder = RunFolder.open(path)
-    config, result = folder.read_config(), folder.read_result()
+    config, result = folder.shown_config(), folder.read_result()
     history, damaged = folder.read_metrics()
     arrays, missing = folder.read_arrays()
-    warnings = [text for text in (damaged, missing) if text]
+    sites, unknown = folder.read_sites()
+    warnings = [text for text in (damaged, missing, unknown) if text]
     warnings += _unmeasured(history) + _unfinished(folder, config, history, result)
     return StoredRun(
         path=path,
@@ -155,7 +156,7 @@ def read_run(path: Path, name: str | None = None) -> StoredRun:
         result=result,
         arrays=arrays,
         warnings=tuple(warnings),
-        sites=folder.read_sites(),
+        sites=sites,
     )
 
 
@@ -164,7 +165,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     methods = []
     for path in paths:
         try:
-            methods.append(str(RunFolder(path).read_config()["algorithm"]["name"]))
+            methods.append(str(RunFolder(path).shown_config()["algorithm"]["name"]))
         except (OSError, CoterieError, KeyError, TypeError):  # said properly when it is read
             methods.append(path.name)
     for place in (lambda path: path.name, str):

@@ -5,7 +5,7 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ def run(
     config: str | Path | Mapping[str, Any] | None = None,
     *,
     overwrite: bool = False,
+    trust: bool = False,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Result:
@@ -29,7 +30,7 @@ def run(
     `config` is a TOML file or nested tables. The keywords are the flags of ``coterie run`` with underscores
     (``algorithm``, ``dataset``, ``partition``, ``rounds``, ``batch_size``, ...), and ``algorithm_options``,
     ``dataset_options``, ``partition_options``, ``model_options`` for what these choices offer. A run folder is
-    written if ``out`` names one.
+    written if ``out`` names one. With `trust`, plugins that a run folder given as ``expert`` names are imported too.
 
     >>> result = run(algorithm="solo", dataset="digits", clients=5, rounds=2, epochs=1)
     >>> result.accuracy["C"] is None
@@ -38,7 +39,7 @@ def run(
     from coterie.run.runner import start
     from coterie.run.settings import settings_to_config
 
-    checked = settings_to_config(config, settings)
+    checked = settings_to_config(config, settings, trust=trust)
     return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=progress)
 
 
@@ -57,8 +58,14 @@ def cluster(
     return form_groups(settings_to_config(config, settings, method=DEFAULT), progress)
 
 
-def resume(folder: str | Path, progress: Progress | None = None) -> Result:
-    """Go on with a run that was interrupted; of a finished one, return the result."""
-    from coterie.run import runner
+def resume(
+    folder: str | Path, progress: Progress | None = None, *, plugins: Sequence[str] = (), trust: bool = False
+) -> Result:
+    """Go on with a run that was interrupted; of a finished one, return the result.
 
-    return runner.resume(Path(folder), progress)
+    Of the plugins that its folder names those in `plugins` are imported, or with `trust` all.
+    """
+    from coterie.run import runner
+    from coterie.run.plugins import Permission
+
+    return runner.resume(Path(folder), progress, Permission(tuple(plugins), trust))

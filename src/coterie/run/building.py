@@ -155,6 +155,7 @@ def session(
             oversample=config.engine.oversample,
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
+            aggregation=config.aggregation.options(),
             drifts=frozenset(phase.start for phase in data.drift),
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)

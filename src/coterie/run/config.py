@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from coterie.algorithms import ALGORITHMS
@@ -17,43 +17,22 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
-from coterie.registry import Registry
 from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
+from coterie.run.config_base import ChoiceSection, ConfigSection, setting
+from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
-
-class ConfigSection(BaseModel):
-    """One table of the TOML file."""
-
-    model_config = ConfigDict(extra="forbid", validate_default=True, strict=True, allow_inf_nan=False)
-
-
-class ChoiceSection(ConfigSection):
-    """A section that names something registered; its other keys are that thing's options."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that are not fields of the section."""
-        return dict(self.model_extra or {})
-
-
-def setting(
-    default: Any, help: str, flag: str | None = None, *, registry: Registry[Any] | None = None, **limits: Any
-) -> Any:
-    """Declare a key: its default, what it means, its flag where that is not ``--key``, and whose names it takes."""
-    extra = {name: value for name, value in (("flag", flag), ("registry", registry)) if value is not None}
-    return Field(default, description=help, json_schema_extra=extra or None, **limits)  # type: ignore[arg-type]
+MOST, MOST_EPOCHS = 10**6, 10**5
+"""Clients or rounds, and epochs, of a run: with more it would never end."""
 
 
 class DataSection(ChoiceSection):
     """Which data, and among how many clients."""
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
-    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1)
+    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1, le=MOST)
     server_share: float | None = setting(
         None,
         "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
@@ -82,7 +61,7 @@ class PartitionSection(ChoiceSection):
         ge=0,
     )
     surplus: int | None = setting(
-        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1
+        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1, le=10_000
     )
 
     @property
@@ -105,10 +84,10 @@ class ModelSection(ChoiceSection):
 class TrainingSection(ConfigSection):
     """How long, with whom, and how clients train."""
 
-    rounds: int = setting(50, "communication rounds", ge=1)
+    rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
     fraction: float = setting(0.1, "share of the clients in a round", gt=0, le=1)
-    epochs: int = setting(10, "local epochs per round", ge=1)
-    batch_size: int = setting(10, "samples per local step", ge=1)
+    epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
+    batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
     lr: float = setting(0.01, "learning rate", gt=0)
     lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power; steps are counted from 0 in every round", ge=0)
     lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
@@ -129,7 +108,7 @@ class GroupingSection(ConfigSection):
         None, "where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'", registry=RULES
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
-    groups: int | None = setting(None, "rule count: how many groups", ge=1)
+    groups: int | None = setting(None, "rule count: how many groups", ge=1, le=10_000)
     granularity: float | None = setting(
         None,
         "rule auto: split groups that are this many times the noise apart; by default 1.45, less for few samples",
@@ -157,8 +136,10 @@ class NewcomersSection(ConfigSection):
     draw: Literal["random", "last"] = setting(
         "random", "which clients: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
     )
-    join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1)
-    epochs: int = setting(5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0)
+    join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1, le=MOST)
+    epochs: int = setting(
+        5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0, le=MOST_EPOCHS
+    )
 
     @model_validator(mode="after")
     def _some(self) -> NewcomersSection:
@@ -187,7 +168,7 @@ class CurriculumSection(ConfigSection):
         "model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is "
         "trained on the samples of all clients",
     )
-    expert_epochs: int = setting(10, "epochs of training the expert", ge=1)
+    expert_epochs: int = setting(10, "epochs of training the expert", ge=1, le=MOST_EPOCHS)
 
     @field_validator("data", "clients", mode="before")
     @classmethod
@@ -213,7 +194,9 @@ class CurriculumSection(ConfigSection):
 class EvaluationSection(ConfigSection):
     """When accuracies are measured."""
 
-    every: int = setting(5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0)
+    every: int = setting(
+        5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0, le=MOST
+    )
     validation: float = setting(
         0.0,
         "share of each client's training samples to test on instead of its test part, for choosing settings without "
@@ -248,7 +231,7 @@ class EngineSection(ConfigSection):
     trainer: Literal["auto", "native", "torch"] = setting(
         "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
     )
-    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1)
+    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1, le=4096)
     state: Literal["auto", "memory", "disk"] = setting(
         "auto", "where clients' own models are kept during the run; auto: on disk above 1 GiB"
     )
@@ -258,11 +241,11 @@ class EngineSection(ConfigSection):
     deadline: float | None = setting(
         None, "deployed federations: seconds after which replies are no longer waited for", gt=0
     )
-    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1)
+    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1, le=MOST)
     oversample: float = setting(
-        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0
+        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0, le=1000
     )
-    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1)
+    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1, le=MOST)
 
     @model_validator(mode="after")
     def _agree(self) -> EngineSection:
@@ -273,19 +256,14 @@ class EngineSection(ConfigSection):
         return self
 
 
-class FaultsSection(ConfigSection):
-    """Simulated faults, as probabilities per client and round."""
-
-    drop: float = setting(0.0, "a client never receives the request", ge=0, le=1)
-    straggle: float = setting(0.0, "a client's reply comes too late", ge=0, le=1)
-    hostile: float = setting(0.0, "a client answers nonsense", ge=0, le=1)
-
-
 class RunSection(ConfigSection):
     """The run itself."""
 
     seed: int = setting(0, "root of all randomness", ge=0, lt=2**63)
     out: str | None = setting(None, "run folder; by default a new one under runs/")
+    durable: bool = setting(
+        False, "wait for the disk after each round, so that a power cut costs at most the round; a kill always does"
+    )
     plugins: list[str] = setting(
         [],
         "Python file or module to import first, with methods, rules, models or data sets of your own",
@@ -302,10 +280,12 @@ class Config(ConfigSection):
     training: TrainingSection = TrainingSection()
     algorithm: AlgorithmSection = AlgorithmSection()
     grouping: GroupingSection = GroupingSection()
+    aggregation: AggregationSection = AggregationSection()
     newcomers: NewcomersSection = NewcomersSection()
     curriculum: CurriculumSection = CurriculumSection()
     evaluation: EvaluationSection = EvaluationSection()
     engine: EngineSection = EngineSection()
+    privacy: PrivacySection = PrivacySection()
     faults: FaultsSection = FaultsSection()
     run: RunSection = RunSection()
 

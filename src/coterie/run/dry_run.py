@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from coterie.client import MemoryStore
 from coterie.federation.loop import afterwards, rounds
-from coterie.messages import Array, ModelSpec, Plan
+from coterie.messages import Array, ModelSpec, Plan, Schedule
 from coterie.models import initial, parameters
 from coterie.run.building import completed, load_data, make_plan, make_trainer, model_bytes, session
 from coterie.run.config import Config
@@ -90,7 +90,7 @@ def measure_speed(
     start = initial(spec, 0)
 
     def steps(count: int) -> float:
-        few = Plan(lr=plan.lr, steps=count, batch_size=plan.batch_size, momentum=plan.momentum)
+        few = Plan(lr=Schedule(1e-6), steps=count, batch_size=plan.batch_size, momentum=plan.momentum)
         began = time.thread_time()
         trainer.train(Job(spec, few, start, x, y, stream(0, "estimate")))
         return time.thread_time() - began

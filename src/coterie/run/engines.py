@@ -1,14 +1,13 @@
 """From the configuration to the engine of a simulation."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.client import DiskStore, Store
+from coterie.client import DiskStore, Protection, Store
 from coterie.data import FederatedData
 from coterie.engine import EmbeddedEngine, SimulatedFaults
 from coterie.engine.flower import require
@@ -16,6 +15,7 @@ from coterie.engine.flower.sharing import share
 from coterie.engine.flower.simulation import FlowerSimulation, Recipe, check_address
 from coterie.errors import CoterieError
 from coterie.federation import Engine
+from coterie.files import remove_tree
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
 from coterie.results.run_folder import shared_beside
@@ -54,7 +54,8 @@ def make_engine(
     arrivals: dict[ClientId, int],
 ) -> Iterator[Engine]:
     """Set up the engine that a configuration names; it ends with the block."""
-    faults = SimulatedFaults(config.faults.drop, config.faults.straggle, config.faults.hostile)
+    protection = Protection(config.privacy.min_samples, config.privacy.min_label_samples)
+    faults = _faults(config, data)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
         with EmbeddedEngine(
             data,
@@ -65,6 +66,7 @@ def make_engine(
             seed=config.run.seed,
             common_test=test,
             arrivals=arrivals,
+            protection=protection,
         ) as engine:
             yield engine
         return
@@ -76,27 +78,51 @@ def make_engine(
         plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
         factory = _TrainerFactory(config.engine.trainer, spec, plugins)
         with FlowerSimulation(
-            Recipe(share(data, folder), str(store.folder.absolute()), factory, blamed_on_plugin),
+            Recipe(
+                share(data, folder),
+                str(store.folder.absolute()),
+                factory,
+                blamed_on_plugin,
+                protection,
+                config.run.durable,
+            ),
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
+            tests={client: len(part) for client, part in enumerate(data.test_parts)},
         ) as simulation:
             yield simulation
+
+
+def _faults(config: Config, data: FederatedData) -> SimulatedFaults:
+    """Return the faults that are to be played."""
+    faults = config.faults
+    if (faults.liars or 0) > data.clients:
+        raise CoterieError(f"liars = {faults.liars}, but there are {data.clients} clients: write less")
+    return SimulatedFaults(
+        faults.drop,
+        faults.straggle,
+        faults.hostile,
+        faults.hostile_kind,
+        faults.liars or 0,
+        clients=data.clients,
+        seed=config.run.seed,
+    )
 
 
 @contextmanager
 def _shared_folder(store: DiskStore) -> Iterator[Path]:
     """Return a new folder where all processes can see it; one that a kill left is removed first."""
     place = shared_beside(store.folder.absolute())
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)
     place.mkdir(parents=True, exist_ok=True)  # of which a network file system may keep a while what is in use
     try:
         yield Path(tempfile.mkdtemp(dir=place))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:

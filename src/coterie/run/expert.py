@@ -4,20 +4,24 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from coterie.bounded import check_tensors
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
+from coterie.files import seal
 from coterie.messages import Array, ModelSpec, Params, Plan
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
+from coterie.run.plugins import NotPermitted
 from coterie.run.progress import Progress
-from coterie.run.trained_models import find_model
+from coterie.run.trained_models import find_model, plugins_of
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Trainer, losses
 
@@ -35,6 +39,18 @@ def check_expert(path: str) -> None:
             raise CoterieError(f"the expert '{path}' is a folder without a checkpoint: name a run that has trained")
     elif not place.is_file():
         raise CoterieError(f"there is no expert '{path}': name a run folder, or a .safetensors file of its parameters")
+
+
+def trust_expert(tables: dict[str, Any]) -> None:
+    """Add to tables of a configuration the plugins that the run names which is its expert: the user trusts it."""
+    sections = [tables.get(name, {}) for name in ("curriculum", "run")]
+    if not all(isinstance(section, dict) for section in sections):
+        return  # which whoever checks the tables will say
+    expert, named = sections[0].get("expert"), sections[1].get("plugins", [])
+    if isinstance(expert, str) and (place := Path(expert).expanduser()).is_dir() and isinstance(named, list):
+        check_expert(expert)
+        if added := [plugin for plugin in plugins_of(place) if plugin not in named]:
+            tables.setdefault("run", {})["plugins"] = [*named, *added]
 
 
 def needs_expert(config: Config) -> bool:
@@ -121,6 +137,8 @@ def read_expert(path: str, spec: ModelSpec) -> Params:
 def _of_run(folder: Path) -> Params:
     try:
         return find_model(folder).params
+    except NotPermitted:
+        raise
     except CoterieError as error:
         raise CoterieError(
             f"the expert '{folder}' has no single model for all clients ({error}): name a run of fedavg, or a file"
@@ -129,10 +147,13 @@ def _of_run(folder: Path) -> Params:
 
 def _of_file(file: Path) -> Params:
     try:
-        return dict[str, Array](load(file.read_bytes()))
+        check_tensors(file)
+        content = file.read_bytes()
+        seal(content, required=False)
+        return dict[str, Array](load(content))
     except OSError as error:
         raise CoterieError(f"the expert '{file}' can't be read: {error.strerror}") from None
-    except (SafetensorError, KeyError, TypeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,12 +16,13 @@ import numpy.typing as npt
 
 from coterie.data import read_inputs
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import UNSEALED, seal, sealed, write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
+from coterie.run.plugins import Permission
 from coterie.run.trained_models import TrainedModel, find_model
 from coterie.training import choose_trainer, one_thread
 
@@ -31,14 +33,21 @@ Format = Literal["safetensors", "onnx"]
 
 
 def predict(
-    run: Path, images: Path, client: int | None = None, out: Path | None = None
+    run: Path,
+    images: Path,
+    client: int | None = None,
+    out: Path | None = None,
+    *,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
 ) -> tuple[npt.NDArray[np.int64], str]:
     """Return labels for the inputs of a .npz file, and a sentence on where they came from.
 
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
-    model that all clients share, if there is one.
+    model that all clients share, if there is one. Of the plugins that the run names those in `plugins` are imported, or
+    with `trust` all.
     """
-    model = find_model(run, client)
+    model = find_model(run, client, permission=Permission(tuple(plugins), trust))
     trained = model.run
     x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
     if str(x.dtype) != trained.state["dtype"]:
@@ -73,15 +82,18 @@ def export(
     group: int | None = None,
     format: Format = "safetensors",
     smaller: bool = False,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
 ) -> tuple[Path, str]:
     """Write a model of a run to a file; return the file and a sentence on what is in it.
 
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
-    the network again. `smaller` takes out the dead channels and units of a pruned network.
+    the network again. `smaller` takes out the dead channels and units of a pruned network; `plugins` and `trust` are as
+    in `predict`.
     """
     import torch
 
-    model = find_model(run, client, group)
+    model = find_model(run, client, group, Permission(tuple(plugins), trust))
     network = build(model.run.spec)
     network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
     network.eval()
@@ -109,11 +121,12 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        seal(path.read_bytes(), required=False)
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise CoterieError(f"'{path}' can't be read as safetensors: {error}") from None
+        raise CoterieError(f"'{path}' can't be read as safetensors ({error}): export it again") from None
     if about is None:
         raise CoterieError(f"'{path}' does not come from 'coterie export': it does not say which network it is of")
     try:
@@ -149,7 +162,7 @@ def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smal
         "run": {"algorithm": config.algorithm.name, "data": config.data.name, "seed": config.run.seed},
     }
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    write_whole(path, save(tensors, metadata={"coterie": json.dumps(about)}))
+    write_whole(path, sealed(save(tensors, metadata={"coterie": json.dumps(about), **UNSEALED}))[0])
 
 
 def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:

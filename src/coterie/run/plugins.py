@@ -1,12 +1,17 @@
-"""A user's own methods, models, data, rules and measures: importing them, here and in other processes."""
+"""A user's own methods, models, data, rules and measures: importing them, here and in other processes.
+
+What a folder names is imported only where the user names it too, or says that he trusts the folder.
+"""
 
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 import traceback
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -27,16 +32,81 @@ def import_plugins(plugins: Iterable[str]) -> None:
         if plugin.endswith(".py") and not Path(plugin).is_file():
             raise CoterieError(f"there is no plugin file '{plugin}'")
         try:
-            path = Path(plugin).resolve()
-            name = f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
             if not plugin.endswith(".py"):
                 importlib.import_module(plugin)
-            elif name not in sys.modules:
-                run_file(name, path)
+            elif not is_imported(plugin):
+                run_file(module_name(plugin), Path(plugin).resolve())
         except CoterieError as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {error}") from error
         except (Exception, SystemExit) as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
+
+
+def module_name(plugin: str) -> str:
+    """Return the name under which a plugin is imported."""
+    if not plugin.endswith(".py"):
+        return plugin
+    path = Path(plugin).resolve()
+    return f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+
+
+def is_imported(plugin: str) -> bool:
+    """Say whether a plugin has been imported in this process, so that none of its code would run."""
+    return module_name(plugin) in sys.modules
+
+
+def as_flags(plugins: Iterable[str]) -> str:
+    """Return the flags that name plugins, with a blank before each.
+
+    >>> as_flags(["mine.py", "a.b"])
+    ' --plugin mine.py --plugin a.b'
+    """
+    return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+
+
+class NotPermitted(CoterieError):
+    """A folder names a plugin that the user does not name."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Which plugins may be imported of those that a folder names: the ones that the user names too, or all."""
+
+    plugins: tuple[str, ...] = ()
+    """What the user names; it is imported in any case."""
+    trust: bool = False
+    """Whether all may be imported."""
+
+    def granted(self, named: Iterable[str], place: str | Path) -> list[str]:
+        """Return the plugins to import, of those that a folder names and the user's; refuse if one is not permitted.
+
+        A file of the user's stands for one of the same name elsewhere, since folders travel.
+        """
+        own = {module_name(plugin): plugin for plugin in self.plugins}
+        by_file = {Path(plugin).name for plugin in self.plugins if plugin.endswith(".py")}
+        others = [name for name in named if module_name(name) not in own and not is_imported(name)]
+        others = [name for name in others if not (name.endswith(".py") and Path(name).name in by_file)]
+        if others and not self.trust:
+            listed = ", ".join(f"'{name}'" for name in others)
+            raise NotPermitted(
+                f"'{place}' names {'a plugin' if len(others) == 1 else 'plugins'}, {listed}, whose code would run: "
+                f"nothing was imported; if you know it, allow it by{as_flags(others)}, or all that it names by --trust"
+            )
+        imported = [name for name in named if is_imported(name) and module_name(name) not in own]
+        return [*own.values(), *imported, *others]
+
+    def laid_over(self, tables: Mapping[str, Any], place: str | Path) -> dict[str, Any]:
+        """Return the tables of a stored configuration with the plugins that may be imported."""
+        run = tables.get("run", {})
+        named = run.get("plugins", []) if isinstance(run, Mapping) else None
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            return dict(tables)  # which whoever checks the tables will say
+        plugins = self.granted(named, place)
+        return {**tables, "run": {**run, "plugins": plugins}} if plugins or named else dict(tables)
+
+
+NOBODY = Permission()
+"""Where the user names none: what a folder names is not imported."""
 
 
 def run_file(name: str, path: Path) -> ModuleType:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.client import DiskStore
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation, accuracies
-from coterie.federation.loop import evaluated_rounds
+from coterie.federation.journal import Journal
+from coterie.files import flushed_later
 from coterie.messages import Failure
 from coterie.results.run_folder import PlotArrays, RunFolder
 from coterie.results.statistics import group_count, group_means
@@ -30,10 +32,21 @@ class RunRecorder:
     """Writes metrics, checkpoints and plot arrays into the run folder, reports progress, and restores a checkpoint."""
 
     def __init__(
-        self, run: Session, data: FederatedData, folder: RunFolder | None, progress: Progress, began: float
+        self,
+        run: Session,
+        data: FederatedData,
+        folder: RunFolder | None,
+        states: DiskStore | None,
+        progress: Progress,
+        began: float,
     ) -> None:
-        """Nothing is written without a `folder`; `began` is when this process started the run, or resumed it."""
-        self.run, self.data, self.folder, self.progress = run, data, folder, progress
+        """Nothing is written without a `folder`; `began` is when this process started the run, or resumed it.
+
+        `states` are those of clients whose files are in the folder.
+        """
+        self.run, self.data, self.folder, self.states, self.progress = run, data, folder, states, progress
+        self.durable = run.config.run.durable
+        self.journal = None if folder is None else Journal(folder.journal, self.durable)
         self.history: list[dict[str, Any]] = []
         self._began, self._seconds_before, self._announced = began, 0.0, 0
         self._drawn: npt.NDArray[np.float64] | None = None
@@ -58,10 +71,14 @@ class RunRecorder:
         run.evaluator.load(state["evaluator"])
         run.fed.load(state["federation"])
         self._seconds_before, self._announced = state["seconds"], len(run.fed.joined)
-        if self.folder is not None:
-            self.history = self.folder.cut_metrics(done)
-            evaluated = evaluated_rounds(run.fed.settings.rounds, run.config.evaluation.every, done)
-            self.folder.check_metrics(self.history, evaluated)
+        if self.folder is not None and self.journal is not None:
+            self.folder.remove_parts()
+            self.journal.restore(state["journal"])
+            self.history = [*self.journal.rows]
+            self.folder.rewrite_metrics(self.history)
+            if self.states is not None:
+                self.states.go_on_from(self.journal.states)
+                self.states.remove_later()
         return done
 
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
@@ -71,23 +88,26 @@ class RunRecorder:
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
-                self.folder.append_metrics(row)
-        self.checkpoint(round)
+                self.folder.append_metrics(row, flushed_later(self.durable))
+        self.checkpoint(round, row)
         self.progress.round(round, row)
         for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
 
-    def checkpoint(self, round: int, **more: Any) -> None:
-        """Write a checkpoint, after what pictures need."""
-        if self.folder is not None:
+    def checkpoint(self, round: int, row: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Write a checkpoint, after what pictures need and the journal, which has the row of metrics."""
+        if self.folder is not None and self.journal is not None:
             self._write_plot_arrays(self.folder)
-            state = {**_state(self.run, self.data, round, self.seconds), **more}
+            fed = self.run.fed
+            saved = {} if self.states is None else self.states.stamps(fed.asked_to_keep, fed.round)
+            self.journal.append(fed.round, saved, row)
+            state = {**_state(self.run, self.data, round, self.seconds), "journal": self.journal.mark, **more}
             whose = f"save() of method '{self.run.config.algorithm.name}'"
             if round == 0:  # before anything is trained
                 check_state(state["algorithm"], whose)
             try:
-                save_checkpoint(self.folder.checkpoint, state)
+                save_checkpoint(self.folder.checkpoint, state, self.durable)
             except NotStorable:
                 check_state(state["algorithm"], whose)  # whose error names the method, if it is the method's
                 raise

@@ -15,15 +15,16 @@ from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
-from coterie.federation.checkpoint import load_checkpoint
 from coterie.federation.loop import afterwards, rounds
-from coterie.files import make_folder
+from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder, locked, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
+from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
+from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
 from coterie.run.result import Result
@@ -59,14 +60,18 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         read_expert(config.curriculum.expert, make_spec(config, data))
     folder.check_free(overwrite)  # again: reading data may have taken a while
     make_folder(folder.path)
-    with _resumable(folder), locked(folder.path):
+    with _resumable(folder, config), locked(folder.path):
+        folder.check_free(overwrite)  # again: another process may have had the folder in between
         folder.clear()
         folder.write_config(to_toml(config))
         return _run(config, data, folder, None, progress)
 
 
-def resume(path: Path, progress: Progress | None = None) -> Result:
-    """Go on with a run after any kill; of a finished one, return the result."""
+def resume(path: Path, progress: Progress | None = None, permission: Permission = NOBODY) -> Result:
+    """Go on with a run after any kill; of a finished one, return the result.
+
+    Of the plugins that its folder names only what is permitted is imported.
+    """
     progress = progress or Progress()
     folder = RunFolder.open(path)
     with locked(folder.path):
@@ -74,7 +79,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
             return Result.load(path)
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder)
+        config = read_run_config(folder, permission)
         check_engine(config)
         state, changed = _checkpoint_of(folder, config)
         if changed:
@@ -82,7 +87,7 @@ def resume(path: Path, progress: Progress | None = None) -> Result:
                 f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
             )
         progress.phase(f"reading {config.data.name}")
-        with _resumable(folder):
+        with _resumable(folder, config):
             return _run(config, load_data(config), folder, state, progress)
 
 
@@ -95,9 +100,9 @@ def run_with(
     """Run a configuration, or go on with it, on an engine that is made when the run folder is there."""
     folder = _folder_of(config)
     make_folder(folder.path)
-    if not folder.deployed and folder.other_files:
-        raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
+    _check_federations_own(folder)
     with locked(folder.path, PATIENCE):
+        _check_federations_own(folder)  # again: another process may have had the folder in between
         state, changed = _checkpoint_of(folder, config, WAITING)
         if changed:
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
@@ -113,13 +118,19 @@ def _folder_of(config: Config) -> RunFolder:
     return RunFolder(Path(config.run.out or unused(stem)))
 
 
+def _check_federations_own(folder: RunFolder) -> None:
+    if not folder.deployed and folder.other_files:
+        raise CoterieError(f"'{folder.path}' holds something else than the run of a federation: choose another out")
+
+
 @contextmanager
-def _resumable(folder: RunFolder) -> Iterator[None]:
+def _resumable(folder: RunFolder, config: Config) -> Iterator[None]:
     """Say on Ctrl-C how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"go on with 'coterie resume {folder.path}'") from None
+        command = f"coterie resume {folder.path}{as_flags(config.run.plugins)}"
+        raise KeyboardInterrupt(f"go on with '{command}'") from None
 
 
 def _checkpoint_of(
@@ -128,8 +139,8 @@ def _checkpoint_of(
     """Return the checkpoint, if there is one, and which settings have changed since, but for those that are `free`."""
     if not folder.checkpoint.exists():
         return None, ""
-    state = load_checkpoint(folder.checkpoint)
-    return state, "; ".join(differences(Config.model_validate_json(state["config"]), config, free))
+    state, stored = read_checkpoint(folder)
+    return state, "; ".join(differences(stored, config, free))
 
 
 def _run(
@@ -143,12 +154,13 @@ def _run(
     began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(one_thread())
-        store = stack.enter_context(_store(config, data, folder))
+        store, states = stack.enter_context(_store(config, data, folder))
         path = None if folder is None else folder.path
         run = stack.enter_context(session(config, data, store, None, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        recorder = RunRecorder(run, data, folder, progress, began)
-        done = recorder.restore(state)
+        recorder = RunRecorder(run, data, folder, states, progress, began)
+        with damage_named(Path() if folder is None else folder.checkpoint):
+            done = recorder.restore(state)
         for note in data.notes:
             progress.phase(note)
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
@@ -171,7 +183,7 @@ def _run(
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
         if folder is not None:
-            folder.write_result(result.to_json())
+            folder.write_result(result.to_json(), config.run.durable)
         return result
 
 
@@ -194,8 +206,11 @@ def check_room(config: Config, data: FederatedData, path: Path) -> None:
 
 
 @contextmanager
-def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[Store]:
-    """Choose where client states live; in a run folder they are always written too, since a kill may come."""
+def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[tuple[Store, DiskStore | None]]:
+    """Choose where client states live, and return also their files, if there are any in the run folder.
+
+    In a run folder they are always written, since a kill may come. Processes of Ray flush theirs by themselves.
+    """
     needed = 2 * data.clients * model_bytes(config, data)
     on_disk = (
         config.engine.state == "disk"
@@ -203,9 +218,11 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         or config.engine.name == "flower"  # whose clients live in several processes
     )
     if folder is None and not on_disk:
-        yield MemoryStore()
+        yield MemoryStore(), None
         return
     with ExitStack() as stack:
         path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
-        disk = DiskStore(path)
-        yield disk if on_disk else CachedStore(disk)
+        durable = config.run.durable and folder is not None
+        alone = config.engine.name == "flower" or flushed_later(durable) == "folder"
+        disk = DiskStore(path, durable and alone)
+        yield disk if on_disk else CachedStore(disk), disk if folder else None

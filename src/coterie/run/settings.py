@@ -7,14 +7,20 @@ from typing import Any
 from coterie.errors import CoterieError, suggestion
 from coterie.results.formats import read_toml
 from coterie.run.config import CHOICES, Config, keys
+from coterie.run.expert import trust_expert
 from coterie.run.validation import make_config, merge
 
 
 def settings_to_config(
-    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any], method: str | None = None
+    config: str | Path | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+    method: str | None = None,
+    trust: bool = False,
 ) -> Config:
     """Lay settings given by keyword over a configuration file or tables; `method` is used if these name none."""
     tables, source = settings_to_tables(config, settings)
+    if trust:
+        trust_expert(tables)
     if method is not None:
         tables.setdefault("algorithm", {}).setdefault("name", method)
     return make_config(tables, source)

@@ -12,13 +12,14 @@ from coterie.client import DiskStore
 from coterie.data import Normalisation
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm
-from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.journal import Journal
 from coterie.federation.served_model import SharedLayers, single
 from coterie.messages import ModelSpec, Params
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
+from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
-from coterie.run.plugins import import_plugins
+from coterie.run.plugins import NOBODY, Permission, import_plugins
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,23 @@ class TrainedRun:
     algorithm: Algorithm
     state: Mapping[str, Any]
     """The checkpoint."""
+    journal: Journal
 
     @classmethod
-    def open(cls, path: Path) -> TrainedRun:
-        """Open a run folder, finished or not."""
+    def open(cls, path: Path, permission: Permission = NOBODY) -> TrainedRun:
+        """Open a run folder, finished or not; of the plugins that it names only what is permitted is imported."""
         folder = RunFolder.open(path)
         if not folder.checkpoint.exists():
             raise CoterieError(f"'{path}' has no checkpoint yet: run it first with 'coterie resume {path}'")
-        state = load_checkpoint(folder.checkpoint)
-        config = Config.model_validate_json(state["config"])
+        state, config = read_checkpoint(folder)
+        config = config.changed(run={"plugins": permission.granted(config.run.plugins, folder.checkpoint)})
         import_plugins(config.run.plugins)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
-        algorithm.load(state["algorithm"])
-        return cls(folder, config, algorithm, state)
+        with damage_named(folder.checkpoint):
+            algorithm.load(state["algorithm"])
+        journal = Journal(folder.journal)
+        journal.restore(state["journal"])
+        return cls(folder, config, algorithm, state, journal)
 
     @property
     def spec(self) -> ModelSpec:
@@ -68,8 +73,11 @@ class TrainedRun:
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
-        last = self.round + ("plus" in self.state)  # newcomers after training train in a round of their own
-        model: Params | None = DiskStore(self.folder.clients).load(client, before=last + 1).get("model")
+        if client not in self.journal.states:
+            return None
+        store, stamp = DiskStore(self.folder.clients), self.journal.states[client]
+        store.go_on_from({client: stamp})
+        model: Params | None = store.load(client, before=stamp[0] + 1).get("model")
         return model
 
     def own_models(self) -> dict[int, Params]:
@@ -87,11 +95,13 @@ class TrainedModel:
     run: TrainedRun
 
 
-def find_model(path: Path, client: int | None = None, group: int | None = None) -> TrainedModel:
+def find_model(
+    path: Path, client: int | None = None, group: int | None = None, permission: Permission = NOBODY
+) -> TrainedModel:
     """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all."""
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
-    run = TrainedRun.open(path)
+    run = TrainedRun.open(path, permission)
     if group is not None:
         return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
     if client is None:
@@ -109,6 +119,11 @@ def find_model(path: Path, client: int | None = None, group: int | None = None) 
     if received is None:
         raise _no_common_model(run)
     return TrainedModel(received, f"the model that client {client} would receive", run)
+
+
+def plugins_of(path: Path) -> list[str]:
+    """Return the plugins that the checkpoint of a run names; none is imported."""
+    return list(read_checkpoint(RunFolder.open(path))[1].run.plugins)
 
 
 def _model_of_group(run: TrainedRun, group: int) -> Params:

@@ -14,6 +14,7 @@ from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.run.config import CHOICES, SECTIONS, Config, keys
+from coterie.run.plugins import NOBODY, Permission, import_plugins
 from coterie.run.values import parse_choice
 
 
@@ -56,9 +57,9 @@ class Origins:
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
 
 
-def read_run_config(folder: RunFolder) -> Config:
-    """Read the configuration of a run, and check it."""
-    return make_config(folder.read_config(), str(folder.config_file))
+def read_run_config(folder: RunFolder, permission: Permission = NOBODY) -> Config:
+    """Read and check the configuration of a run; of the plugins that it names only what is permitted is imported."""
+    return make_config(permission.laid_over(folder.read_config(), folder.config_file), str(folder.config_file))
 
 
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
@@ -99,7 +100,6 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     from coterie.algorithms import ALGORITHMS
     from coterie.data.server_set import check_other
     from coterie.models import MODELS
-    from coterie.run.plugins import import_plugins
 
     origins = origins or Origins()
     import_plugins(config.run.plugins)

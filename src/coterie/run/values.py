@@ -1,17 +1,17 @@
 """Values written as text: behind ``--set key=``, and the short form ``name:option=value,option=value``."""
 
 import re
-import tomllib
 from typing import Any
 
+from coterie.bounded import parse_toml
 from coterie.errors import CoterieError
 
 
 def parse_value(text: str) -> Any:
     """Read a value as written behind ``--set key=``: TOML where it is, else a text."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from coterie.errors import CoterieError, suggestion
 from coterie.federation.served_model import single
-from coterie.files import write_whole
+from coterie.files import make_folder, write_whole
 from coterie.messages import Params
 from coterie.models import build
 from coterie.results.layer_measures import LAYER_MEASURES
 from coterie.results.protocols import COMPARED
 from coterie.run.building import load_data
+from coterie.run.plugins import NOBODY, Permission
 from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
 from coterie.similarity import centred_gram, cka_of_grams, principal_angles, signature
@@ -95,16 +96,25 @@ class LayerStudy:
         """Write the numbers and the pictures into a folder."""
         from coterie.report.studies import draw_layers
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         numbers = folder / "layers.json"
         write_whole(numbers, (json.dumps(self.to_json()) + "\n").encode())
         return [numbers, *draw_layers(self.to_json(), folder)]
 
 
 def study(
-    runs: Sequence[Path], *, layers: str | None = None, inputs: int = INPUTS, progress: Progress | None = None
+    runs: Sequence[Path],
+    *,
+    layers: str | None = None,
+    inputs: int = INPUTS,
+    progress: Progress | None = None,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
 ) -> LayerStudy:
-    """Compare the models in run folders; `layers` names some, with commas between them, else all with parameters."""
+    """Compare the models in run folders; `layers` names some, with commas between them, else all with parameters.
+
+    Of the plugins that the folders name those in `plugins` are imported, or with `trust` all.
+    """
     progress = progress or Progress()
     if not runs:
         raise CoterieError("name a run folder, for instance coterie layers runs/first")
@@ -113,13 +123,13 @@ def study(
     comparisons = []
     for run in runs:
         progress.phase(f"comparing the models of {run}")
-        comparisons.append(compare(run, layers, inputs))
+        comparisons.append(compare(run, layers, inputs, Permission(tuple(plugins), trust)))
     return LayerStudy(comparisons)
 
 
-def compare(path: Path, layers: str | None, inputs: int) -> LayerComparison:
+def compare(path: Path, layers: str | None, inputs: int, permission: Permission = NOBODY) -> LayerComparison:
     """Compare the clients' own models of a run, given the same test samples."""
-    run = TrainedRun.open(path)
+    run = TrainedRun.open(path, permission)
     models = _own_models(run)
     x = _inputs(run, inputs)
     module = build(run.spec)
@@ -141,7 +151,7 @@ def compare(path: Path, layers: str | None, inputs: int) -> LayerComparison:
         inputs=len(x),
         matrices=_matrices(own, len(names)),
         to_server=_cka_with(own, [served[id(model)] for model in received]) if complete else None,
-        accuracy=None if result is None else {protocol: result["accuracy"][protocol] for protocol in COMPARED},
+        accuracy=None if result is None else {protocol: result["accuracy"].get(protocol) for protocol in COMPARED},
     )
 
 

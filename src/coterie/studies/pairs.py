@@ -15,7 +15,7 @@ from coterie import data as sources
 from coterie.data import FederatedData
 from coterie.data.partitions.label_skew import check_labels
 from coterie.errors import CoterieError
-from coterie.files import write_whole
+from coterie.files import make_folder, write_whole
 from coterie.results.protocols import EACH_CLIENT
 from coterie.run.building import load_data
 from coterie.run.config import Config
@@ -107,7 +107,7 @@ class PairStudy:
         from coterie.report.studies import draw_pairs
         from coterie.report.text_table import csv_text
 
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, flush=False)
         numbers, table = folder / "pairs.json", folder / "pairs.csv"
         write_whole(numbers, (json.dumps(self.to_json(), indent=1) + "\n").encode())
         write_whole(table, csv_text(*self.csv_rows()).encode())

@@ -10,6 +10,7 @@ from coterie.training import losses
 def answer(handler: RequestHandler, verb: Losses) -> LossesReply:
     """Compare models; the winner is ``best`` for the verbs that follow."""
     x, y = handler.samples(verb.on, verb.share)
+    handler.protection.check_count(len(y))
     outputs = [handler.trainer.logits(handler.request.spec, handler.model(name), x) for name in verb.models]
     table = np.stack([losses(output, y) for output in outputs])
     means = table.mean(axis=1) if len(y) else np.zeros(len(table))

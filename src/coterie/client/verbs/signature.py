@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
+from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Signature, SignatureReply
 from coterie.similarity import error_in_signature_measure, signature, split_half_distance, vectors_per_label
 from coterie.streams import stream
+from coterie.training.job import Index
 
 
 def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
@@ -16,18 +18,27 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     x, y = data.x[data.train], data.y[data.train]
     if verb.normalised:
         x = data.normalise(x)
-    labels = y if verb.per_label else None
-    by_label = {-1: signature(x, verb.p)}
-    if verb.per_label:
-        sizes = vectors_per_label(y, verb.p, verb.share, verb.budget)
-        by_label = {label: signature(x[y == label], p) for label, p in sizes.items()}
+    sizes = vectors_per_label(y, verb.p, verb.share, verb.budget) if verb.per_label else {-1: verb.p}
+    kept = {label: p for label, p in sizes.items() if handler.protection.enough(_samples_of(label, y), p)}
+    if sizes and not kept and len(y):
+        raise Withheld("there are too few samples for the vectors asked for")
+    if len(kept) < len(sizes) and len(y):
+        told = np.isin(y, [*kept])
+        x, y = x[told], y[told]
+    by_label = {label: signature(x if label == -1 else x[y == label], p) for label, p in kept.items()}
+    left_out = handler.leave_out(np.array([label for label in sizes if label not in kept]))
     vectors = np.hstack([*by_label.values(), np.zeros((math.prod(x.shape[1:]), 0))]).astype(np.float32)
     whose = np.repeat(np.array([*by_label], np.int64), [part.shape[1] for part in by_label.values()])
     if not verb.halves:
-        return SignatureReply(vectors, whose)
-    rng = stream(handler.request.seed, "halves", handler.id)
+        return SignatureReply(vectors, whose, left_out=left_out)
+    rng = stream(handler.seed, "halves", handler.id)
     if error := error_in_signature_measure(verb.measure):
         raise ValueError(error)
-    return SignatureReply(
-        vectors, whose, split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
-    )
+    labels = y if verb.per_label else None
+    apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
+    return SignatureReply(vectors, whose, apart, left_out)
+
+
+def _samples_of(label: int, y: Index) -> int:
+    """Count the samples of a label; -1 stands for all."""
+    return len(y) if label == -1 else int((y == label).sum())

@@ -7,24 +7,31 @@ import numpy as np
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Array, Curriculum, Params, Train, TrainReply, usable
 from coterie.streams import stream
-from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses
+from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses, steps
 from coterie.training.job import Floats, Index
 
 
 def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     """Train; the result and the snapshots on the way are there for the verbs that follow."""
     plan, request = verb.plan, handler.request
-    used, _ = handler.data.training_part(plan.holdout, request.seed, handler.id)
+    used, held_out = handler.training_part(plan.holdout)
+    handler.protection.check_parts(used, held_out)
     x, y = handler.data.load(used)
     start, order, mask = handler.overlaid(verb.start), None, None
+
+    def shuffles() -> np.random.Generator:
+        return stream(handler.seed, verb.purpose, handler.id, request.round)
+
     if plan.curriculum is not None:
         order = curriculum_order(
             plan.curriculum,
             lambda params: handler.trainer.logits(request.spec, params, x),
             y,
             judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
-            rng=stream(request.seed, f"{verb.purpose} order", handler.id, request.round),
+            rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
         )
+    if handler.protection.min_samples:
+        handler.protection.check_training(steps(len(y), plan, shuffles(), order))
     if plan.mask is not None:
         mask = handler.state.get("mask") if plan.mask == "own" else request.models[plan.mask]
     job = Job(
@@ -33,7 +40,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         start,
         x,
         y,
-        stream(request.seed, verb.purpose, handler.id, request.round),
+        shuffles(),
         anchors=tuple((handler.model(anchor.model), anchor.strength) for anchor in plan.anchors),
         correction=_correction(handler, plan.correction),
         mask=mask,

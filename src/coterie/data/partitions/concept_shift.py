@@ -17,7 +17,9 @@ from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
 Turns = Annotated[int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."]
-Namings = Annotated[int, Ge(1), "Groups of clients; each but the first has its own permutation of the labels."]
+Namings = Annotated[
+    int, Ge(1), Le(1000), "Groups of clients; each but the first has its own permutation of the labels."
+]
 Drift = Annotated[int | None, Ge(1), "Round from which each group sees its samples as the next group did; none: never."]
 
 

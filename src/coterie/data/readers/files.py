@@ -6,6 +6,7 @@ file can be cut short, garbled, or not what it should be ends in one kind of err
 
 import bz2
 import gzip
+import io
 import os
 import pickle
 import struct
@@ -18,12 +19,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, TypeVar, cast
+from typing import IO, Any, Literal, TypeVar, cast
 
+from coterie.bounded import LARGEST_ARRAYS, check_unpacked, open_member, open_zip
 from coterie.errors import CoterieError
 
-LARGEST = 2**32
+LARGEST = LARGEST_ARRAYS
 """Bytes that a single file may hold, after decompression."""
+_MEMBERS = 10_000
 
 _DEPTH = 3
 _FIRST_MEMBERS = 8
@@ -39,6 +42,8 @@ DAMAGE = (
     EOFError,
     MemoryError,
     RuntimeError,
+    OverflowError,
+    KeyError,
     struct.error,
     zlib.error,
     zipfile.BadZipFile,
@@ -117,14 +122,15 @@ class Files:
             match self.kind:
                 case "tar":
                     with reading(self.place, what):
-                        archive = stack.enter_context(tarfile.open(self.place))
+                        unpacked = stack.enter_context(opened(self.place))
+                        archive = stack.enter_context(tarfile.open(fileobj=unpacked, mode="r:"))
                     yield from self._members(archive, set(wanted), what)
                 case "zip":
                     with reading(self.place, what):
-                        packed = stack.enter_context(zipfile.ZipFile(self.place))
+                        packed = stack.enter_context(open_zip(stack.enter_context(self.place.open("rb"))))
                     for base in sorted(wanted & set(self.bases)):
                         with reading(self.place, what):
-                            stream = stack.enter_context(packed.open(self.bases[base]))
+                            stream = stack.enter_context(open_member(packed, self.bases[base]))
                             plain = _decompressed(stream)
                         yield base, plain
                 case _:
@@ -135,9 +141,12 @@ class Files:
 
     def _members(self, archive: tarfile.TarFile, wanted: set[str], what: str) -> Iterator[tuple[str, IO[bytes]]]:
         """Go once through a tar archive, as far as is needed: going back would mean decompressing it again."""
+        count = 0
         while wanted:
             with reading(self.place, what):
-                member = archive.next()
+                member, count = archive.next(), count + 1
+                if count > _MEMBERS:
+                    raise ValueError(f"it holds more than {_MEMBERS} files")
             if member is None:
                 return
             base = PurePosixPath(member.name).name
@@ -160,10 +169,10 @@ def look(path: Path) -> Files:
         raise CoterieError(f"there is no file or folder '{path}'")
     try:
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as packed:
+            with path.open("rb") as file, open_zip(file) as packed:
                 return Files(path, "zip", tuple(name for name in packed.namelist() if not name.endswith("/")))
         if _head(path)[257:262] == b"ustar":
-            with tarfile.open(path) as archive:
+            with opened(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r:") as archive:
                 return Files(path, "tar", tuple(m.name for m in islice(archive, _FIRST_MEMBERS) if m.isfile()))
     except DAMAGE:
         pass  # whoever reads it will say what is wrong
@@ -212,8 +221,41 @@ def _decompressed(stream: IO[bytes]) -> IO[bytes]:
     start = stream.read(3)
     stream.seek(0)
     if start[:2] == b"\x1f\x8b":
-        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-    return bz2.BZ2File(stream) if start == b"BZh" else stream
+        return io.BufferedReader(_Unpacking(stream, gzip.GzipFile(fileobj=stream)))
+    return io.BufferedReader(_Unpacking(stream, bz2.BZ2File(stream))) if start == b"BZh" else stream
+
+
+class _Unpacking(io.RawIOBase):
+    """What a packed stream holds; it ends in an error once that is more than data can be."""
+
+    def __init__(self, packed: IO[bytes], unpacked: gzip.GzipFile | bz2.BZ2File) -> None:
+        self._packed, self._unpacked = packed, unpacked
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._unpacked.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._unpacked.read1(min(len(buffer), _PIECE))
+        check_unpacked(min(self.tell(), LARGEST), self._packed.tell())
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place; on the way there everything is unpacked, and checked."""
+        if whence == 2:
+            raise ValueError("its end is not known before it is read")
+        target = offset + (self.tell() if whence == 1 else 0)
+        if target < self.tell():
+            self._unpacked.seek(0)
+        while self.tell() < target and self.read(min(_PIECE, target - self.tell())):
+            pass
+        return self.tell()
 
 
 def _head(path: Path) -> bytes:

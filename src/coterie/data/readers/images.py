@@ -9,13 +9,13 @@ from annotated_types import Ge, Le
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import dataset_from_arrays
-from coterie.data.readers.files import Files, reading
+from coterie.data.readers.files import LARGEST, Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError, suggestion
 
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")
-_LARGEST = 2**26
+_LARGEST = 2**25
 _TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
@@ -91,6 +91,11 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
     except ImportError:
         raise CoterieError(f"{paths[0]} is an image, for which the package Pillow is needed: install it") from None
     shape = _read(Image, paths[0], size, grey).shape[:2]
+    if (total := 3 * len(paths) * shape[0] * shape[1]) > LARGEST:
+        raise CoterieError(
+            f"{len(paths)} images of {shape[1]} x {shape[0]}, like {paths[0]}, are {total:,} bytes, more than the "
+            f"{LARGEST:,} that are read: give the option size to make them smaller, for instance size = 32"
+        )
     x = np.empty((len(paths), *shape, 3), np.uint8)
     coloured = False
     for row, path in zip(x, paths, strict=True):

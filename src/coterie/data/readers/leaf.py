@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from coterie.data.federated import Array, Dataset
 from coterie.data.folder import find_vectors
@@ -24,7 +24,7 @@ _TEXT_OF_TWEET = 4
 _SIDE = 28
 _LARGEST_LABEL = 2**53
 
-Tokens = Annotated[int, Ge(1), "Words of a tweet that are used."]
+Tokens = Annotated[int, Ge(1), Le(10_000), "Words of a tweet that are used."]
 Vectors = Annotated[
     str | None, "GloVe's file of word vectors; by default glove*.txt beside the data or in COTERIE_DATA."
 ]

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
+from coterie.bounded import check_unpacked, open_zip, read_npz_array
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import Classes, checked_inputs, dataset_from_arrays
 from coterie.data.readers.files import Files, reading
@@ -37,7 +36,9 @@ def read_npz(path: Path, name: str | None = None, classes: int | None = None) ->
 def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -> dict[str, Array]:
     """Read those arrays of a file that `wanted` chooses from all that there are."""
     with _opened(path) as (archive, keys):
-        return {key: _array(archive, key, path) for key in wanted(keys, path)}
+        chosen = list(wanted(keys, path))
+        check_unpacked(sum(archive.getinfo(f"{key}.npy").file_size for key in chosen), path.stat().st_size)
+        return {key: _array(archive, key, path) for key in chosen}
 
 
 def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None]:
@@ -61,7 +62,7 @@ def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, set[str]]]:
     """Open a file and list its arrays; whatever shows that it is damaged ends in one kind of error."""
-    with reading(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+    with reading(path, "an .npz file"), path.open("rb") as file, open_zip(file) as archive:
         yield archive, {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
 
 
@@ -84,8 +85,7 @@ def _wanted(keys: set[str], path: Path) -> list[str]:
 
 def _array(archive: zipfile.ZipFile, key: str, path: Path) -> Array:
     try:
-        with archive.open(f"{key}.npy") as member:
-            return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+        return read_npz_array(archive, key)
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise

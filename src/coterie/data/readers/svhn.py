@@ -11,9 +11,10 @@ from typing import IO
 
 import numpy as np
 
+from coterie.bounded import check_unpacked
 from coterie.data.federated import Array, Dataset
 from coterie.data.readers.arrays import dataset_from_arrays
-from coterie.data.readers.files import LARGEST, Files, exactly
+from coterie.data.readers.files import Files, exactly
 from coterie.data.readers.formats import reader
 
 _TRAIN, _TEST = "train_32x32.mat", "test_32x32.mat"
@@ -77,8 +78,7 @@ def _decompressed(content: bytes, order: str) -> tuple[int, bytes]:
     """Return the one element inside a compressed one; no more is unpacked than it says it has."""
     unpacking = zlib.decompressobj()
     kind, size = struct.unpack(f"{order}II", unpacking.decompress(content, 8))
-    if size > LARGEST:
-        raise ValueError(f"it announces {size} bytes, more than the {LARGEST} that are read")
+    check_unpacked(size, len(content))
     element = bytearray()
     while len(element) < size:
         piece = unpacking.decompress(unpacking.unconsumed_tail, min(2**20, size - len(element)))

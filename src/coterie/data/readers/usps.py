@@ -43,8 +43,10 @@ def usps_hdf5(files: Files, name: str | None = None) -> Dataset:
     with reading(files.place, "USPS in an HDF5 file"), h5py.File(files.place, "r") as file:
         for part in ("train", "test"):
             try:
+                if max(file[part][name].nbytes for name in ("data", "target")) > _LIMIT:
+                    raise ValueError(f"{part} announces more than the {_LIMIT} bytes that are read")
                 shades, labels = np.asarray(file[part]["data"]), np.asarray(file[part]["target"])
-            except (KeyError, TypeError):
+            except (KeyError, TypeError, AttributeError):
                 raise ValueError(f"it has no {part}/data and {part}/target") from None
             if shades.ndim != 2 or shades.shape[1] != _PIXELS:
                 raise ValueError(f"{part}/data has shape {shades.shape}, not (n, {_PIXELS})")

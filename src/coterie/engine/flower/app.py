@@ -7,11 +7,13 @@ and stores once however many nodes get it. A `ConfigRecord` beside it names the 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie.client import Client
-from coterie.messages import ClientId, Failure, Request, wire
+from coterie.errors import one_line
+from coterie.messages import ClientId, Failure, Reply, Request, wire
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, Context, Message
@@ -34,8 +36,8 @@ DescribeError = Callable[[Exception], tuple[str, str]]
 class NodeHandler(Protocol):
     """What answers at a node; errors are raised."""
 
-    def introduce(self, federation: str) -> Introduction:
-        """Introduce yourself to the server of a federation."""
+    def introduce(self, federation: str, nonce: str) -> Introduction:
+        """Introduce yourself to the server of a federation; the nonce is what it has made up for this."""
         ...
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
@@ -55,11 +57,12 @@ def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describ
 
     @app.query(HELLO)  # type: ignore[untyped-decorator,unused-ignore]
     def hello(message: Message, context: Context) -> Message:
-        federation = str(message.content.config_records[BESIDE]["federation"])
+        beside = message.content.config_records[BESIDE]
         try:
-            introduction = find_handler(context.node_config).introduce(federation)
+            handler = find_handler(context.node_config)
+            introduction = handler.introduce(str(beside["federation"]), str(beside.get("nonce", "")))
         except Exception as error:
-            logging.getLogger("coterie").exception("this site can't take part")
+            log_error("this site can't take part", error)
             introduction = {"problem": describe(error)[1]}
         return Message(RecordDict({BESIDE: ConfigRecord(dict(introduction))}), reply_to=message)
 
@@ -71,16 +74,23 @@ def client_app(find_handler: Callable[[Mapping[str, Any]], NodeHandler], describ
         try:
             answer = find_handler(context.node_config).answer(client, federation, blob)
         except Exception as error:
-            logging.getLogger("coterie").exception("a request could not be answered")
+            log_error("a request could not be answered", error)
             answer = wire.encode(Failure(client, 0, *describe(error)))
         return Message(RecordDict({WIRE: wire_record(answer)}), reply_to=message)
 
     return app
 
 
-def answer_bytes(
+def log_error(what: str, error: Exception, trace: bool = True) -> None:
+    """Write an error into the log; its text may come from others, and no line of it can look like one of the log."""
+    lines = traceback.format_exception(error) if trace else []
+    text = "".join(f"\n  | {one_line(line)}" for part in lines for line in part.splitlines())
+    logging.getLogger("coterie").error("%s: %s%s", what, one_line(str(error)), text)
+
+
+def answer_request(
     client: Client, blob: bytes, error_in_request: Callable[[Request], str | None] = lambda request: None
-) -> bytes:
+) -> Reply | Failure:
     """Have a client answer a request in bytes; one that can't be read or has an error is refused."""
     try:
         request = wire.decode(blob)
@@ -89,8 +99,8 @@ def answer_bytes(
         if error := error_in_request(request):
             raise wire.WireError(error)
     except wire.WireError as refusal:
-        return wire.encode(Failure(client.id, 0, "refused", str(refusal)))
-    return wire.encode(client.answer(request))
+        return Failure(client.id, 0, "refused", str(refusal))
+    return client.answer(request)
 
 
 def server_app(main: Callable[[Grid], None]) -> ServerApp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class UnknownNode:
     asked_at: float = 0.0
     """When it was last asked to introduce itself."""
     attempts: int = 0
+    nonce: str = ""
+    """What it was to sign when it was last asked."""
     reported: set[str] = field(default_factory=set)
     """The reasons for turning it away that have been reported; each is reported once."""
 
@@ -103,9 +106,13 @@ class FlowerDeployment(Engine):
         samples = self._registry.samples
         return {client: samples[client] for client in self._nodes}
 
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples sites declared."""
+        return self._registry.tests
+
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Carry requests to sites; those that have not answered after `deadline` seconds are late."""
-        yield from self._transport.exchange(self._nodes, requests, deadline)
+        yield from self._transport.exchange(self._nodes, requests, deadline, self._registry.samples)
 
     def incidents(self) -> list[Failure]:
         """Return which nodes have been turned away since this was last called."""
@@ -129,10 +136,13 @@ class FlowerDeployment(Engine):
             self._forget_lost()
         self._collect_introductions()
         if new := self._nodes_to_greet():
-            self._greeted |= self._transport.greet(new, INTRODUCTION_TIMEOUT)
             for node in new:
                 unknown = self._unknown.setdefault(node, UnknownNode())
                 unknown.asked_at, unknown.attempts = time.monotonic(), unknown.attempts + 1
+                unknown.nonce = secrets.token_hex(16)
+            self._greeted |= self._transport.greet(
+                {node: self._unknown[node].nonce for node in new}, INTRODUCTION_TIMEOUT
+            )
             self._collect_introductions()
         if register and self._introductions:
             self._register()
@@ -170,7 +180,8 @@ class FlowerDeployment(Engine):
         asked_at = {node: unknown.asked_at for node, unknown in self._unknown.items()}
         latest_last = sorted(self._introductions, key=lambda node: (asked_at.get(node, 0.0), node))
         introductions, self._introductions = {node: self._introductions[node] for node in latest_last}, {}
-        clients, refused = self._registry.register(introductions)
+        nonces = {node: self._unknown[node].nonce for node in introductions if node in self._unknown}
+        clients, refused = self._registry.register(introductions, nonces)
         for node, client in clients.items():
             if client in self._nodes:
                 self._replaced[self._nodes[client]] = client

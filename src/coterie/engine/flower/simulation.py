@@ -15,15 +15,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client import Client, DiskStore
+from coterie.client import UNPROTECTED, Client, DiskStore, Protection
 from coterie.engine.embedded import make_clients
 from coterie.engine.faults import SimulatedFaults
-from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_bytes, client_app, server_app
+from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_request, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
 from coterie.engine.flower.transport import GridTransport
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request
+from coterie.messages import ClientId, Failure, Reply, Request, wire
 from coterie.training import CommonTest, Trainer, one_thread
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class Recipe:
     trainer: Callable[[], Trainer]
     blame: Callable[[BaseException], str | None] = lambda error: None
     """Says where in a user's own code an error comes from, if it does."""
+    protection: Protection = UNPROTECTED
+    """What clients hold back."""
+    durable: bool = False
+    """Whether states are flushed to the disk."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,13 @@ class SimulatedNodes:
         """Return this for any node."""
         return self
 
-    def introduce(self, federation: str) -> Introduction:
+    def introduce(self, federation: str, nonce: str) -> Introduction:
         """Return nothing: all nodes are alike."""
         return {}
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request."""
-        return answer_bytes(_clients(self.recipe)[client], blob)
+        return wire.encode(answer_request(_clients(self.recipe)[client], blob))
 
     def describe(self, error: Exception) -> tuple[str, str]:
         """Describe an error in full, since nothing is secret here."""
@@ -114,9 +118,12 @@ class FlowerSimulation(Engine):
         faults: SimulatedFaults | None = None,
         seed: int = 0,
         arrivals: Mapping[ClientId, int] | None = None,
+        tests: Mapping[ClientId, int] | None = None,
     ) -> None:
         """`address` is that of a running Ray cluster; without it, one is started here, and ended."""
-        self._recipe, self._samples, self._arrivals = recipe, samples, arrivals or {}
+        self._faults, self._seed = faults or SimulatedFaults(), seed
+        self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
+        self._samples = self._faults.declared(samples)
         self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
         if not address:
             self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
@@ -124,7 +131,6 @@ class FlowerSimulation(Engine):
                 os.environ.setdefault(name, value)
         self._hint = " (on a cluster, all machines must share the file system of the run folder)" if address else ""
         self._attempts = 1 if address else ATTEMPTS
-        self._faults, self._seed = faults or SimulatedFaults(), seed
 
     def __enter__(self) -> FlowerSimulation:
         for attempts_left in reversed(range(self._attempts)):
@@ -150,6 +156,10 @@ class FlowerSimulation(Engine):
         """Return all clients that have joined: here nobody leaves."""
         return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
 
+    def tests(self, round: int) -> Mapping[ClientId, int]:
+        """Return how many test samples clients have."""
+        return self._tests
+
     def exchange(self, requests: Mapping[ClientId, Request], deadline: float | None) -> Iterator[Reply | Failure]:
         """Have each client answer; the deadline is played by `straggle`, not measured."""
         reached = {}
@@ -159,9 +169,9 @@ class FlowerSimulation(Engine):
                 yield dropped
             else:
                 reached[client] = request
-        for answer in self._transport.exchange(self._nodes, reached, None):
+        for answer in self._transport.exchange(self._nodes, reached, None, self._samples):
             request = reached[answer.client]
-            if isinstance(answer, Failure) and answer.kind != "diverged":
+            if isinstance(answer, Failure) and answer.kind not in ("diverged", "withheld"):
                 verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
                 where = f"client {answer.client}, round {request.round} ({verbs})"
                 if answer.kind == MISTAKE:
@@ -181,7 +191,7 @@ class FlowerSimulation(Engine):
         while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        waiting = self._transport.greet(nodes[:1], None)
+        waiting = self._transport.greet({nodes[0]: ""}, None)
         while waiting:  # once a node answers, Ray is up
             self._check()
             self._transport.introductions(waiting)
@@ -235,7 +245,8 @@ def _clients(recipe: Recipe) -> list[Client]:
         _one_thread()
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-        _CLIENTS[key] = make_clients(data, DiskStore(Path(recipe.states)), recipe.trainer(), test)
+        store = DiskStore(Path(recipe.states), recipe.durable)
+        _CLIENTS[key] = make_clients(data, store, recipe.trainer(), test, recipe.protection)
     return _CLIENTS[key]
 
 

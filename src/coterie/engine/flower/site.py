@@ -1,8 +1,6 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-import logging
-import os
 import re
 import secrets
 import zlib
@@ -13,18 +11,27 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.client import Client, DiskStore, LocalData
+from coterie.bounded import read_bytes
+from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
-from coterie.engine.flower.app import FAILED, Introduction, answer_bytes
+from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
+from coterie.engine.flower.identity import derived, fingerprint, signed
+from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
-from coterie.messages import ClientId, ModelSpec, Params, Request
+from coterie.federation.request_checks import error_in_models
+from coterie.files import make_folder, write_first
+from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
 SECRET = re.compile(r"[0-9a-f]{32}")
+
+
+class OtherPolicy(CoterieError):
+    """A federation whose policy is not the one that the site's owner has named."""
 
 
 def error_type_only(error: Exception) -> tuple[str, str]:
@@ -40,69 +47,86 @@ def _checked(federation: str) -> str:
 
 @dataclass(frozen=True)
 class DeployedSite:
-    """Answers for one site; data and trainer are loaded when a request needs them."""
+    """Answers for one site; data, trainer and policy are made when they are needed."""
 
     name: str
     state: Path
-    spec: ModelSpec
     data: Callable[[], LocalData]
     trainer: Callable[[], Trainer]
+    policy: Callable[[], Policy]
+    """Makes what the site may be asked, when it joins."""
+    certificate: Path | None = None
+    """Of the server that its SuperNode trusts: its proofs hold for no other."""
+    pinned: str | None = None
+    """The only policy under which it takes part, if its owner has named one."""
 
-    def introduce(self, federation: str) -> Introduction:
-        """Introduce yourself: a name, a proof that only this site can give this federation, the number of samples.
+    def introduce(self, federation: str, nonce: str) -> Introduction:
+        """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.
 
-        Why data can't be used stands in the log of the site only: an error's text may quote them.
+        Why it can't take part stands in the log of the site only: an error's text may quote its data.
         """
+        samples, tests, error_text = 0, 0, ""
         try:
-            samples, error_text = len(self.data().train), ""
+            self.joined_under(federation)
+            samples, tests = len(self.data().train), len(self.data().test)
+        except OtherPolicy as error:
+            log_error("it does not take part", error, trace=False)
+            error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
         except Exception as error:
-            logging.getLogger("coterie").error("%s", error, exc_info=not isinstance(error, CoterieError))
-            samples, error_text = 0, "its data can't be used: its log, or 'coterie deploy check' there, says why"
-        return {"name": self.name, "proof": self.proof(federation), "samples": samples, "problem": error_text}
+            log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
+            error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
+        introduction = {"name": self.name, "samples": samples, "tests": tests, "problem": error_text}
+        return signed(introduction, self.secret(), _checked(federation), fingerprint(self.certificate), nonce)
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
-        """Answer a request."""
-        store = DiskStore(self.state / _checked(federation), durable=True)
-        return answer_bytes(
-            Client(client, {0: self.data()}, store, _LazyTrainer(self.trainer)), blob, self._error_in_request
+        """Answer a request, unless its policy or the number of its samples forbids it."""
+        policy, record = self.joined_under(federation), SiteRecord(self.state / _checked(federation))
+        protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
+        asker = Client(
+            client, {0: self.data()}, DiskStore(record.folder, durable=True), _LazyTrainer(self.trainer), protection
         )
+        asked = "what can't be read"
 
-    def proof(self, federation: str) -> str:
-        """Return what proves to one federation that this site is the one that first came by its name.
+        def error_in_request(request: Request) -> str | None:
+            nonlocal asked
+            asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
+            return (
+                policy.error_in(request)
+                or error_in_models(request)
+                or record.error_in(client, request, hashlib.blake2b(blob, digest_size=16).hexdigest(), policy.requests)
+            )
 
-        It is of no use to other federations, and the secret itself never leaves.
-        """
-        content, secret = _checked(federation).encode(), self.secret().encode()
-        return hashlib.blake2b(content, key=secret, digest_size=16).hexdigest()
+        answer = answer_request(asker, blob, error_in_request)
+        if isinstance(answer, Failure):
+            record.note(answer, asked)
+        return wire.encode(answer)
+
+    def joined_under(self, federation: str) -> Policy:
+        """Return the policy that was made when the site joined a federation."""
+        policy = SiteRecord(self.state / _checked(federation)).policy(self.policy)
+        if self.pinned not in (None, policy.digest):
+            raise OtherPolicy(
+                f"this federation has the policy {policy.digest}, and site.toml allows {self.pinned} only"
+            )
+        return policy
+
+    def entropy(self, federation: str) -> int:
+        """Return what this site's hold-outs and shuffles are drawn from in a federation."""
+        return int.from_bytes(derived(self.secret(), federation, "streams", 16), "big")
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        make_folder(self.state)
         file = self.state / "secret"
         if not file.exists():
-            new = self.state / f"secret.{os.getpid()}"
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as content:
-                content.write(secrets.token_hex(16))
-                content.flush()
-                os.fsync(content.fileno())
-            try:
-                os.link(new, file)  # of two processes that try at once, one wins
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                os.replace(new, file)
-            finally:
-                new.unlink(missing_ok=True)
-        secret = file.read_text(encoding="ascii", errors="replace").strip()
+            write_first(file, secrets.token_hex(16).encode(), mode=0o600)
+        try:
+            secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
+        except ValueError:
+            secret = ""
         if not SECRET.fullmatch(secret):
             raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
         return secret
-
-    def _error_in_request(self, request: Request) -> str | None:
-        """Say why a request can't come from the federation that this site has joined."""
-        ours = (self.spec.shape, self.spec.classes)
-        return None if (request.spec.shape, request.spec.classes) == ours else "it is about other data"
 
 
 class _LazyTrainer:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.engine.flower.app import BESIDE, FAILED, HELLO, MISTAKE, WIRE, wire_record
 from coterie.federation.exchange import largest_reply
 from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+from coterie.messages.limits import MOST_SAMPLES
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, Message, RecordDict
@@ -22,7 +23,7 @@ POLL_COST = 2e-4
 HELD_UP = 2.0
 """Seconds for which one reply may hold up the others; then it is left to its thread."""
 GONE = "its node is gone"
-OWN_FAILURES = ("diverged", "refused", FAILED, MISTAKE)
+OWN_FAILURES = ("diverged", "refused", "withheld", FAILED, MISTAKE)
 """Failures that a client may report of itself."""
 
 
@@ -45,21 +46,32 @@ class GridTransport:
         self.grid, self.pause, self.federation, self.check = grid, pause, federation, check
         self._poller = ReplyPoller(grid) if untrusted else None
 
-    def greet(self, nodes: Iterable[int], seconds: float | None) -> dict[str, int]:
-        """Ask nodes to introduce themselves, without waiting; return the nodes by message id, for `introductions`."""
+    def greet(self, nonces: Mapping[int, str], seconds: float | None) -> dict[str, int]:
+        """Ask nodes to introduce themselves, without waiting; return the nodes by message id, for `introductions`.
+
+        Each gets a number of its own, by which its introduction can be told from an earlier one.
+        """
         from flwr.app import ConfigRecord, RecordDict
 
-        greeting = RecordDict({BESIDE: ConfigRecord({"federation": self.federation})})
-        return self._push(dict.fromkeys(nodes, (f"query.{HELLO}", greeting)), seconds)[0]
+        beside = {node: ConfigRecord({"federation": self.federation, "nonce": it}) for node, it in nonces.items()}
+        greetings = {node: (f"query.{HELLO}", RecordDict({BESIDE: record})) for node, record in beside.items()}
+        return self._push(greetings, seconds)[0]
 
     def introductions(self, waiting: dict[str, int]) -> dict[int, Mapping[str, Any] | None]:
         """Take those that have answered out of `waiting`; return their introductions, None for a node that failed."""
         return {node: read_introduction(message) for node, message in self._poll(waiting)}
 
     def exchange(
-        self, nodes: Mapping[ClientId, int], requests: Mapping[ClientId, Request], deadline: float | None
+        self,
+        nodes: Mapping[ClientId, int],
+        requests: Mapping[ClientId, Request],
+        deadline: float | None,
+        samples: Mapping[ClientId, int] | None = None,
     ) -> Iterator[Reply | Failure]:
-        """Carry requests to the nodes of clients; yield what each answered, or why there is no answer."""
+        """Carry requests to the nodes of clients; yield what each answered, or why there is no answer.
+
+        How many `samples` clients declared says how long their answers can be.
+        """
         from flwr.app import ConfigRecord, RecordDict
 
         records: dict[int, ArrayRecord] = {}  # one request for many clients is written once
@@ -75,7 +87,8 @@ class GridTransport:
             outgoing[nodes[client]] = ("evaluate" if request.kind == EVALUATION else "train", content)
             clients[nodes[client]] = client
         for node, message in self._send_and_receive(outgoing, deadline):
-            yield read_answer(message, clients[node], requests[clients[node]])
+            client = clients[node]
+            yield read_answer(message, client, requests[client], (samples or {}).get(client, MOST_SAMPLES))
 
     def _send_and_receive(
         self, outgoing: Mapping[int, tuple[str, RecordDict]], deadline: float | None
@@ -126,8 +139,13 @@ class GridTransport:
                 yield node, message
 
 
-def read_answer(message: Message | NoReply, client: ClientId, request: Request) -> Reply | Failure:
-    """Read what came back for a client; whatever is not an answer in its name is a failure."""
+def read_answer(
+    message: Message | NoReply, client: ClientId, request: Request, samples: int = MOST_SAMPLES
+) -> Reply | Failure:
+    """Read what came back for a client that declared so many samples; what is not an answer in its name is a failure.
+
+    Too long an answer is refused before it is decoded.
+    """
 
     def failure(kind: str, detail: str) -> Failure:
         return Failure(client, request.round, kind, detail)
@@ -140,7 +158,7 @@ def read_answer(message: Message | NoReply, client: ClientId, request: Request) 
         blob = message.content.array_records[WIRE][WIRE].data
     except Exception:  # whatever Flower let through
         return failure("invalid", "a message without an answer")
-    limit = largest_reply(request)
+    limit = largest_reply(request, samples)
     if len(blob) > limit:
         return failure("invalid", f"{len(blob):,} bytes, where {limit:,} are the most that can be asked for")
     try:

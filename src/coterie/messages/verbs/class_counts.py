@@ -1,10 +1,11 @@
 """ClassCounts: the training samples of each class."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from coterie.messages.envelope import Answer, Request, Verb
-from coterie.messages.limits import MOST_SAMPLES, error_in_integers
-from coterie.messages.params import Array, Params
+from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
+from coterie.messages.limits import Limits, error_in_declared, error_in_integers
+from coterie.messages.params import SENT_IF_SET, Array
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,12 @@ class ClassCountsReply(Answer):
     wire_name = "Counted"
 
     counts: Array
+    left_out: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether classes with few samples count as 0."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Say that classes were left out, not which."""
+        return (LABELS_LEFT_OUT,) if self.left_out else ()
 
 
 @dataclass(frozen=True)
@@ -22,13 +29,15 @@ class ClassCounts(Verb):
 
     answer_type = ClassCountsReply
 
-    def error_in(self, answer: ClassCountsReply, request: Request, template: Params) -> str | None:
-        """Check that there is a possible count for each class."""
+    def error_in(self, answer: ClassCountsReply, request: Request, limits: Limits) -> str | None:
+        """Check that there is a possible count for each class, and all together are not too many."""
         classes = request.spec.classes
         if answer.counts.shape != (classes,):
             return f"counts of shape {answer.counts.shape}, expected ({classes},), one per class"
-        return error_in_integers("counts", answer.counts, 0, MOST_SAMPLES)
+        if error := error_in_integers("counts", answer.counts, 0, limits.samples):
+            return error
+        return error_in_declared(int(answer.counts.sum(dtype="int64")), limits.samples)
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than a number per class needs."""
         return 64 * request.spec.classes

@@ -1,10 +1,10 @@
 """Evaluate: how many samples a model labels right."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
-from coterie.messages.limits import error_in_counts, error_in_losses
-from coterie.messages.params import Params
+from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,21 @@ class Evaluate(Verb):
     share: float = 0.1
     """Of the training samples, where `on` is the hold-out."""
 
-    def error_in(self, answer: EvaluateReply, request: Request, template: Params) -> str | None:
+    def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
         if error := error_in_counts(samples=answer.samples, correct=answer.correct) or error_in_losses(answer.loss):
             return error
         if answer.correct > answer.samples:
             return f"correct = {answer.correct}, expected at most {answer.samples}, the number of samples"
-        return None
+        return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than three numbers need."""
         return 64 * request.spec.classes
+
+    def restricted(self) -> dict[str, Any]:
+        """Return which samples are used; models are the server's to choose."""
+        return {"on": self.on} | ({"share": self.share} if self.on == "holdout" else {})
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are laid over each other."""

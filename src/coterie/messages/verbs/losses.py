@@ -1,11 +1,10 @@
 """Losses: several models compared on the client's samples."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
-from coterie.messages.limits import error_in_counts, error_in_losses
-from coterie.messages.params import Params
+from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Losses(Verb):
         scores = answer.losses if self.by == "loss" else [-number for number in answer.correct]
         return min(range(len(scores)), key=lambda k: scores[k])
 
-    def error_in(self, answer: LossesReply, request: Request, template: Params) -> str | None:
+    def error_in(self, answer: LossesReply, request: Request, limits: Limits) -> str | None:
         """Check that there are as many numbers as models, and that they fit the number of samples."""
         lengths = {"losses": len(answer.losses), "wins": len(answer.wins), "correct": len(answer.correct)}
         for name, length in lengths.items():
@@ -56,11 +55,15 @@ class Losses(Verb):
                 return f"correct = {correct}, expected at most {answer.samples}, the number of samples"
         if sum(answer.wins) != answer.samples:
             return f"wins add up to {sum(answer.wins)}, expected {answer.samples}, the number of samples"
-        return None
+        return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than three numbers per model need."""
         return 256 * len(self.models)
+
+    def restricted(self) -> dict[str, Any]:
+        """Return which samples are used; models are the server's to choose."""
+        return {"on": self.on} | ({"share": self.share} if self.on == "holdout" else {})
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are compared."""

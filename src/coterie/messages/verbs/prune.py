@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.messages.envelope import Answer, Part, Request, Verb
-from coterie.messages.limits import bytes_of, error_in_tensors
+from coterie.messages.limits import Limits, bytes_of, error_in_tensors
 from coterie.messages.params import SENT_IF_SET, STATISTICS, Params
 
 Verdict = Literal["pruned", "unchanged", "target", "reverted"]
@@ -123,11 +123,12 @@ class Prune(Verb):
         prunable = {*self.weights, *of_channels}
         return [name for name in names if name in prunable]
 
-    def error_in(self, answer: PruneReply, request: Request, template: Params) -> str | None:
+    def error_in(self, answer: PruneReply, request: Request, limits: Limits) -> str | None:
         """Compare bitmaps with the tensors that they belong to, and these with what the bitmaps leave."""
         if (answer.channels is None) == bool(self.channels):
             asked = "one" if self.channels else "none"
             return f"the verdict on channels is {answer.channels}, but {asked} was asked for"
+        template = limits.template
         sent = self.sent(template)
         if unmasked := sorted(set(answer.bitmaps) - set(self.masked(sent))):
             return f"parameters that are not to be pruned: {', '.join(unmasked[:3])}"
@@ -139,9 +140,9 @@ class Prune(Verb):
             left[name] = np.empty(np.count_nonzero(np.unpackbits(bits)), template[name].dtype)
         return error_in_tensors(answer.params, sent, left)
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of a model, and more than its bitmaps need."""
-        return 2 * bytes_of(template)
+        return 2 * bytes_of(limits.template)
 
     def models_needed(self) -> tuple[str, ...]:
         """Name what is pruned."""

@@ -2,13 +2,14 @@
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from coterie.messages.envelope import Answer, Request, Verb
-from coterie.messages.limits import error_in_integers
-from coterie.messages.params import Array, ModelSpec, Params
+from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
+from coterie.messages.limits import MOST_SAMPLES, Limits, error_in_integers
+from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
 
 LONGEST = 1.001
 """Of a vector: the length of a unit vector, with room for rounding."""
@@ -28,6 +29,12 @@ class SignatureReply(Answer):
     """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
     halves: float | None = None
     """Mean distance of halves in the unit of the measure; None if not asked for, or where there are too few samples."""
+    left_out: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether labels with few samples were left out."""
+
+    def notices(self) -> tuple[str, ...]:
+        """Say that labels were left out, not which."""
+        return (LABELS_LEFT_OUT,) if self.left_out else ()
 
 
 @dataclass(frozen=True)
@@ -50,17 +57,25 @@ class Signature(Verb):
     normalised: bool = False
     """Of the samples as networks see them, instead of the raw ones."""
 
-    def most_vectors(self, spec: ModelSpec) -> int:
-        """Return how many vectors there can be at most."""
-        classes = spec.classes if self.per_label else 1
-        if self.budget:
-            return max(self.budget, classes)
-        return math.prod(spec.shape) * classes if self.share else self.p * classes
+    def most_vectors(self, spec: ModelSpec, samples: int = MOST_SAMPLES) -> int:
+        """Return how many vectors there can be at most, of so many samples.
 
-    def error_in(self, answer: SignatureReply, request: Request, template: Params) -> str | None:
+        >>> by_label, images = Signature(per_label=True, share=0.01), ModelSpec("lenet5", (3, 32, 32), 10)
+        >>> by_label.most_vectors(images, 500), [Signature(p=3).most_vectors(images, n) for n in (500, 2)]
+        (15, [3, 2])
+        """
+        labels, features = min(spec.classes, samples) if self.per_label else 1, math.prod(spec.shape)
+        asked = self.p * labels
+        if self.budget:
+            asked = max(self.budget, labels)
+        elif self.share:
+            asked = math.floor(self.share * samples) + labels
+        return min(asked, labels * features, samples)
+
+    def error_in(self, answer: SignatureReply, request: Request, limits: Limits) -> str | None:
         """Check shapes and types, the vectors' lengths, the range of labels and the distance of halves."""
         vectors, labels = answer.vectors, answer.labels
-        features, most = math.prod(request.spec.shape), self.most_vectors(request.spec)
+        features, most = math.prod(request.spec.shape), self.most_vectors(request.spec, limits.samples)
         if vectors.ndim != 2 or vectors.shape[0] != features or vectors.shape[1] > most:
             return f"vectors of shape {vectors.shape}, expected ({features}, up to {most})"
         if not np.issubdtype(vectors.dtype, np.floating):
@@ -74,11 +89,21 @@ class Signature(Verb):
             "labels", labels, *((0, request.spec.classes - 1) if self.per_label else (-1, -1))
         ):
             return error
+        if (
+            self.per_label
+            and labels.size
+            and (each := np.bincount(labels).max()) > (own := self._most_of_a_label(features, limits.samples))
+        ):
+            return f"{each} vectors of one label, expected at most {own}"
         limit = 180 * most if self.measure in ANGLES else sys.float_info.max
         if answer.halves is not None and not 0 <= answer.halves <= limit:
             return f"halves {answer.halves:g} apart by {self.measure}, expected 0 to {limit:g}"
         return None
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def _most_of_a_label(self, features: int, samples: int) -> int:
+        asked = self.budget or (max(1, math.floor(self.share * samples + 0.5)) if self.share else self.p)
+        return min(asked, features, samples)
+
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of the vectors, were they float64, and of their labels."""
-        return self.most_vectors(request.spec) * (8 * math.prod(request.spec.shape) + 8)
+        return self.most_vectors(request.spec, limits.samples) * (8 * math.prod(request.spec.shape) + 8)

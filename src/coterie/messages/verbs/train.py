@@ -1,13 +1,21 @@
 """Train: local training by a plan."""
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
 
 from coterie.messages.envelope import Answer, Request, Verb
-from coterie.messages.limits import bytes_of, error_in_counts, error_in_losses, error_in_tensors
-from coterie.messages.params import Array, Params, weighted_mean
+from coterie.messages.limits import (
+    Limits,
+    bytes_of,
+    error_in_counts,
+    error_in_declared,
+    error_in_losses,
+    error_in_tensors,
+)
+from coterie.messages.params import Array, Params
 from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule, total_steps
 
 
@@ -24,11 +32,6 @@ class TrainReply(Answer):
     params: Params = field(default_factory=dict)
     control: Params = field(default_factory=dict)
     """Change of the client's control, where the plan has a correction."""
-
-
-def average_models(trained: Sequence[TrainReply], equal: bool = False) -> dict[str, Array]:
-    """Return Σ n_i θ_i / Σ n_i, the mean of what clients trained, weighted by their samples; or all count alike."""
-    return weighted_mean([t.params for t in trained], [1 if equal else t.samples for t in trained])
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class Train(Verb):
             return dict(params) if self.send else {}
         return {name: value for name, value in params.items() if name.startswith(self.send)}
 
-    def error_in(self, answer: TrainReply, request: Request, template: Params) -> str | None:
-        """Check the numbers, the steps against the plan, and the tensors."""
+    def error_in(self, answer: TrainReply, request: Request, limits: Limits) -> str | None:
+        """Check the numbers, the steps against the plan, the tensors, and the control against what was trained."""
         samples, steps, plan = answer.samples, answer.steps, self.plan
         if error := error_in_counts(samples=samples, steps=steps) or error_in_losses(answer.loss):
             return error
@@ -67,14 +70,37 @@ class Train(Verb):
             return f"{steps} steps, where the plan has {expected} for {samples} samples"
         if self.send and samples == 0:
             return "a model trained on 0 samples, expected at least 1"
-        controls = request.models[plan.correction] if plan.correction and steps else ()
-        return error_in_tensors(answer.params, self.sent(template), template) or error_in_tensors(
-            answer.control, controls, template
+        if error := error_in_declared(samples, limits.samples - limits.held_out(plan.holdout)):
+            return error
+        controls, template = request.models[plan.correction] if plan.correction and steps else (), limits.template
+        return (
+            error_in_tensors(answer.params, self.sent(template), template)
+            or error_in_tensors(answer.control, controls, template)
+            or self._error_in_control(answer, request)
         )
 
-    def largest_answer(self, request: Request, template: Params) -> int:
+    def _error_in_control(self, answer: TrainReply, request: Request) -> str | None:
+        """Compare a control with what it follows from, (θ_t − θ_i)/Σηₛ − c, where the server knows that."""
+        if not answer.control or not all(name in request.models for name in self.start):
+            return None
+        start = {name: value for model in self.start for name, value in request.models[model].items()}
+        server, path = request.models[str(self.plan.correction)], np.float32(self.plan.lr.path(answer.steps))
+        for name, change in answer.control.items():
+            if name not in answer.params or name not in start:
+                continue
+            expected = (start[name] - answer.params[name]) / path - server[name]
+            if np.array_equal(change, expected):  # as it is unless somebody rounds otherwise
+                continue
+            began, ended = np.abs(start[name]).max(initial=0.0), np.abs(answer.params[name]).max(initial=0.0)
+            rounding = 1e-5 * ((began + ended) / path + np.abs(server[name]).max(initial=0.0))
+            allowed = float(1e-3 * np.abs(expected).max(initial=0.0) + rounding)
+            if not float(np.abs(change - expected).max(initial=0.0)) <= allowed:
+                return f"the control of '{name}' does not follow from the model that was trained"
+        return None
+
+    def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of a model, and of a control."""
-        return bytes_of(template) * (bool(self.send) + (self.plan.correction is not None))
+        return bytes_of(limits.template) * (bool(self.send) + (self.plan.correction is not None))
 
     def keeps_state(self) -> bool:
         """Say whether the result is kept."""
@@ -87,6 +113,13 @@ class Train(Verb):
     def needs_expert(self) -> bool:
         """Say whether an expert's losses order the samples."""
         return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
+
+    def restricted(self) -> dict[str, Any]:
+        """Return the plan and what is sent; where training starts, what it is drawn to and how long are free."""
+        free = ("epochs", "anchors")
+        return {field.name: getattr(self.plan, field.name) for field in fields(self.plan) if field.name not in free} | {
+            "send": self.send
+        }
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the start and the anchors."""

@@ -22,6 +22,10 @@ MEANINGS = {
         "turned away",
         "A machine could not take part: its name is taken, its data can't be used, or it does not say who it is.",
     ),
+    "clipped": ("cut", "The client's update was much longer than others': it counts as if it were shorter."),
+    "weight cut": ("weight cut", "The client has many more samples than others (`max_weight`): it counts for fewer."),
+    "too large": ("too many samples", "The client declares more samples than `max_samples` allows: it is not asked."),
+    "outlier": ("loss not believed", "The loss was many times larger than others': no mean loss includes it."),
     "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
     "untested": ("no test samples", "The client has no test samples: no mean includes it."),
 }

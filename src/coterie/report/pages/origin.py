@@ -55,7 +55,7 @@ def _versions(named: Sequence[tuple[str, StoredRun]], heading: str) -> tuple[lis
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, result in results:
         versions = [str(result.get("versions", {}).get(program, "")) for program in programs]
-        alike.setdefault((*versions, str(result["trainer"]), str(result["engine"])), []).append(name)
+        alike.setdefault((*versions, str(result.get("trainer", "")), str(result.get("engine", ""))), []).append(name)
     if not alike:
         return [], False
     all_alike = len(alike) == 1 and len(results) > 1

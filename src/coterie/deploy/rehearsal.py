@@ -1,0 +1,99 @@
+"""A federation rehearsed in one process, without any training, to see what its server asks and what a site answers."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coterie.client import MemoryStore, Policy
+from coterie.client.policy import MORE
+from coterie.data import FederatedData, Samples
+from coterie.deploy.terms import SamplesSection, Terms
+from coterie.errors import CoterieError
+from coterie.federation.events import Events
+from coterie.federation.loop import rounds
+from coterie.messages import ClientId, Reply, Request, wire
+from coterie.run.building import make_method, session
+from coterie.streams import stream
+from coterie.testing import RecordingEngine
+from coterie.training.job import Index
+from coterie.training.rehearsal import RehearsalTrainer
+
+FOUNDERS = 20
+"""Sites of the rehearsal from which a policy is made: how often a method asks may depend on how many there are."""
+FEW = 50
+"""Samples of sites that only make up the number, and of the server."""
+ROUNDS = 3
+
+
+def rehearse(
+    terms: Terms,
+    train: Samples,
+    test: Samples,
+    parts: Sequence[tuple[Index, Index]],
+    note: Callable[[Reply, Request], Reply],
+    protected: bool,
+) -> Events:
+    """Go through some rounds with a trainer that does no work; the last site comes late. Return what was held back."""
+    none = {"min_samples": 0, "min_label_samples": 0}
+    config = terms.config.changed(
+        newcomers={"share": 1 / len(parts), "draw": "last", "join_at": 1},
+        training={"rounds": ROUNDS, "fraction": 1.0},
+        engine={"name": "embedded", "deadline": None, "min_replies": 1, "max_strikes": None},
+        evaluation={"every": 1},
+        privacy={} if protected else none,
+    )
+    data = FederatedData(
+        terms.server.name,
+        terms.samples.classes,
+        train,
+        test,
+        [part for part, _ in parts],
+        [part for _, part in parts],
+        False,
+        train[parts[0][0][:FEW]],  # in place of the server's samples, which are not here
+        terms.samples.normalisation,
+    )
+    with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
+            pass
+        run.evaluator.fine_tune()
+        return run.fed.events
+
+
+def policy_of(terms: Terms) -> Policy:
+    """Return what a site may be asked under the terms of a federation; it depends on nobody's data."""
+    samples = _made_up(terms.samples, (FOUNDERS + 1) * FEW)
+    parts = [(part, part) for part in np.split(np.arange(len(samples)), FOUNDERS + 1)]
+    requests: list[Request] = []
+    asked: dict[tuple[ClientId, int], set[str]] = {}
+
+    def note(reply: Reply, request: Request) -> Reply:
+        requests.append(request)
+        asked.setdefault((reply.client, request.round), set()).add(wire.digest(request))
+        return reply
+
+    rehearse(terms, samples, samples, parts, note, protected=False)
+    limits = terms.config.privacy
+    most = limits.max_requests or max(MORE * max(map(len, asked.values())), make_method(terms.config).most_requests)
+    policy = Policy.of(
+        requests,
+        terms.config.training.rounds,
+        most,
+        min_samples=limits.min_samples,
+        min_label_samples=limits.min_label_samples,
+    )
+    if len(policy.holdouts) > 1:
+        shares = " and ".join(f"{share:g}" for share in policy.holdouts)
+        raise CoterieError(
+            f"'{terms.config.algorithm.name}' holds out {shares} of the training samples, which differ by a few: let "
+            "its options name one share"
+        )
+    return policy
+
+
+def _made_up(wanted: SamplesSection, count: int) -> Samples:
+    """Return samples of the agreed kind, of noise."""
+    rng, size = stream(0, "rehearsal"), (count, *wanted.shape)
+    x = rng.integers(0, 256, size, np.uint8) if wanted.dtype == "uint8" else rng.random(size, np.float32)
+    return Samples(x, np.arange(count) % wanted.classes)

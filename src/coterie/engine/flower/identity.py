@@ -1,0 +1,75 @@
+"""How a site proves its name: it signs its introduction with a key of its own, for one server only.
+
+The key is made from the site's secret and the name of the federation, so that no two federations can compare notes.
+What is signed holds the server's certificate and a number that the server has just made up: neither an introduction
+that was overheard, nor one that another server got from the site, is of use anywhere else.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coterie.errors import CoterieError
+
+KEY, SIGNATURE = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
+NO_CERTIFICATE = "no certificate"
+
+
+def fingerprint(certificate: Path | None) -> str:
+    """Return what tells a certificate, or a chain of them, from all others; PEM files only."""
+    if certificate is None:
+        return NO_CERTIFICATE
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        content = certificate.read_bytes()
+        chain = [part.public_bytes(Encoding.DER) for part in load_pem_x509_certificates(content)]
+    except OSError as error:
+        raise CoterieError(f"the certificate '{certificate}' can't be read: {error.strerror}") from None
+    except ValueError:
+        raise CoterieError(f"'{certificate}' is not a certificate in PEM format") from None
+    return hashlib.sha256(b"".join(chain)).hexdigest()
+
+
+def derived(secret: str, federation: str, purpose: str, size: int) -> bytes:
+    """Return bytes that only who knows the secret can make, others for each federation and purpose."""
+    content = f"{purpose} {federation}".encode()
+    return hashlib.blake2b(content, key=secret.encode(), digest_size=size).digest()
+
+
+def signed(
+    introduction: Mapping[str, Any], secret: str, federation: str, certificate: str, nonce: str
+) -> dict[str, Any]:
+    """Return an introduction with the site's public key and its signature."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(derived(secret, federation, "sign", 32))
+    content = _content(introduction, federation, certificate, nonce)
+    return {**introduction, "key": key.public_key().public_bytes_raw().hex(), "signature": key.sign(content).hex()}
+
+
+def error_in_signature(introduction: Mapping[str, Any], federation: str, certificate: str, nonce: str) -> str | None:
+    """Say why an introduction does not prove who it comes from."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    key, signature = str(introduction.get("key")), str(introduction.get("signature"))
+    if not KEY.fullmatch(key) or not SIGNATURE.fullmatch(signature):
+        return "gives no proof of who it is"
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature), _content(introduction, federation, certificate, nonce))
+    except (InvalidSignature, ValueError):
+        return (
+            "gives a proof that is not for this server: 'certificate' of its site.toml and of [server] in "
+            "federation.toml must name the same certificate"
+        )
+    return None
+
+
+def _content(introduction: Mapping[str, Any], federation: str, certificate: str, nonce: str) -> bytes:
+    name, samples, tests = (introduction.get(key) for key in ("name", "samples", "tests"))
+    return repr(("coterie introduction", federation, certificate, nonce, str(name), samples, tests)).encode()

@@ -1,0 +1,69 @@
+"""What a round of local training looked like from the server."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coterie.federation.served_model import ServedModel, single
+from coterie.messages import ClientId, Params, Reply, Request, Train, TrainReply, distance
+
+OUTLIER = 10.0
+"""So many times the usual loss is marked, and left out of the mean that people see."""
+
+
+@dataclass
+class Training:
+    """Losses and models that clients sent back."""
+
+    usual_loss: float = math.inf
+    """That of guessing; one that is many times larger, and larger than most, is an outlier."""
+    losses: list[tuple[ClientId, float]] = field(default_factory=list)
+    """The clients' mean losses, in the order in which they came."""
+    cut: set[ClientId] = field(default_factory=set)
+    """Whose updates were cut."""
+    returned: dict[ClientId, Params] = field(default_factory=dict)
+    """The whole models that clients sent back."""
+
+    @property
+    def replies(self) -> int:
+        """How many clients have trained."""
+        return len(self.losses)
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Mean over clients, without outliers; None if nobody trained."""
+        limit, total, count = self.largest_loss, 0.0, 0
+        for _, loss in self.losses:
+            if loss <= limit:
+                total, count = total + loss, count + 1
+        return total / count if count else None
+
+    @property
+    def largest_loss(self) -> float:
+        """The loss beyond which one is an outlier: many times the median, and many times that of guessing."""
+        ordered = sorted(loss for _, loss in self.losses)
+        median = ordered[(len(ordered) - 1) // 2] if ordered else math.inf
+        return OUTLIER * max(median, self.usual_loss)
+
+    @property
+    def outliers(self) -> list[tuple[ClientId, float]]:
+        """The losses that no mean includes."""
+        limit = self.largest_loss
+        return [(client, loss) for client, loss in self.losses if loss > limit]
+
+    def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
+        """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4).
+
+        Without clients whose updates were cut.
+        """
+        models = {client: single(model_for(client)) for client in self.returned if client not in self.cut}
+        apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
+        return sum(apart) / len(apart) if apart else None
+
+    def note(self, request: Request, reply: Reply) -> None:
+        """Add what a client reports of its training."""
+        for verb, answer in zip(request.verbs, reply.answers, strict=True):
+            if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
+                self.losses.append((reply.client, answer.loss))
+                if verb.send is True:
+                    self.returned[reply.client] = answer.params

@@ -1,0 +1,34 @@
+"""What sections of the configuration are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coterie.registry import Registry
+
+
+class ConfigSection(BaseModel):
+    """One table of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True, strict=True, allow_inf_nan=False)
+
+
+class ChoiceSection(ConfigSection):
+    """A section that names something registered; its other keys are that thing's options."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys that are not fields of the section."""
+        return dict(self.model_extra or {})
+
+
+def setting(
+    default: Any, help: str, flag: str | None = None, *, registry: Registry[Any] | None = None, **limits: Any
+) -> Any:
+    """Declare a key: its default, what it means, its flag where that is not ``--key``, and whose names it takes."""
+    extra = {name: value for name, value in (("flag", flag), ("registry", registry)) if value is not None}
+    return Field(default, description=help, json_schema_extra=extra or None, **limits)  # type: ignore[arg-type]

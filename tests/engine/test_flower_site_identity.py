@@ -1,0 +1,122 @@
+"""Who a site is: what proves its name to one server is of no use to another."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'coterie[flower]'")
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from flower_sites import PlayedGrid, node_of, write_app
+
+import coterie
+from coterie.deploy.deployment import make_site, serve
+from coterie.deploy.terms import read_site, read_terms
+from coterie.engine.flower.identity import NO_CERTIFICATE, derived, fingerprint, signed
+from coterie.engine.flower.site_registry import SiteRegistry
+from coterie.errors import CoterieError
+
+
+def write_certificate(path: Path, name: str) -> Path:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
+    made = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1)).sign(key, hashes.SHA256())
+    path.write_bytes(made.public_bytes(Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Any:
+    """A site whose SuperNode is connected to the server of another federation's owner."""
+    write_app(tmp_path / "app", 1, algorithm="fedavg")
+    file = tmp_path / "site-0" / "site.toml"
+    write_certificate(tmp_path / "site-0" / "theirs.crt", "theirs")
+    file.write_text(file.read_text() + 'certificate = "theirs.crt"\n')
+    return make_site(read_terms(tmp_path / "app"), read_site(file))
+
+
+def test_a_proof_that_another_server_fetched_is_refused(site: Any, tmp_path: Path) -> None:
+    """It greets the site with our federation's name and our nonce, and passes on what it hears."""
+    ours = SiteRegistry(certificate=fingerprint(write_certificate(tmp_path / "ours.crt", "ours")))
+    relayed = site.introduce(ours.federation, "our nonce")
+    clients, refused = ours.register({1: relayed}, {1: "our nonce"})
+    assert clients == {}
+    assert "a proof that is not for this server" in refused[1]
+    theirs = SiteRegistry(federation=ours.federation, certificate=fingerprint(site.certificate))
+    assert theirs.register({1: relayed}, {1: "our nonce"}) == ({1: 0}, {})
+
+
+def test_an_introduction_serves_once(site: Any) -> None:
+    registry = SiteRegistry(certificate=fingerprint(site.certificate))
+    overheard = site.introduce(registry.federation, "first")
+    assert registry.register({1: overheard}, {1: "first"})[0] == {1: 0}
+    assert registry.register({2: overheard}, {2: "second"})[0] == {}
+    assert registry.register({2: overheard}, {})[0] == {}
+    assert registry.register({3: site.introduce(registry.federation, "third")}, {3: "third"})[0] == {3: 0}
+
+
+@pytest.mark.parametrize(
+    "change", [{"samples": 10**6}, {"name": "site-9"}, {"signature": "0" * 128}, {"key": "0" * 64}]
+)
+def test_nothing_that_is_signed_can_be_changed(site: Any, change: dict[str, Any]) -> None:
+    registry = SiteRegistry(certificate=fingerprint(site.certificate))
+    said = {**site.introduce(registry.federation, "n"), **change}
+    assert registry.register({1: said}, {1: "n"})[0] == {}
+
+
+def test_another_key_under_a_known_name_is_somebody_else(site: Any) -> None:
+    registry = SiteRegistry(certificate=fingerprint(site.certificate))
+    registry.register({1: site.introduce(registry.federation, "n")}, {1: "n"})
+    impostor = {"name": site.name, "samples": 5, "problem": ""}
+    said = signed(impostor, "f" * 32, registry.federation, registry.certificate, "n")
+    assert "without its secret" in registry.register({2: said}, {2: "n"})[1][2]
+
+
+def test_what_is_derived_from_a_secret_depends_on_all_of_its_address() -> None:
+    made = {
+        derived(secret, federation, purpose, 32)
+        for secret in ("a" * 32, "b" * 32)
+        for federation in ("0" * 16, "1" * 16)
+        for purpose in ("sign", "streams")
+    }
+    assert len(made) == 8
+
+
+def test_a_certificate_is_told_by_its_content(tmp_path: Path) -> None:
+    a, b = (write_certificate(tmp_path / name, name) for name in ("a", "b"))
+    assert fingerprint(a) == fingerprint(a) != fingerprint(b) != fingerprint(None) == NO_CERTIFICATE
+    (tmp_path / "chain").write_bytes(a.read_bytes() + b.read_bytes())
+    assert fingerprint(tmp_path / "chain") not in (fingerprint(a), fingerprint(b))
+    (tmp_path / "text").write_text("not a certificate")
+    with pytest.raises(CoterieError, match="not a certificate in PEM format"):
+        fingerprint(tmp_path / "text")
+    with pytest.raises(CoterieError, match="can't be read: No such file"):
+        fingerprint(tmp_path / "nowhere")
+
+
+@pytest.mark.integration
+def test_a_federation_whose_sites_and_server_name_their_certificate(tmp_path: Path) -> None:
+    certificate = write_certificate(tmp_path / "ca.crt", "ours")
+    write_app(
+        tmp_path / "app", 3, algorithm="fedavg", training={"rounds": 1},
+        server={"certificate": str(certificate), "min_clients": 2},
+    )  # fmt: skip
+    other = write_certificate(tmp_path / "other.crt", "theirs")
+    grid = PlayedGrid()
+    for client, named in enumerate((certificate, certificate, other)):
+        file = tmp_path / f"site-{client}" / "site.toml"
+        file.write_text(f'{file.read_text()}certificate = "{named}"\n')
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(file))
+    serve(grid, read_terms(tmp_path / "app"))
+    result = coterie.Result.load(tmp_path / "run")
+    assert len(result.per_client) == 2
+    [event] = result.events
+    assert event["kind"] == "turned away"
+    assert "'site-2' gives a proof that is not for this server" in event["example"]
