@@ -26,7 +26,9 @@ def named_node(
 ) -> Any:
     def node(message: Message) -> Message:
         beside = message.content.config_records[BESIDE]
-        told = signed({"name": name, "samples": samples}, secret, beside["federation"], certificate, beside["nonce"])
+        told = signed(
+            {"name": name, "samples": samples, "tests": 5}, secret, beside["federation"], certificate, beside["nonce"]
+        )
         return Message(RecordDict({BESIDE: ConfigRecord({**told, **more})}), reply_to=message)
 
     return node

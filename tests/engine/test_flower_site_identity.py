@@ -74,7 +74,7 @@ def test_nothing_that_is_signed_can_be_changed(site: Any, change: dict[str, Any]
 def test_another_key_under_a_known_name_is_somebody_else(site: Any) -> None:
     registry = SiteRegistry(certificate=fingerprint(site.certificate))
     registry.register({1: site.introduce(registry.federation, "n")}, {1: "n"})
-    impostor = {"name": site.name, "samples": 5, "problem": ""}
+    impostor = {"name": site.name, "samples": 5, "tests": 5, "problem": ""}
     said = signed(impostor, "f" * 32, registry.federation, registry.certificate, "n")
     assert "without its secret" in registry.register({2: said}, {2: "n"})[1][2]
 

@@ -1,4 +1,4 @@
-"""Sections of the configuration about trust: what is done about clients that lie, what clients hold back, what is played."""
+"""Sections of the configuration about trust: what is done about liars, what clients hold back, and what is played."""
 
 from __future__ import annotations
 

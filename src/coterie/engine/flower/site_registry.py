@@ -169,7 +169,7 @@ def _error_in_file(content: Any) -> str | None:
 
 def error_in_introduction(introduction: Mapping[str, Any]) -> str | None:
     """Say why a node that introduces itself like this is refused."""
-    name, samples = introduction.get("name"), introduction.get("samples")
+    name = introduction.get("name")
     if introduction.get("problem"):
         who = f"'{name[:64]}' " if isinstance(name, str) else ""
         return f"{who}can't take part: {str(introduction['problem'])[:200]}"
