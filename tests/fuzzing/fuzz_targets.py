@@ -46,12 +46,13 @@ def _message(folder: Path, file: Path) -> None:
 def _answer(folder: Path, file: Path) -> None:
     """What the server does with an answer: decode it and hold it against its request."""
     from coterie.federation.exchange import error_in_reply
-    from coterie.messages import Reply, wire
+    from coterie.messages import Reply, Request, wire
+    from coterie.messages.limits import Limits
 
     sent = wire.decode((folder.parent / "request" / "message").read_bytes())
     answer = wire.decode(file.read_bytes())
-    if isinstance(answer, Reply):
-        error_in_reply(sent, answer, sent.models["m"])  # type: ignore[union-attr,arg-type]
+    if isinstance(answer, Reply) and isinstance(sent, Request):
+        error_in_reply(sent, answer, Limits(sent.models["m"], 9))
 
 
 def _checkpoint(folder: Path, file: Path) -> None:
