@@ -191,7 +191,7 @@ class FlowerSimulation(Engine):
         while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
             self._check()
             time.sleep(PAUSE)
-        waiting = self._transport.greet({nodes[0]: ""}, None)
+        waiting = self._transport.greet(dict.fromkeys(nodes[:1], ""), None)
         while waiting:  # once a node answers, Ray is up
             self._check()
             self._transport.introductions(waiting)
