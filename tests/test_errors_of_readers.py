@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.errors import LONGEST, CoterieError
+
 SCRIPT = Path(__file__).parent / "fuzzing" / "fuzz_readers.py"
 
 
@@ -17,9 +19,17 @@ def read_damaged(inputs: int, seed: int, keep: Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("quoted", ["a\nb\r\n", "\x1b[2J\x07", "\u2028\u202e\x00", "x" * 10**6])
+def test_what_is_said_is_one_line_with_an_end(quoted: str) -> None:
+    text = str(CoterieError(f"'{quoted}' is damaged: remove it"))
+    assert text.isprintable()
+    assert text.endswith("' is damaged: remove it")
+    assert len(text) <= LONGEST
+
+
 @pytest.mark.integration
 def test_damaged_inputs_are_read_or_refused(tmp_path: Path) -> None:
-    read_damaged(500, 1, tmp_path)
+    read_damaged(300, 1, tmp_path)
 
 
 @pytest.mark.slow

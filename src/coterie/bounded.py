@@ -11,6 +11,7 @@ import stat
 import tomllib
 import zipfile
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -150,7 +151,10 @@ def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open what a ZIP file holds under a name; no more can be read from it than its directory says."""
     about = archive.getinfo(name)
     check_unpacked(about.file_size, about.compress_size)
-    return archive.open(about)
+    try:
+        return archive.open(about)
+    except (NotImplementedError, RuntimeError) as error:  # a compression that nobody has, or a password
+        raise ValueError(str(error)) from None
 
 
 def read_npz_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
@@ -165,7 +169,10 @@ def read_npy(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"it has an array of format {version[0]}.{version[1]}: arrays of numbers are 1.0 or 2.0")
-    shape, by_columns, dtype = readers[version](stream)
+    try:
+        shape, by_columns, dtype = readers[version](stream)
+    except (TokenError, SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError):
+        raise ValueError("it has an array whose header is damaged") from None
     if dtype.hasobject:
         raise ValueError("an array of Python objects is not loaded: allow_pickle is off")
     announced, there = math.prod(shape) * dtype.itemsize, size - stream.tell()

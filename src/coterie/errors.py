@@ -3,9 +3,24 @@
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 1000
+"""Letters of what is said about a mistake."""
+
 
 class CoterieError(Exception):
-    """A mistake that the user can mend; its text says what to write instead."""
+    r"""A mistake that the user can mend; its text says what to write instead.
+
+    Whatever it quotes, it is one line of printable letters, and has an end; what is too much is left out of the middle.
+
+    >>> str(CoterieError("there is no '\n\x1b[31mx'"))
+    "there is no '  [31mx'"
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST - 300]} … {text[-290:]}"
+        return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class Stopped(Exception):

@@ -181,3 +181,25 @@ def test_a_garbled_byte_is_either_harmless_or_reported(
         reported = False
         harmless = np.array_equal(train.x[:, 0], small["x_train"]) and np.array_equal(train.y, small["y_train"])
     assert harmless or reported
+
+
+@pytest.mark.parametrize(
+    "header", ["{'descr': '|u1', 'shape': (((", "{'descr': [], ", "{'descr': '|u1', 'shape': " + "(" * 900]
+)
+def test_an_array_whose_header_is_damaged_is_refused(header: str, tmp_path: Path) -> None:
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("x_train.npy", content)
+        archive.writestr("y_train.npy", content)
+    with pytest.raises(CoterieError, match="header"):
+        read_npz(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize(("place", "value"), [(8, 1), (10, 97)])  # encrypted, and a compression that nobody has
+def test_a_member_that_can_t_be_unpacked_is_refused(place: int, value: int, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x_train=np.zeros((4, 2), np.uint8), y_train=np.arange(4))
+    content = bytearray((tmp_path / "data.npz").read_bytes())
+    content[content.index(b"PK\x01\x02") + place] = value
+    (tmp_path / "data.npz").write_bytes(content)
+    with pytest.raises(CoterieError, match="cannot be read"):
+        read_npz(tmp_path / "data.npz")

@@ -346,3 +346,13 @@ def test_labels_of_any_integers_become_those_that_trainers_take(app: Path, kind:
     changed(app / "site.toml", 'data = "data.npz"', 'hook = "mine.py:load"')
     local = site_data(read_site(app / "site.toml"), read_terms(app))
     assert local.y.dtype == local.test_y.dtype == np.int64
+
+
+@pytest.mark.parametrize("name", ["0" * 5000, "a\\u0000b"])
+@pytest.mark.parametrize("key", ["state", "data"])
+def test_a_path_that_can_t_be_is_refused(app: Path, key: str, name: str) -> None:
+    lines = [line for line in (app / "site.toml").read_text().splitlines() if not line.startswith(f"{key} ")]
+    (app / "site.toml").write_text("\n".join([f'{key} = "{name}"', *lines]))
+    with pytest.raises(CoterieError, match="there can't be a path") as error:
+        read_site(app / "site.toml")
+    assert str(error.value).isprintable()

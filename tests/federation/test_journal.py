@@ -1,5 +1,6 @@
 """The journal beside the checkpoint: appended, valid up to a mark, and refused if it was changed."""
 
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,3 +60,13 @@ def test_a_changed_journal_is_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(CoterieError, match=r"journal\.jsonl' is damaged \(it is missing"):
         Journal(path).restore(mark)
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 10**5, b"7", b'{"round": 1}', b'{"round": 1, "states": {"x": 0}, "row": null}', b"\xff"]
+)
+def test_a_journal_of_somebody_else_is_refused_in_a_sentence(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(line)
+    mark = {"bytes": len(line), "digest": hashlib.blake2b(line, digest_size=16).hexdigest()}
+    with pytest.raises(CoterieError, match="is damaged"):
+        Journal(tmp_path / "journal.jsonl").restore(mark)

@@ -14,9 +14,13 @@ import sys
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from coterie.data import Samples
+
+FEDERATION = "0123456789abcdef"
 RNG = np.random.default_rng(3)
 SMALL = {"clients": 4, "rounds": 2, "epochs": 1, "model": "mlp:hidden=4", "lr": 0.05, "eval_every": 1}
 
@@ -114,20 +118,39 @@ def messages(folder: Path) -> None:
 
 
 def deployments(folder: Path) -> None:
-    """The app of a federation, its registry and a site's folder."""
+    """The app of a federation, its registry, a site's folder, and what the site is asked."""
     from coterie.deploy.app_folder import init
+    from coterie.deploy.deployment import make_site
+    from coterie.deploy.rehearsal import rehearse
+    from coterie.deploy.samples import site_data
+    from coterie.deploy.terms import read_site, read_terms
     from coterie.engine.flower.site_registry import SiteRegistry
+    from coterie.messages import Request, wire
 
     app = folder / "app" / "new"
     init(app)
-    np.savez(app / "data.npz", x_train=pixels(60, 1, 8, 8), y_train=np.arange(60) % 10)
-    registry = SiteRegistry.open(folder / "app" / "new" / "sites.json", {"shape": [1, 8, 8], "classes": 10})
-    registry.register({n: {"name": f"site-{n}", "proof": "0" * 32, "samples": 60} for n in range(3)})
-    said = {"name": "site-1", "proof": "0" * 32, "samples": 60, "problem": ""}
+    np.savez(app / "data.npz", x_train=pixels(120, 1, 8, 8), y_train=np.arange(120) % 10)
+    write_all(app, {"state/secret": b"0123456789abcdef" * 2})
+    terms, described = read_terms(app), read_site(app / "site.toml")
+    site, local = make_site(terms, described), site_data(described, terms)
+    registry = SiteRegistry.open(app / "sites.json", {"shape": [1, 8, 8], "classes": 10})
+    registry.federation = FEDERATION
+    said = site.introduce(FEDERATION, "nonce")
+    registry.register({1: said}, {1: "nonce"})
     write_all(folder / "introduction" / "one", {"said.json": json.dumps(said).encode()})
+    asked: dict[str, Request] = {}
+
+    def note(reply: Any, request: Request) -> Any:
+        asked.setdefault(str([type(verb).__name__ for verb in request.verbs]), request)
+        return reply
+
+    parts = [(local.train, local.test)] * 3
+    rehearse(terms, Samples(local.x, local.y), Samples(local.test_x, local.test_y), parts, note, protected=True)
+    for number, request in enumerate(asked.values()):
+        write_all(app, {f"requests/{number}": wire.encode(request)})
+        site.answer(0, FEDERATION, wire.encode(request))
     flags = b"label-skew:rho=0.2\n0,1,2\n[1, [2, {a = 3}]]\nfedavg,pacfl:p=4,count=3,solo\n1e-3\n'x'\n"
     write_all(folder / "flags" / "several", {"lines": flags})
-    write_all(app, {"state/secret": b"0123456789abcdef" * 2})
 
 
 def reproductions(folder: Path) -> None:

@@ -208,9 +208,7 @@ def run(target: Target, corpus: Path, place: Path, count: int, seed: int, keep: 
             if number % 100 == 0 and verdict == "refused":
                 tally.violations.setdefault(f"a sound input was refused: {said}", []).append(number)
             continue
-        known = tally.violations.setdefault(
-            f"{verdict}: {said[:160]}" if verdict in ("time", "memory") else verdict, []
-        )
+        known = tally.violations.setdefault(verdict, [])
         known.append(number)
         if len(known) == 1:
             print(f"{target.name}, input {number}: {verdict}: {said[:300]!r}", flush=True)

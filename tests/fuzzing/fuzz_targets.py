@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz_binary import compressed, mat, npy, pickled, png, safetensors, zipped
+from fuzz_corpus import FEDERATION
 from fuzz_mutations import Mutation, json_lines, json_tree, toml_lines
 
 from coterie.errors import CoterieError
@@ -44,12 +46,13 @@ def _message(folder: Path, file: Path) -> None:
 def _answer(folder: Path, file: Path) -> None:
     """What the server does with an answer: decode it and hold it against its request."""
     from coterie.federation.exchange import error_in_reply
-    from coterie.messages import Reply, wire
+    from coterie.messages import Reply, Request, wire
+    from coterie.messages.limits import Limits
 
     sent = wire.decode((folder.parent / "request" / "message").read_bytes())
     answer = wire.decode(file.read_bytes())
-    if isinstance(answer, Reply):
-        error_in_reply(sent, answer, sent.models["m"])  # type: ignore[union-attr,arg-type]
+    if isinstance(answer, Reply) and isinstance(sent, Request):
+        error_in_reply(sent, answer, Limits(sent.models["m"], 9))
 
 
 def _checkpoint(folder: Path, file: Path) -> None:
@@ -163,18 +166,37 @@ def _registry(folder: Path, file: Path) -> None:
     registry = SiteRegistry.open(file, {"shape": [1, 8, 8]})
     assert len(registry.samples) == len({site.client for site in registry.sites.values()})
     registry.path = None
-    registry.register({1: {"name": "site-new", "proof": "1" * 32, "samples": 5}})
+    registry.register({1: {"name": "site-new", "key": "1" * 64, "signature": "1" * 128, "samples": 5}}, {1: ""})
 
 
 def _site_state(folder: Path, file: Path) -> None:
-    """What `deploy check` reads at a site."""
+    """What a site reads before it takes part."""
+    site = _site_of(folder)[1]
+    site.joined_under(FEDERATION)
+    site.introduce(FEDERATION, "nonce")
+    site.data()
+
+
+def _asked(folder: Path, file: Path) -> None:
+    """What a site was asked before, when it is asked again."""
+    _site_of(folder)[1].answer(0, FEDERATION, (folder / "requests" / "0").read_bytes())
+
+
+def _request(folder: Path, file: Path) -> None:
+    """What a site does with a request: it answers, or says why not."""
+    from coterie.messages import wire
+
+    (folder / "state" / FEDERATION / "asked.json").unlink(missing_ok=True)
+    wire.decode(_site_of(folder)[1].answer(0, FEDERATION, file.read_bytes()))
+
+
+def _site_of(folder: Path) -> tuple[Any, Any]:
     from coterie.deploy.deployment import make_site
-    from coterie.deploy.samples import site_data
     from coterie.deploy.terms import read_site, read_terms
 
-    terms, site = read_terms(folder), read_site(folder / "site.toml")
-    make_site(terms, site).proof("0" * 16)
-    site_data(site, terms)
+    logging.getLogger("coterie").setLevel(logging.CRITICAL)
+    terms = read_terms(folder)
+    return terms, make_site(terms, read_site(folder / "site.toml"))
 
 
 def _introduction(folder: Path, file: Path) -> None:
@@ -185,7 +207,7 @@ def _introduction(folder: Path, file: Path) -> None:
         said = json.loads(file.read_bytes()[: 10**5])
     except (ValueError, RecursionError):  # Flower's to refuse
         return
-    SiteRegistry().register({1: said if isinstance(said, dict) else {}})
+    SiteRegistry(federation=FEDERATION).register({1: said if isinstance(said, dict) else {}}, {1: "nonce"})
 
 
 def _flags(folder: Path, file: Path) -> None:
@@ -281,6 +303,9 @@ TARGETS = [
     Target("introduction of a site", "introduction", "said.json", _introduction, [json_tree]),
     Target("texts of flags", "flags", "lines", _flags, share=0.5),
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
+    Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),
+    Target("what a site was asked", "app", f"state/{FEDERATION}/asked.json", _asked, [json_tree], share=0.5),
+    Target("request at a site", "app", "requests/*", _request, [safetensors], share=2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),
     Target("npz", "npz", "data.npz", _data, [zipped(npy)], share=2),
     Target("inputs to predict", "inputs", "x.npz", _inputs, [zipped(npy)]),

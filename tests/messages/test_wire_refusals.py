@@ -268,6 +268,7 @@ ACCEPTED: dict[str, set[str]] = {
     "MetaStep | None": {"meta step", "nothing"},
     "L1Penalty | None": {"penalty", "nothing"},
     "Literal['network'] | None": {"nothing"},
+    "Literal[True] | None": {"nothing", "truth"},
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
     "Array": {"array"},

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from coterie.errors import CoterieError
 from coterie.run.export import export, load_exported, predict
@@ -106,3 +107,21 @@ def test_a_flipped_bit_in_an_exported_model_is_refused(place: Path, tmp_path: Pa
     path.write_bytes(content)
     with pytest.raises(CoterieError, match=r"model\.safetensors.*not those that were written.*export it again"):
         load_exported(path)
+
+
+@pytest.mark.parametrize("about", [
+    "7", "[]", "{}", "[" * 10**5, '{"architecture": 7}', '{"architecture": [["0"]]}',
+    '{"architecture": [[1, "Linear"]]}',
+    '{"architecture": [["0", "Linear", 1000000000, 1000000000, true]]}', '{"architecture": null}',
+    '{"architecture": null, "model": {"name": ["mlp"]}}',
+    '{"architecture": null, "model": {"name": "mlp", "shape": 8, "classes": 10, "options": {}}}',
+    '{"architecture": null, "model": {"name": "mlp", "shape": [8], "classes": 10, "options": {"hidden": "x"}}}',
+    '{"architecture": null, "model": {"name": "mlp", "shape": [8], "classes": 10, "options": {"hidden": 2000000000}}}',
+    '{"architecture": null, "model": {"name": "mlp", "shape": [8], "classes": 10, "options": {"no": 4}}}',
+])  # fmt: skip
+def test_a_file_that_describes_no_network_is_refused(about: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(save({"w": torch.zeros(2)}, metadata={"coterie": about}))
+    with pytest.raises(CoterieError, match=r"is damaged|can't be read|option") as error:
+        load_exported(path)
+    assert "\n" not in str(error.value)

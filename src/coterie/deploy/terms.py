@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -177,16 +178,26 @@ def read_site(path: Path | None, given: Mapping[str, Any] | None = None) -> Site
     source = "the node's configuration" if path is None else str(path)
     site: SiteSection = _section(SiteSection, tables, source)
     state = place / Path(site.state).expanduser()
-    if any(folder.exists() and not folder.is_dir() for folder in (state, *state.parents)):
+    if any(_exists(folder) and not folder.is_dir() for folder in (state, *state.parents)):
         raise CoterieError(f"the state folder '{state}' can't be made: there is a file in its place (in {source})")
     site.state = str(state)
-    if site.data is not None and (place / Path(site.data).expanduser()).exists():
+    if site.data is not None and _exists(place / Path(site.data).expanduser()):
         site.data = str(place / Path(site.data).expanduser())
     if site.certificate is not None:
         site.certificate = str(place / Path(site.certificate).expanduser())
     if site.hook is not None and site.hook.rpartition(":")[0].endswith(".py"):
         site.hook = str(place / Path(site.hook).expanduser())
     return site
+
+
+def _exists(path: Path) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:  # a name too long, or with a zero in it
+        raise CoterieError(f"there can't be a path '{path}': {error}") from None
+    return True
 
 
 def _section(kind: type[Any], table: Any, place: str) -> Any:

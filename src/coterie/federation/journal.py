@@ -61,7 +61,7 @@ class Journal:
         except FileNotFoundError:
             if mark["bytes"]:
                 raise self._damaged("it is missing") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(str(error)) from None
 
     def _take(self, content: bytes) -> None:

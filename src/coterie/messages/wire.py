@@ -197,7 +197,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_fits(value, option) for option in args)
     if origin is Literal:
-        return value in args
+        return any(type(value) is type(option) and value == option for option in args)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False

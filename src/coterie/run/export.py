@@ -125,17 +125,28 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise CoterieError(f"'{path}' can't be read as safetensors ({error}): export it again") from None
     if about is None:
         raise CoterieError(f"'{path}' does not come from 'coterie export': it does not say which network it is of")
-    if about["architecture"] is not None:
-        network: nn.Module = from_architecture(about["architecture"])
-    else:
-        spec = about["model"]
-        network = build(ModelSpec(spec["name"], tuple(spec["shape"]), spec["classes"], spec["options"]))
-    network.load_state_dict({name: torch.as_tensor(value) for name, value in tensors.items()})
+    try:
+        with torch.device("meta"):  # where sizes take no memory, whatever the file says
+            expected = {name: value.shape for name, value in _described(about).state_dict().items()}
+        if expected != {name: tensor.shape for name, tensor in tensors.items()}:
+            raise ValueError("its tensors are not those of the network that it names")
+        network = _described(about)
+        network.load_state_dict(tensors)
+    except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError, StopIteration) as error:
+        raise CoterieError(f"'{path}' is damaged ({type(error).__name__}: {error}): export it again") from None
     return network.eval(), about
+
+
+def _described(about: dict[str, Any]) -> nn.Module:
+    """Make the network that a file describes."""
+    if about["architecture"] is not None:
+        return from_architecture(about["architecture"])
+    spec = about["model"]
+    return build(ModelSpec(spec["name"], tuple(spec["shape"]), spec["classes"], spec["options"]))
 
 
 def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smaller: bool) -> None:
