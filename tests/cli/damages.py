@@ -70,7 +70,10 @@ def bytes_of(content: bytes, count: int, seed: int = 0) -> Iterator[tuple[str, b
             case 0:
                 yield f"cut after {at} bytes", content[:at]
             case 1:
-                yield f"byte {at} flipped", content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
+                yield (
+                    f"byte {at} flipped",
+                    content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :],
+                )
             case 2:
                 yield f"zeros at {at}", content[:at] + bytes(20) + content[at + 20 :]
             case _:
