@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from coterie.bounded import check_tensors, parse_json
 from coterie.data import read_inputs
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
@@ -121,19 +122,26 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_tensors(path)
         with safe_open(path, "pt") as file:
-            about = json.loads((file.metadata() or {}).get("coterie", "null"))
+            about = parse_json((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise CoterieError(f"'{path}' can't be read as safetensors: {error}") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CoterieError(f"'{path}' can't be read as safetensors: {one_line(str(error))}") from None
     if about is None:
         raise CoterieError(f"'{path}' does not come from 'coterie export': it does not say which network it is of")
-    if about["architecture"] is not None:
-        network: nn.Module = from_architecture(about["architecture"])
-    else:
-        spec = about["model"]
-        network = build(ModelSpec(spec["name"], tuple(spec["shape"]), spec["classes"], spec["options"]))
-    network.load_state_dict({name: torch.as_tensor(value) for name, value in tensors.items()})
+    try:
+        if about["architecture"] is not None:
+            network: nn.Module = from_architecture(about["architecture"])
+        else:
+            spec = about["model"]
+            network = build(ModelSpec(spec["name"], tuple(spec["shape"]), spec["classes"], spec["options"]))
+        network.load_state_dict({name: torch.as_tensor(value) for name, value in tensors.items()})
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = one_line(f"{type(error).__name__}: {error}")[:200]
+        raise CoterieError(
+            f"'{path}' is damaged: the network in it can't be made ({reason}): export it again"
+        ) from None
     return network.eval(), about
 
 
