@@ -5,8 +5,8 @@
 20 clients, all in every round, of whom 0, 1, 2 or 4 lie in every round, always the same ones (`--liars`): fedavg and
 scaffold on the digits, ifca, pacfl and flag on the rotated digits, where a group has 5 clients. `clipped` is as
 `coterie deploy init` writes it, with max_weight = 10 and max_samples = 1,000,000. Numbers are the mean accuracy C of
-the honest clients, in per cent. Prints a table per method in Markdown, and where both median and trimmed are more than 2 points below the same
-rule unattacked.
+the honest clients, in per cent. Prints a table per method in Markdown, and where both median and trimmed are more than
+2 points below the same rule unattacked.
 """
 
 from __future__ import annotations
