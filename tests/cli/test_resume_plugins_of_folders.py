@@ -1,8 +1,4 @@
-<<<<<<< HEAD:tests/cli/test_plugins_of_folders.py
-"""Folders that somebody sent name plugins: looking runs none of their code, using it only what is named here too."""
-=======
 """Folders that somebody sent name plugins: looking imports none, and using a folder only what is named here too."""
->>>>>>> h19-2:tests/cli/test_resume_plugins_of_folders.py
 
 import json
 import shutil
