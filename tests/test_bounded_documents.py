@@ -114,7 +114,7 @@ def test_safetensors(case: str, tmp_path: Path) -> None:
         wire.unpack(content)
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "1.safetensors").write_bytes(content)
-    with pytest.raises(CoterieError, match=r"the state of client 0 in .*1\.safetensors can't be read"):
+    with pytest.raises(CoterieError, match=r"the state of client 0 in .*1\.safetensors' can't be used"):
         DiskStore(tmp_path).load(0, 2)
 
 

@@ -12,17 +12,16 @@ import pytest
 from coterie.deploy.app_folder import init
 from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.app import log_error
+from coterie.engine.flower.identity import NO_CERTIFICATE, signed
 from coterie.engine.flower.site import DeployedSite
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.errors import CoterieError
 from coterie.federation.events import Events
-from coterie.messages import Failure, ModelSpec
+from coterie.messages import Failure
 from coterie.results.run_folder import RunFolder
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 from damages import bytes_of, documents
-
-PROOF = "0123456789abcdef"
 
 
 def tried(read: Any, file: Path, contents: list[tuple[str, bytes]]) -> int:
@@ -41,17 +40,22 @@ def tried(read: Any, file: Path, contents: list[tuple[str, bytes]]) -> int:
     return len(refusals)
 
 
+def introduction(registry: SiteRegistry, number: int) -> dict[str, Any]:
+    said = {"name": f"site-{number}", "samples": 10, "tests": 3}
+    return signed(said, str(number) * 32, registry.federation, NO_CERTIFICATE, "nonce")
+
+
 def test_sites(tmp_path: Path) -> None:
     file = RunFolder(tmp_path).sites_file
     registry = SiteRegistry.open(file, {"shape": [8]})
-    registry.register({n: {"name": f"site-{n}", "proof": PROOF + str(n), "samples": 10} for n in (1, 2)})
+    registry.register({n: introduction(registry, n) for n in (1, 2)}, {1: "nonce", 2: "nonce"})
     content = json.loads(file.read_text())
     contents = [(text, json.dumps(document).encode()) for text, document in documents(content)]
     contents += bytes_of(file.read_bytes(), 200)
 
     def read() -> None:
         known = SiteRegistry.open(file, {"shape": [8]})
-        known.register({7: {"name": "site-7", "proof": PROOF, "samples": 3}})
+        known.register({7: introduction(known, 7)}, {7: "nonce"})
         assert RunFolder(tmp_path).read_sites()
 
     assert tried(read, file, contents) > len(contents) // 2
@@ -90,7 +94,7 @@ def test_terms_and_site(tmp_path: Path, name: str) -> None:
 
 
 def test_a_secret(tmp_path: Path) -> None:
-    site = DeployedSite("a", tmp_path, ModelSpec("mlp", (2,), 2), lambda: None, lambda: None)  # type: ignore[arg-type, return-value]
+    site = DeployedSite("a", tmp_path, lambda: None, lambda: None, lambda: None)  # type: ignore[arg-type, return-value]
     for content in (b"", b"\xff" * 32, b"0" * 31, b"0" * 10**6, bytes(32)):
         (tmp_path / "secret").write_bytes(content)
         with pytest.raises(CoterieError, match=r"secret' is damaged"):

@@ -51,14 +51,14 @@ def test_a_site_answers_what_it_knows_and_refuses_the_rest(site: Any) -> None:
 
 def test_a_flipped_bit_in_the_state_of_a_site_is_refused(site: Any) -> None:
     """It is trained from in the next round."""
-    kept = replace(REQUEST, verbs=(replace(REQUEST.verbs[0], keep=True),))
+    kept = replace(REQUEST, round=2, verbs=(replace(REQUEST.verbs[0], keep=True),))
     site.answer(7, FEDERATION, wire.encode(kept))
     (file,) = (site.state / FEDERATION).rglob("*.safetensors")
     content = bytearray(file.read_bytes())
     content[-3] ^= 1
     file.write_bytes(content)
-    with pytest.raises(CoterieError, match=r"client 7.*3\.safetensors.*put back a copy"):
-        site.answer(7, FEDERATION, wire.encode(replace(kept, round=4)))
+    with pytest.raises(CoterieError, match=r"client 7.*2\.safetensors.*put back a copy"):
+        site.answer(7, FEDERATION, wire.encode(replace(kept, round=3)))
 
 
 @pytest.mark.parametrize("name", ["", "../../tmp", "0123456789ABCDEF", "0123456789abcdef/"])
