@@ -165,8 +165,8 @@ def main() -> None:
                 rates = [np.median([clock.steps / clock.seconds for clock in clocks]) for clocks in (one, two)]
                 distrust = np.median([clock.distrust / clock.seconds for clock in one])
                 print(
-                    f"LeNet-5 {label}, {trainer}: overhead {100 * overhead:.1f} % of a round (goal 5 %), checks "
-                    f"of replies and cutting of updates are {100 * distrust:.2f} %; steps/s "
+                    f"LeNet-5 {label}, {trainer}: overhead {100 * overhead:.1f} % of a round (goal 5 %), of which "
+                    f"checks of replies and cutting of updates {100 * distrust:.2f} %; steps/s "
                     f"{rates[0]:.0f} with 1 worker, {rates[1]:.0f} with 2: {rates[1] / rates[0]:.2f} times (goal 1.5)",
                     flush=True,
                 )

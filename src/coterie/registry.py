@@ -27,8 +27,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What can be written on a command line and be a part of a folder's name."""
 
 
-MOST = 10**6
-"""The largest whole number that an option may be: of groups, rounds or units no more make sense."""
+MOST = 10**9
+"""The largest whole number that an option may be: of samples or units no more make sense."""
 
 
 @dataclasses.dataclass(frozen=True)

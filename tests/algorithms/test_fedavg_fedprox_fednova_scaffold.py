@@ -79,6 +79,17 @@ def test_the_normaliser_is_the_sum_of_the_weights_of_gradients(count: int, momen
     assert normaliser(count, plan) == pytest.approx(position)
 
 
+@pytest.mark.parametrize("power", [0.75, 1.0])
+def test_a_client_that_claims_a_billion_samples_does_not_hold_the_server_up(power: float) -> None:
+    plan = Plan(Schedule(0.2, decay=1e-3, power=power), momentum=0.5)
+    steps, s = 10**9, np.arange(3 * 10**6)
+    tail = (1 + 1e-3 * 10**9) ** 0.25 / 0.25 if power < 1 else np.log(1 + 1e-3 * 10**9)
+    start = (1 + 1e-3 * len(s)) ** 0.25 / 0.25 if power < 1 else np.log(1 + 1e-3 * len(s))
+    expected = np.sum((1 + 1e-3 * s) ** -power) + (tail - start) / 1e-3
+    assert plan.lr.path(steps) == pytest.approx(0.2 * expected, rel=1e-4)
+    assert normaliser(steps, plan) == pytest.approx(2 * expected, rel=1e-4)
+
+
 def test_fednova_averages_what_batchnorm_counts() -> None:
     """By its weights a client with few samples could count for less than nothing, and a variance become negative."""
     options = AggregationOptions()

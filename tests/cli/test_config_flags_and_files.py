@@ -12,7 +12,7 @@ from command_line import SMALL, cli, outcome, refusal
 
 from coterie.run.config import keys
 
-OWN = {"--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help", "--debug"}
+OWN = {"--trust", "--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help", "--debug"}
 """Flags that are about the command, not the run."""
 
 # For every key of the configuration: what to write behind its flag, and what the file then says.

@@ -120,7 +120,9 @@ def test_what_was_trained_counts_not_what_config_toml_says_since(finished: Path)
 def test_of_a_run_that_was_killed_in_a_round_use_the_one_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What clients trained in the lost attempt is not yet part of the run."""
     save = journal.save_checkpoint
-    monkeypatch.setattr(journal, "save_checkpoint", lambda path, state: state["round"] < 4 and save(path, state))
+    monkeypatch.setattr(
+        journal, "save_checkpoint", lambda path, state, *more: state["round"] < 4 and save(path, state, *more)
+    )
     assert cli("run", *SMALL, "--fraction", "1", "--out", "run", "--quiet").code == 0
     (place / "run" / "result.json").unlink()
     np.savez(place / "all.npz", x=load_digits().images.astype(np.uint8))

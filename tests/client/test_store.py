@@ -157,6 +157,21 @@ def test_a_damaged_file_says_so(make: Callable[[Path], Store], tmp_path: Path) -
     assert same(make(tmp_path).load(7, before=5), state(4))
 
 
+def test_processes_that_share_a_folder_see_each_others_states(tmp_path: Path) -> None:
+    """In those of Ray any process answers for any client."""
+    one, other = DiskStore(tmp_path), DiskStore(tmp_path)
+    one.save(0, 2, state(2))
+    other.save(0, 3, state(3))
+    assert same(one.load(0, before=4), state(3))
+    other.save(0, 4, state(4))  # the first process's own is gone
+    assert same(one.load(0, before=5), state(4))
+    assert same(one.load(0, before=4), state(3))
+    server = DiskStore(tmp_path)
+    server.go_on_from({0: (4, one.stamps([0], 4)[0])})
+    other.save(0, 5, state(5))
+    assert server.stamps([0], 5) == other.stamps([0], 5)
+
+
 @on_disk
 def test_every_flipped_bit_is_refused(make: Callable[[Path], Store], tmp_path: Path) -> None:
     make(tmp_path).save(7, 4, state(4))

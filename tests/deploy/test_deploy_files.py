@@ -36,6 +36,12 @@ def test_what_is_written_is_ready(app: Path) -> None:
     assert read_site(app / "site.toml").state == str(app / "state")
 
 
+def test_what_is_written_bears_a_lying_site_and_a_simulation_reproduces(app: Path) -> None:
+    written, simulated = read_terms(app).config.aggregation, make_config({}).aggregation
+    assert (written.rule, written.clip, written.max_samples, written.max_weight) == ("clipped", 3.0, 1_000_000, 10.0)
+    assert (simulated.rule, simulated.max_samples, simulated.max_weight) == ("mean", None, None)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "shape", "network"),
     [

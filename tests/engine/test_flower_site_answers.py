@@ -49,6 +49,18 @@ def test_a_site_answers_what_it_knows_and_refuses_the_rest(site: Any) -> None:
     assert answer(wire.encode(HONEST)).kind == "refused"
 
 
+def test_a_flipped_bit_in_the_state_of_a_site_is_refused(site: Any) -> None:
+    """It is trained from in the next round."""
+    kept = replace(REQUEST, verbs=(replace(REQUEST.verbs[0], keep=True),))
+    site.answer(7, FEDERATION, wire.encode(kept))
+    (file,) = (site.state / FEDERATION).rglob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(CoterieError, match=r"client 7.*3\.safetensors.*put back a copy"):
+        site.answer(7, FEDERATION, wire.encode(replace(kept, round=4)))
+
+
 @pytest.mark.parametrize("name", ["", "../../tmp", "0123456789ABCDEF", "0123456789abcdef/"])
 def test_a_server_can_t_choose_where_a_site_writes(site: Any, name: str) -> None:
     with pytest.raises(ValueError, match="proper name"):

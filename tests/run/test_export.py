@@ -100,6 +100,15 @@ def test_refusals(place: Path, tmp_path: Path) -> None:
         load_exported(tmp_path / "x.safetensors")
 
 
+def test_a_flipped_bit_in_an_exported_model_is_refused(place: Path, tmp_path: Path) -> None:
+    path, _ = export(place / "fedavg", tmp_path / "model.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CoterieError, match=r"model\.safetensors.*not those that were written.*export it again"):
+        load_exported(path)
+
+
 @pytest.mark.parametrize("about", [
     "7", "[]", "{}", "[" * 10**5, '{"architecture": 7}', '{"architecture": [["0"]]}',
     '{"architecture": [[1, "Linear"]]}',

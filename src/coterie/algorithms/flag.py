@@ -70,7 +70,7 @@ class FLAG(OneShotClustering[Description]):
     ] = "log1p"
     step: Annotated[float, Gt(0), Le(1), "trial: between two cuts that are tried, from 1 to 0"] = 0.1
     trial_clients: Annotated[int, Ge(1), "trial: clients that take part"] = 30
-    trial_rounds: Annotated[int, Ge(1), "trial: rounds"] = 5
+    trial_rounds: Annotated[int, Ge(1), Le(10_000), "trial: rounds"] = 5
     trial_epochs: Annotated[
         int | None, Ge(1), "trial: local epochs per round; by default 1, more where clients have under 200 samples"
     ] = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
@@ -23,7 +23,9 @@ class IFCA(GroupedMethod):
         "by which a client chooses; test-accuracy is PACFL's code, which looks at the test samples (a leak)",
     ] = "train-loss"
     weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
-    init_retry: Annotated[int, Ge(0), "draw new models up to this often while too few choose one (IFCA's guard)"] = 0
+    init_retry: Annotated[
+        int, Ge(0), Le(1000), "draw new models up to this often while too few choose one (IFCA's guard)"
+    ] = 0
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""

@@ -9,7 +9,7 @@ import typer
 from coterie.coreset import Coreset, WeightedNodes, baseline
 from coterie.coreset.files import Graph, read_costs, read_graph
 from coterie.coreset.graph import Floats, checked_costs
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import write_whole
 from coterie.report.text_table import TextTable, csv_text
 
@@ -68,7 +68,7 @@ def coreset(
         chosen = baseline(method, network.adjacency, k, costs, steps=steps, **options)
     text = _written(format, network, chosen, checked_costs(costs, network.adjacency.shape[0]), smoothness, method)
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo("\n".join(map(one_line, text.split("\n"))), nl=False)
     else:
         write_whole(out, text.encode(), "nothing")
 

@@ -13,6 +13,7 @@ from coterie.data.downloads import Bar
 from coterie.data.downloads import get as fetch
 from coterie.data.folder import places
 from coterie.data.readers.formats import recognise
+from coterie.errors import one_line
 
 data = command_group("Get data sets, and check files.")
 
@@ -49,9 +50,9 @@ def check(
     """
     name = str(path) if not path.exists() and str(path) in CATALOGUE else None
     source = recognise(where(name) if name else path.expanduser())
-    typer.echo(f"{source.files.place}\n  {source.summary}")
+    typer.echo(f"{one_line(str(source.files.place))}\n  {source.summary}")
     for line in _described(source.read(name)):
-        typer.echo(f"  {line}")
+        typer.echo(f"  {one_line(line)}")
     typer.echo(f"It fits: coterie run --dataset {name or source.files.place}")
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.options import command_group
+from coterie.errors import one_line
 
 deploy = command_group("Run a federation on real machines, with Flower.")
 
@@ -38,4 +39,4 @@ def check(
     from coterie.deploy.preview import check as inspect
 
     for line in inspect(folder, site):
-        typer.echo(line)
+        typer.echo(one_line(line))

@@ -65,19 +65,19 @@ class DiskStore:
         self.folder = folder
         self._flush: Flush = "folder" if durable else "nothing"
         self._known: dict[ClientId, Stamp] = {}
-        """The latest states that this process has saved, or that it was told to go on from."""
+        """The latest states that this process has saved or was told to go on from; others may have saved later ones."""
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
-        round, digest = self._known.get(client, (before, ""))
-        if round >= before:
-            rounds = [round for round in self._rounds(client) if round < before]
-            if not rounds:
-                return {}
-            round, digest = max(rounds), ""
-        content, found = self._read(client, round)
-        if digest not in ("", found):
-            raise self._damaged(client, round, "it is another than the one that the checkpoint names")
+        rounds, (known, digest) = self._rounds(client), self._known.get(client, (-1, ""))
+        latest = max((round for round in rounds if round < before), default=-1)
+        if latest < known < before:
+            raise self._damaged(client, known, "it is missing")
+        if latest < 0:
+            return {}
+        content, found = self._read(client, latest)
+        if latest == known and found != digest:
+            raise self._damaged(client, latest, "it is another than the one that the checkpoint names")
         state: dict[str, dict[str, object]] = {}
         for key, array in _arrays(content).items():
             purpose, _, name = key.partition("/")

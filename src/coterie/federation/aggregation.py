@@ -82,13 +82,14 @@ class Aggregator:
         ]
 
     def weights(self, samples: Mapping[ClientId, int]) -> Mapping[ClientId, float]:
-        """Return how much clients with so many samples count."""
-        if self.options.max_weight is None:
+        """Return how much clients with so many samples count; by rules that count each once, at most as the median."""
+        most = 1.0 if self.options.rule in ("median", "trimmed", "krum") else self.options.max_weight
+        if most is None:
             return samples
         declared = [count for count in self.declared().values() if count > 0]
-        limit = self.options.max_weight * float(np.median(declared)) if declared else math.inf
+        limit = most * float(np.median(declared)) if declared else math.inf
         for client, count in samples.items():
-            if count > limit:
+            if count > limit and most == self.options.max_weight:
                 self.note(client, WEIGHT_CUT, f"it counts for {limit:g} samples, not for {count}")
         return {client: min(count, limit) for client, count in samples.items()}
 

@@ -100,7 +100,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CoterieError(
             f"the checkpoint {path} is incomplete: '{error.filename}' is missing: start over with --overwrite"
         ) from None
-    except (wire.WireError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (wire.WireError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CoterieError(f"the checkpoint {path} is damaged ({error}): start over with --overwrite") from None
 
 

@@ -152,7 +152,7 @@ def error_in_arrays(arrays: PlotArrays) -> str | None:
         return None
     if len(together) < 4:
         return f"it has {', '.join(together)} without the others"
-    n = len(arrays["proximity"])
+    n = len(arrays["grouped"])
     shapes = {"grouped": (n,), "proximity": (n, n), "labels": (n,)}
     for key, shape in shapes.items():
         if arrays[key].shape != shape:  # type: ignore[index]

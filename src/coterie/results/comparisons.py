@@ -234,7 +234,7 @@ def _finished_runs(
         run = read_run(place.path, f"{label}, seed {seed}")
         again = f"remove '{place.path}' to run it again"
         if missing := missing_in_result(run.result or {}):
-            raise CoterieError(f"'{place.result_file}' can't be compared with others ({missing}): {again}")
+            raise CoterieError(f"'{place.result_file}' is damaged, or of an older version ({missing}): {again}")
         if not run.history or run.history[-1]["round"] != run.rounds:
             raise CoterieError(f"'{place.metrics_file}' is damaged: it does not reach round {run.rounds}: {again}")
         if changed := _other_settings(plan, {**plan.cells[label], **chosen, "run.seed": seed}, run.config):

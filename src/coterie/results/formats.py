@@ -1,6 +1,7 @@
 """The formats of what is written: tables of texts, TOML, and the versions of the files that are read back."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -51,6 +52,8 @@ def toml_value(value: Any) -> str:
         return f"[{', '.join(toml_value(item) for item in value)}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{json.dumps(key)} = {toml_value(item)}' for key, item in value.items())}}}"
-    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:.1f}"
     return json.dumps(value, ensure_ascii=False)

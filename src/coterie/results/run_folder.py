@@ -93,21 +93,20 @@ def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
     began = time.monotonic()
     while True:
         with open_lock(path / LOCK) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is(file, path / LOCK):  # not one that was removed by whoever held it
-                    yield file
-                    return
-            except BlockingIOError:
-                if time.monotonic() - began >= patience:
-                    raise CoterieError(f"another process is working on '{path}'") from None
+            if _is_ours(file, path / LOCK):
+                yield file
+                return
+        if time.monotonic() - began >= patience:
+            raise CoterieError(f"another process is working on '{path}'")
         time.sleep(0.05)
 
 
-def _is(file: IO[str], path: Path) -> bool:
+def _is_ours(file: IO[str], path: Path) -> bool:
+    """Lock a file, and say whether that was possible; one that was removed by whoever held it is of no use."""
     try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except FileNotFoundError:
+    except (BlockingIOError, FileNotFoundError):
         return False
 
 
@@ -208,6 +207,7 @@ class RunFolder:
 
     def clear_traces(self) -> None:
         """Remove what an attempt left that was killed before its first checkpoint."""
+        self.remove_parts()
         remove(self.metrics_file)
         remove(self.journal)
         remove_tree(self.clients)

@@ -19,13 +19,13 @@ from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
-from coterie.run.config_base import ChoiceSection, ConfigSection, setting
+from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options
 
-MOST, MOST_EPOCHS = 10**6, 10**5
-"""Clients or rounds, and epochs, of a run: with more it would never end."""
+MOST_EPOCHS = 10**5
+"""Of a local training: with more it would never end."""
 
 
 class DataSection(ChoiceSection):

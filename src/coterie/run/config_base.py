@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coterie.registry import Registry
 
+MOST = 10**6
+"""Clients or rounds of a run: with more it would never end."""
+
 
 class ConfigSection(BaseModel):
     """One table of the TOML file."""

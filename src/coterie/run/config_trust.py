@@ -6,7 +6,8 @@ from pydantic import model_validator
 
 from coterie.engine.faults import Lie
 from coterie.federation.aggregation import AggregationOptions, AggregationRule, Mixing
-from coterie.run.config_base import ConfigSection, setting
+from coterie.messages.limits import MOST_SAMPLES
+from coterie.run.config_base import MOST, ConfigSection, setting
 
 
 class AggregationSection(ConfigSection):
@@ -25,9 +26,14 @@ class AggregationSection(ConfigSection):
         "neighbours", "rules median and trimmed: replace each model by the mean of the half nearest to it first, or not"
     )
     assumed_liars: int | None = setting(
-        None, "rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2", ge=0
+        None,
+        "rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2",
+        ge=0,
+        le=MOST,
     )
-    max_samples: int | None = setting(None, "clients that declare more training samples are left out", ge=1)
+    max_samples: int | None = setting(
+        None, "clients that declare more training samples are left out", ge=1, le=MOST_SAMPLES
+    )
     max_weight: float | None = setting(
         None, "no client counts for more than this multiple of the median number of samples", ge=1
     )
@@ -49,7 +55,7 @@ class FaultsSection(ConfigSection):
         "others'; 1e11 everywhere; or 1e9 samples claimed for an update turned round",
     )
     liars: int | None = setting(
-        None, "instead of a probability: so many clients lie in all rounds, drawn by the seed", ge=1
+        None, "instead of a probability: so many clients lie in all rounds, drawn by the seed", ge=1, le=MOST
     )
 
     @model_validator(mode="after")
@@ -68,15 +74,18 @@ class PrivacySection(ConfigSection):
         0,
         "a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments",
         ge=0,
+        le=MOST_SAMPLES,
     )
     min_label_samples: int = setting(
         0,
         "a label with fewer samples for each vector that describes it is left out of what a client says of its labels; "
         "10 in deployments",
         ge=0,
+        le=MOST_SAMPLES,
     )
     max_requests: int | None = setting(
         None,
         "deployed federations: different requests that a site answers in a round; by default found by a rehearsal",
         ge=1,
+        le=MOST,
     )

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from coterie.bounded import check_tensors, parse_json
 from coterie.data import read_inputs
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, seal, sealed, write_whole
 from coterie.messages import ModelSpec
 from coterie.models import build
@@ -121,12 +122,13 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_tensors(path)
         seal(path.read_bytes(), required=False)
         with safe_open(path, "pt") as file:
-            about = json.loads((file.metadata() or {}).get("coterie", "null"))
+            about = parse_json((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise CoterieError(f"'{path}' can't be read as safetensors ({error}): export it again") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CoterieError(f"'{path}' can't be read as safetensors ({one_line(str(error))}): export it again") from None
     if about is None:
         raise CoterieError(f"'{path}' does not come from 'coterie export': it does not say which network it is of")
     try:
@@ -137,7 +139,8 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
         network = _described(about)
         network.load_state_dict(tensors)
     except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError, StopIteration) as error:
-        raise CoterieError(f"'{path}' is damaged ({type(error).__name__}: {error}): export it again") from None
+        reason = one_line(f"{type(error).__name__}: {error}")[:200]
+        raise CoterieError(f"'{path}' is damaged ({reason}): export it again") from None
     return network.eval(), about
 
 

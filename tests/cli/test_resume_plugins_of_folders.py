@@ -1,4 +1,4 @@
-"""Folders that somebody sent name plugins: looking runs none of their code, using it only what is named here too."""
+"""Folders that somebody sent name plugins: looking imports none, and using a folder only what is named here too."""
 
 import json
 import shutil
