@@ -21,7 +21,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
         [
             [
                 result["algorithm"],
-                *(_percent(result["accuracy"][protocol]) for protocol in COMPARED),
+                *(_percent(result["accuracy"].get(protocol)) for protocol in COMPARED),
                 "–" if (groups := group_count(result["groups"])) is None else str(groups),
                 "–" if result["ari"] is None else f"{result['ari']:.2f}",
                 *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
@@ -33,31 +33,33 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     first = results[0]
     title = (
-        f"{first['data']}, {len(first['per_client']['L'])} clients"
+        f"{first['data']}, {len(first['per_client'].get('L') or [])} clients"
         + (f", {first['partition']}" if first["partition"] else "")
         + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
     )
     notes = []
     for result in results:
-        tested, served = (sum(v is not None for v in result["per_client"][protocol]) for protocol in EACH_CLIENT)
+        tested, served = (
+            sum(v is not None for v in result["per_client"].get(protocol) or []) for protocol in EACH_CLIENT
+        )
         if 0 < served < tested:
             notes.append(
                 f"{result['algorithm']}: C and + are of {served} of {tested} clients; others are in no group yet"
             )
         by_group = result.get("accuracy_group_mean") or {}  # as in the table where groups are of one size
-        means = [(symbol, by_group.get(key), result["accuracy"][key]) for key, symbol in COMPARED.items()]
+        means = [(symbol, by_group.get(key), result["accuracy"].get(key)) for key, symbol in COMPARED.items()]
         if any(mean is not None and abs(mean - (value or 0)) > 5e-5 for _, mean, value in means):
             texts = [f"{symbol} {_percent(mean)}" for symbol, mean, _ in means if mean is not None]
             notes.append(f"{result['algorithm']}: means over the true groups instead of clients: {', '.join(texts)}")
         if unadapted := result.get("unadapted"):
             notes.append(
                 f"{result['algorithm']}: clients adapt models before they use them; without it L "
-                f"{_percent(unadapted['L'])}, C {_percent(unadapted['C'])}"
+                f"{_percent(unadapted.get('L'))}, C {_percent(unadapted.get('C'))}"
             )
         if late := result["newcomers"]:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
-            reached = ", ".join(f"{protocol} {_percent(late['accuracy'][protocol])}" for protocol in EACH_CLIENT)
+            reached = ", ".join(f"{protocol} {_percent(late['accuracy'].get(protocol))}" for protocol in EACH_CLIENT)
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
