@@ -183,7 +183,10 @@ def _asked(folder: Path, file: Path) -> None:
 
 
 def _request(folder: Path, file: Path) -> None:
-    """What a site does with a request: it answers, or says why not."""
+    """What a site does with a request: it answers, or says why not.
+
+    A model may be a part of one; where it lacks what a verb needs, the app says so by the type of the error, KeyError.
+    """
     from coterie.messages import wire
 
     (folder / "state" / FEDERATION / "asked.json").unlink(missing_ok=True)
@@ -305,7 +308,7 @@ TARGETS = [
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),
     Target("what a site was asked", "app", f"state/{FEDERATION}/asked.json", _asked, [json_tree], share=0.5),
-    Target("request at a site", "app", "requests/*", _request, [safetensors], share=2),
+    Target("request at a site", "app", "requests/*", _request, [safetensors], (CoterieError, KeyError), 2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),
     Target("npz", "npz", "data.npz", _data, [zipped(npy)], share=2),
     Target("inputs to predict", "inputs", "x.npz", _inputs, [zipped(npy)]),

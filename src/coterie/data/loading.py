@@ -140,8 +140,11 @@ def _stored(name: str) -> Recognised:
     if name in stored_names():
         return recognise(find(f"{name}.npz"))
     path = Path(name).expanduser()
-    if path.exists():
-        return recognise(path)
+    try:
+        if path.exists():
+            return recognise(path)
+    except OSError as error:  # a name too long, a folder that is closed
+        raise CoterieError(f"the data set '{name}' can't be read: {error.strerror}") from None
     if not path.suffix and path.name == name:
         raise CoterieError(
             f"unknown data set '{name}': {suggestion(name, {*DATASETS, *stored_names()})} "

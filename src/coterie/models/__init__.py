@@ -35,8 +35,9 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would keep a note for a GPU at each call
         try:
             return builder(tuple(spec.shape), spec.classes, **spec.options)
-        except (MemoryError, OverflowError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not any(word in str(error) for word in ("alloc", "overflow")):
+        except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
+            said = str(error).lower()
+            if isinstance(error, RuntimeError | TypeError) and "alloc" not in said and "overflow" not in said:
                 raise
             raise CoterieError(
                 f"model '{spec.name}' for inputs of shape {tuple(spec.shape)} and {spec.classes} classes is larger "
