@@ -26,7 +26,7 @@ from coterie.files import (
 
 SOURCE = Path(__file__).parents[1] / "src" / "coterie"
 ALLOWED = {"bounded.py", "files.py", "engine/flower/sharing.py", "testing.py"}
-"""Who opens files by itself: everybody else writes through `coterie.files`. `bounded.py` only reads; shared data lie in a
+"""Who opens files by itself: all others write through `coterie.files`. `bounded.py` only reads; shared data lie in a
 folder of their own that was just made."""
 
 

@@ -199,7 +199,8 @@ def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | N
 def pooled(scores: Sequence[Score], max_weight: float | None) -> float | None:
     """Return Σ correct / Σ samples, where nobody counts for more than a multiple of the median number of samples.
 
-    >>> pooled([(5, 10), (6, 10), (10**12, 10**12)], None), round(pooled([(5, 10), (6, 10), (10**12, 10**12)], 1.0), 3)
+    >>> liar = [(5, 10), (6, 10), (10**12, 10**12)]
+    >>> round(pooled(liar, None), 3), round(pooled(liar, 1.0), 3)
     (1.0, 0.7)
     """
     counts = [samples for _, samples in scores if samples]
