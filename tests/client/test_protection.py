@@ -57,8 +57,9 @@ def ask(data: LocalData, *verbs: Any, protection: Protection = TEN, seed: int = 
         (Train(replace(PLAN, steps=3)), 100, True),
         (Train(replace(PLAN, steps=1000)), 9, False),  # again and again the same nine
         (Train(replace(PLAN, steps=0)), 9, True),  # on which nothing stands
-        (Train(replace(PLAN, meta_step=MetaStep(0.1), steps=1)), 100, False),
-        (Train(replace(PLAN, meta_step=MetaStep(0.1), steps=2)), 100, True),
+        (Train(replace(PLAN, meta_step=MetaStep(0.1), steps=2)), 100, False),  # the first of each pair only shifts
+        (Train(replace(PLAN, meta_step=MetaStep(0.1), steps=3)), 100, True),
+        (Train(replace(PLAN, meta_step=MetaStep(0.1, shared_momentum=True), steps=2)), 100, True),
         (Train(replace(PLAN, curriculum=Curriculum(a=1.0, b=0.05), steps=2)), 100, False),
         (Train(replace(PLAN, holdout=0.1)), 100, True),
         (Train(replace(PLAN, holdout=0.1)), 99, False),  # nine are held out: beside all, those nine are told

@@ -31,7 +31,9 @@ AGREED: dict[str, Any] = {
 @pytest.fixture
 def site(tmp_path: Path) -> Any:
     write_app(tmp_path / "app", 2, **AGREED)
-    return make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
+    site = make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
+    site.introduce(FEDERATION, NONCE)
+    return site
 
 
 FEDERATION, NONCE = "0123456789abcdef", "0" * 32

@@ -23,7 +23,7 @@ from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
-from coterie.messages import ClassCounts, Evaluate, Failure, Losses, ModelSpec, Request, Signature, Train, wire
+from coterie.messages import Anchor, ClassCounts, Evaluate, Failure, Losses, ModelSpec, Request, Signature, Train, wire
 from coterie.models import initial
 
 FEDERATION, NONCE = "0123456789abcdef", "0" * 32
@@ -76,6 +76,10 @@ HOSTILE: dict[str, Request] = {
     "counts": replace(REQUEST, verbs=(ClassCounts(),)),
     "a signature": replace(REQUEST, verbs=(Signature(per_label=True),)),
     "losses": replace(REQUEST, verbs=(Losses(("model",), on="holdout", share=0.01),)),
+    "drawn to the start, so that the last batch is what is left": training(anchors=(Anchor("model", 10.0),)),
+    "pushed away from it": training(anchors=(Anchor("model", -10.0),)),
+    "many shuffles in one request": replace(REQUEST, verbs=tuple(Train(PLAN, purpose=f"{i}") for i in range(9))),
+    "many scores in one request": replace(REQUEST, verbs=(Evaluate(),) * 9),
     "scores of training samples": replace(REQUEST, verbs=(Evaluate(on="train"),)),
     "a verb beside": replace(REQUEST, verbs=(*REQUEST.verbs, ClassCounts())),
     "a model that is not there": replace(REQUEST, models={}),
@@ -108,6 +112,37 @@ def test_the_attack_that_restored_all_images_gets_nothing(site: Any) -> None:
             for spec in (SPEC, LINEAR):
                 request = Request(1, seed, spec, (Train(plan),), {"model": initial(spec, 0)})
                 assert isinstance(answer(site, request), Failure)
+
+
+def test_a_federation_that_it_has_not_joined_gets_no_answer(site: Any) -> None:
+    refused = wire.decode(site.answer(0, "f" * 16, wire.encode(REQUEST)))
+    assert refused.detail == "this site has not joined that federation"
+    assert not (site.state / ("f" * 16)).exists()
+
+
+def test_how_many_models_are_compared_is_limited(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", 1, **{**TERMS, "algorithm": "ifca"})
+    policy = policy_of(read_terms(tmp_path / "app"))
+    models = {f"model{k}": initial(SPEC, 0) for k in range(100)}
+    few, many = (replace(REQUEST, verbs=(Losses(tuple(models)[:count]),), models=models) for count in (2, 100))
+    assert policy.error_in(few) is None
+    assert "100 models, where this federation has up to 40" in str(policy.error_in(many))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "asked"),
+    [
+        ({"name": "lg-fedavg", "pretrain": 3}, replace(REQUEST, verbs=(Train(PLAN, send=("fc2.weight", "fc2.bias")),))),
+        ({"name": "pacfl", "diversity": 1}, training(batch_size=683)),
+    ],
+)
+def test_what_reveals_less_is_allowed(tmp_path: Path, algorithm: dict[str, Any], asked: Request) -> None:
+    """A larger batch, and a part of the parameters: honest methods come to them in later rounds."""
+    write_app(tmp_path / "app", 1, **{**TERMS, "algorithm": "fedavg"})
+    text = (tmp_path / "app" / "federation.toml").read_text()
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in algorithm.items())
+    (tmp_path / "app" / "federation.toml").write_text(text.replace('name = "fedavg"', lines))
+    assert policy_of(read_terms(tmp_path / "app")).error_in(asked) is None
 
 
 def test_a_request_counts_once_and_only_so_many_are_answered(site: Any) -> None:

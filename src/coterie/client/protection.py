@@ -36,11 +36,15 @@ class Protection:
         if 0 < samples < self.min_samples:
             raise Withheld(f"the answer would stand on fewer than {self.min_samples} samples")
 
-    def check_training(self, batches: Iterable[tuple[Index, ...]]) -> None:
-        """Refuse a training in whose steps too few distinct samples take part."""
+    def check_training(self, batches: Iterable[tuple[Index, ...]], outer_only: bool) -> None:
+        """Refuse a training in whose steps too few distinct samples take part.
+
+        With `outer_only` the first half-step of a pair counts for nothing: it only shifts where the gradient of the
+        other is taken.
+        """
         used: set[int] = set()
         for step in batches:
-            for batch in step:
+            for batch in step[-1:] if outer_only else step:
                 used.update(batch.tolist())
             if len(used) >= self.min_samples:
                 return

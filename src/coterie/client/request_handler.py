@@ -71,7 +71,7 @@ class RequestHandler:
         if not len(labels):
             return None
         listed = ", ".join(map(str, labels.tolist()))
-        LOG.info("client %d, round %d: too few samples of labels %s: left out", self.id, self.request.round, listed)
+        LOG.warning("client %d, round %d: too few samples of labels %s: left out", self.id, self.request.round, listed)
         return True
 
     def samples(self, on: Part, share: float) -> tuple[Floats, Index]:

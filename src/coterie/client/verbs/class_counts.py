@@ -13,5 +13,6 @@ def answer(handler: RequestHandler, verb: ClassCounts) -> ClassCountsReply:
     counts = np.bincount(data.y[data.train], minlength=data.classes)
     shown = handler.protection.shown(counts)
     if counts.any() and not shown.any():
+        handler.leave_out(np.flatnonzero(counts))
         raise Withheld("no class has enough samples to be counted")
     return ClassCountsReply(shown, handler.leave_out(np.flatnonzero(counts != shown)))

@@ -11,6 +11,7 @@ from coterie.messages import Params, Prune, PruneReply
 
 def answer(handler: RequestHandler, verb: Prune) -> PruneReply:
     """Prune what the training led to; where that was kept, the new mask and the model under it are kept."""
+    handler.protection.check_count(handler.count(verb.on, verb.share))
     last = handler.model("trained")
     mask = {**pruning.whole(last, verb.masked(last)), **handler.state.get("mask", {})}
 

@@ -21,6 +21,7 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     sizes = vectors_per_label(y, verb.p, verb.share, verb.budget) if verb.per_label else {-1: verb.p}
     kept = {label: p for label, p in sizes.items() if handler.protection.enough(_samples_of(label, y), p)}
     if sizes and not kept and len(y):
+        handler.leave_out(np.unique(y))
         raise Withheld("there are too few samples for the vectors asked for")
     if len(kept) < len(sizes) and len(y):
         told = np.isin(y, [*kept])

@@ -31,7 +31,8 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
             rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
         )
     if handler.protection.min_samples:
-        handler.protection.check_training(steps(len(y), plan, shuffles(), order))
+        outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
+        handler.protection.check_training(steps(len(y), plan, shuffles(), order), outer_only)
     if plan.mask is not None:
         mask = handler.state.get("mask") if plan.mask == "own" else request.models[plan.mask]
     job = Job(

@@ -94,12 +94,12 @@ def answer_request(
     """Have a client answer a request in bytes; one that can't be read or has an error is refused."""
     try:
         request = wire.decode(blob)
-        if not isinstance(request, Request):
-            raise wire.WireError(f"a {type(request).__name__.lower()} is not a request")
-        if error := error_in_request(request):
-            raise wire.WireError(error)
     except wire.WireError as refusal:
         return Failure(client.id, 0, "refused", str(refusal))
+    if not isinstance(request, Request):
+        return Failure(client.id, 0, "refused", f"a {type(request).__name__.lower()} is not a request")
+    if error := error_in_request(request):
+        return Failure(client.id, request.round, "refused", error)
     return client.answer(request)
 
 

@@ -80,7 +80,10 @@ class DeployedSite:
 
     def answer(self, client: ClientId, federation: str, blob: bytes) -> bytes:
         """Answer a request, unless its policy or the number of its samples forbids it."""
-        policy, record = self.joined_under(federation), SiteRecord(self.state / _checked(federation))
+        record = SiteRecord(self.state / _checked(federation))
+        if not record.policy_file.exists():
+            return wire.encode(Failure(client, 0, "refused", "this site has not joined that federation"))
+        policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
         asker = Client(
             client, {0: self.data()}, DiskStore(record.folder, durable=True), _LazyTrainer(self.trainer), protection

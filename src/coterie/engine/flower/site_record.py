@@ -47,7 +47,9 @@ class SiteRecord:
         """Return the policy under which the site joined; the first time, `make` it and keep it."""
         with self._locked():
             if not self.policy_file.exists():
-                write_whole(self.policy_file, (json.dumps(asdict(make()), indent=1) + "\n").encode())
+                made = make()
+                write_whole(self.policy_file, (json.dumps(asdict(made), indent=1) + "\n").encode())
+                logging.getLogger("coterie").warning("joined federation %s, policy %s", self.folder.name, made.digest)
             try:
                 return Policy.read(parse_json(read_bytes(self.policy_file, LARGEST_JSON)))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
