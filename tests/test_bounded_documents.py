@@ -6,9 +6,11 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
-from coterie.bounded import MOST_VALUES, check_tensors, parse_json, parse_toml, read_bytes
+from coterie.bounded import MOST_VALUES, parse_json, parse_toml, read_bytes, read_start, read_tensors
 from coterie.client import DiskStore
 from coterie.errors import CoterieError
 from coterie.messages import wire
@@ -121,7 +123,7 @@ def test_safetensors(case: str, tmp_path: Path) -> None:
 def test_a_header_is_looked_at_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(headed(b"", 2**40))
     with pytest.raises(ValueError, match="its header announces 1,099,511,627,776 bytes"):
-        check_tensors(tmp_path / "a.safetensors")
+        read_tensors(tmp_path / "a.safetensors")
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
@@ -131,3 +133,15 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(11))
     with pytest.raises(ValueError, match="larger than the 10 bytes"):
         read_bytes(tmp_path / "large", 10)
+
+
+def test_pipes_are_not_waited_for_and_holes_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read in (read_tensors, lambda path: read_start(path, 10), lambda path: read_bytes(path, 10)):
+        with pytest.raises(ValueError, match="it is no file"):
+            read(tmp_path / "pipe")
+    (tmp_path / "sparse").write_bytes(save({"w": np.zeros(3)}))
+    os.truncate(tmp_path / "sparse", 3 * 2**30)
+    with pytest.raises(ValueError, match="where its header announces"):
+        read_tensors(tmp_path / "sparse")
+    assert len(read_start(tmp_path / "sparse", 10)) == 10

@@ -37,6 +37,7 @@ HEADER = 2**26
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _QUOTED = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'')
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DOTS}}}")
+_OFFSETS = re.compile(rb'"data_offsets":\s*\[\s*\d{1,18}\s*,\s*(\d{1,18})\s*\]')
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -190,13 +191,30 @@ def read_npy(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
     return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
-def check_tensors(path: Path) -> None:
-    """Refuse a safetensors file whose header is too large, or announces too many tensors, before it is read."""
-    with path.open("rb") as file:
+def read_start(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file, which must be one."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(file_mode(file)):
+            raise ValueError("it is no file")
+        return file.read(count)
+
+
+def read_tensors(path: Path, most: int | None = MOST_VALUES) -> bytes:
+    """Return a safetensors file; one that is longer or shorter than its header announces is not read."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(file_mode(file)):
+            raise ValueError("it is no file")
         length = int.from_bytes(file.read(8), "little")
         if length > HEADER:
             raise ValueError(f"its header announces {length:,} bytes")
-        check_header(file.read(length))
+        header = file.read(length)
+        if most is not None:
+            check_header(header, most)
+        announced = 8 + length + max(map(int, _OFFSETS.findall(header)), default=0)
+        if (size := os.fstat(file.fileno()).st_size) != announced:
+            raise ValueError(f"it has {size:,} bytes, where its header announces {announced:,}")
+        file.seek(0)
+        return file.read(announced)
 
 
 def check_header(header: bytes, most: int = MOST_VALUES) -> None:

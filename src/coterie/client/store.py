@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from coterie.bounded import check_tensors
+from coterie.bounded import read_tensors
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
 from coterie.messages import ClientId, Params
@@ -137,8 +137,7 @@ class DiskStore:
     def _read(self, client: ClientId, round: int) -> tuple[bytes, str]:
         """Return the bytes of a state, and their digest; refuse those that are not what was written."""
         try:
-            check_tensors(self._path(client, round))
-            content = self._path(client, round).read_bytes()
+            content = read_tensors(self._path(client, round))
             return content, seal(content)
         except OSError as error:
             raise self._damaged(client, round, error.strerror or "it can't be read") from None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from coterie.bounded import read_tensors
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import with_article
 from coterie.files import Flush, flushed_later, part_of, remove, seal, write_whole
@@ -77,7 +78,7 @@ def _write_part(file: Path, part: WriteOnce, flush: Flush) -> None:
 
 def _is_whole(file: Path) -> bool:
     try:
-        seal(file.read_bytes())
+        seal(read_tensors(file, most=None))
     except (OSError, ValueError):
         return False
     return True
@@ -86,7 +87,7 @@ def _is_whole(file: Path) -> bool:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a state back; refuse one that is damaged, or has another format."""
     try:
-        content = path.read_bytes()
+        content = read_tensors(path, most=None)
         stored = wire.unpack(content)
         version = stored.get("format", 1)
         if version != FORMAT:
@@ -175,8 +176,8 @@ def _has_numbers_as_keys(value: Mapping[Any, Any]) -> bool:
 
 def _read_part(path: Path, name: str) -> WriteOnce:
     file = part_of(path, name)
-    content = file.read_bytes()
     try:
+        content = read_tensors(file, most=None)
         seal(content)
     except ValueError as error:
         raise ValueError(f"'{file.name}': {error}") from None

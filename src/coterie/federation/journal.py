@@ -11,9 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+from coterie.bounded import parse_json, read_start
 from coterie.errors import CoterieError
 from coterie.files import extend, flushed_later
 from coterie.messages import ClientId
+
+LARGEST = 2**30
+"""Bytes of a journal."""
 
 
 class Mark(TypedDict):
@@ -52,12 +56,12 @@ class Journal:
     def restore(self, mark: Mapping[str, Any]) -> None:
         """Read the entries up to a mark; refuse others than those that were written."""
         try:
-            content = self.path.read_bytes()[: mark["bytes"]]
+            content = read_start(self.path, min(int(mark["bytes"]), LARGEST))
             self._take(content)
             if self.mark != mark:
                 raise ValueError("its bytes are not those that were written")
             for line in content.splitlines():
-                self._note(json.loads(line))
+                self._note(parse_json(line))
         except FileNotFoundError:
             if mark["bytes"]:
                 raise self._damaged("it is missing") from None

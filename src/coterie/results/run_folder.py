@@ -19,10 +19,10 @@ from coterie.bounded import (
     LARGEST_JSON,
     LARGEST_TOML,
     check_header,
-    check_tensors,
     parse_json,
     parse_toml,
     read_bytes,
+    read_tensors,
     read_text,
 )
 from coterie.errors import CoterieError, one_line
@@ -330,8 +330,7 @@ class RunFolder:
         from safetensors.numpy import load
 
         try:
-            check_tensors(self.arrays_file)
-            content = self.arrays_file.read_bytes()
+            content = read_tensors(self.arrays_file)
             seal(content, required=False)
             stored = load(content)
             arrays = {name: np.asarray(stored[name]) for name in get_args(ArrayName) if name in stored}
@@ -353,7 +352,7 @@ class RunFolder:
         from safetensors import SafetensorError, safe_open
 
         try:
-            seal(self.expert_file.read_bytes())  # one that is damaged is made again
+            seal(read_tensors(self.expert_file))  # one that is damaged is made again
             with safe_open(self.expert_file, framework="numpy") as content:
                 return (content.metadata() or {}).get("coterie")
         except (OSError, ValueError, SafetensorError):

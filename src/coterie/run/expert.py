@@ -11,7 +11,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from coterie.bounded import check_tensors
+from coterie.bounded import read_tensors
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.files import seal
@@ -147,8 +147,7 @@ def _of_run(folder: Path) -> Params:
 
 def _of_file(file: Path) -> Params:
     try:
-        check_tensors(file)
-        content = file.read_bytes()
+        content = read_tensors(file)
         seal(content, required=False)
         return dict[str, Array](load(content))
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from coterie.bounded import check_tensors, parse_json
+from coterie.bounded import parse_json, read_tensors
 from coterie.data import read_inputs
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, seal, sealed, write_whole
@@ -122,8 +122,7 @@ def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        check_tensors(path)
-        seal(path.read_bytes(), required=False)
+        seal(read_tensors(path), required=False)
         with safe_open(path, "pt") as file:
             about = parse_json((file.metadata() or {}).get("coterie", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
