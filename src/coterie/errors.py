@@ -27,12 +27,13 @@ class Stopped(Exception):
     """Ctrl-C ended a run; the text says how to go on."""
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int | None = None) -> str:
     r"""Return a text in one line of printable letters: what comes from others must not look like what comes from us.
 
-    >>> one_line("a\nb\x1b[31m")
-    'a b [31m'
+    >>> one_line("a\nb\x1b[31m"), one_line("without end", longest=7)
+    ('a b [31m', 'without')
     """
+    text = text[:longest]
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 

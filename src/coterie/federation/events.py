@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from coterie.errors import one_line
 from coterie.messages import ClientId, Failure
 
 LONGEST = 300
@@ -21,7 +22,7 @@ class Events:
 
     def note(self, failure: Failure) -> None:
         """Record one failure; its description may come from anyone, and is sanitised."""
-        detail, kind = plain(failure.detail), plain(failure.kind)[:LONGEST_KIND]
+        detail, kind = one_line(failure.detail, LONGEST), one_line(failure.kind, LONGEST_KIND)
         entry = self.kinds.setdefault(
             kind,
             {
@@ -60,8 +61,3 @@ class Events:
     def load(self, saved: Iterable[Mapping[str, Any]]) -> None:
         """Restore the entries that `save` returned."""
         self.kinds = {entry["kind"]: deepcopy(dict(entry)) for entry in saved}
-
-
-def plain(text: str) -> str:
-    """Return a text in one line of printable characters, not too long."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:LONGEST])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.federation.events import plain
+from coterie.errors import one_line
 from coterie.messages import VERBS, Params, Request, Verb
 from coterie.messages.limits import error_in_tensors
 from coterie.models import initial
@@ -56,7 +56,7 @@ def error_in_models(request: Request) -> str | None:
     template = initial(request.spec, request.seed)
     for name, model in request.models.items():
         if error := error_in_tensors(model, template.keys() & model.keys(), template):
-            return f"model '{plain(name)}': {error}"
+            return f"model '{one_line(name, 100)}': {error}"
     return None
 
 

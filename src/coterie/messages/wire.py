@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from coterie.bounded import check_header
+from coterie.errors import one_line
 from coterie.files import UNSEALED, sealed
 from coterie.messages.envelope import Failure, Reply, Request, read_only
 from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
@@ -45,6 +46,8 @@ _HINTS: dict[str, dict[str, Any]] = {
 }
 
 
+LONGEST = 300
+"""Letters of what is said about bytes that can't be read: they are quoted in it."""
 LARGEST_TREE = 2**22
 """Bytes of a message beside its arrays: what is made of them takes up to 30 times as much memory."""
 
@@ -95,17 +98,7 @@ def unpack(blob: bytes) -> Any:
             raise WireError(f"arrays of type {unsendable[0]} are not sent")
         return _build(json.loads(metadata["tree"]), arrays)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
-        raise WireError(f"not readable: {_in_a_line(str(error))}") from None
-
-
-def _in_a_line(text: str, longest: int = 300) -> str:
-    r"""Return a text that may quote others without their line breaks and escapes, and not without end.
-
-    >>> _in_a_line("unknown 'a\n\x1b[2Jb'", longest=12)
-    "unknown 'a ?…"
-    """
-    plain = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text[: 2 * longest].split()))
-    return plain if len(plain) <= longest else f"{plain[:longest]}…"
+        raise WireError(f"not readable: {one_line(str(error), LONGEST)}") from None
 
 
 def digest(value: Any) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 from coterie.errors import CoterieError
 
+FEDERATION = re.compile(r"[0-9a-f]{16}")
+"""The name of a federation, made up when its run begins."""
 KEY, SIGNATURE = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
 NO_CERTIFICATE = "no certificate"
 

@@ -16,7 +16,7 @@ from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
-from coterie.engine.flower.identity import derived, fingerprint, signed
+from coterie.engine.flower.identity import FEDERATION, derived, fingerprint, signed
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
@@ -26,7 +26,6 @@ from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
-FEDERATION = re.compile(r"[0-9a-f]{16}")
 SECRET = re.compile(r"[0-9a-f]{32}")
 
 

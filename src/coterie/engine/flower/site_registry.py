@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
-from coterie.engine.flower.identity import KEY, NO_CERTIFICATE, error_in_signature
+from coterie.engine.flower.identity import FEDERATION, KEY, NO_CERTIFICATE, error_in_signature
 from coterie.errors import CoterieError, one_line
 from coterie.files import write_whole
 from coterie.messages import ClientId
 from coterie.messages.limits import MOST_SAMPLES
 
-FEDERATION = re.compile(r"[0-9a-f]{16}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
