@@ -59,7 +59,7 @@ class Disk:
 
 def full_in_the_middle(disk: Disk) -> dict[str, Any]:
     run = disk.folder / "run"
-    disk.fill_when(run / "metrics.jsonl")
+    disk.fill_when(run / "journal.jsonl")
     failed = cli(*RUN, "--out", run)
     left = [name for name in tree(run) if name.endswith(".part")]
     still_full = cli("resume", run, "--quiet")

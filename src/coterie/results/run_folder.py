@@ -79,12 +79,14 @@ by round.
 """
 LARGEST_METRICS, MOST_METRICS = 2**26, 600_000
 """Bytes and values of ``metrics.jsonl``: those of 40,000 evaluated rounds."""
+MOMENT = 0.3
+"""Seconds to wait for any lock: a process that is being started holds those of its parent until it has begun."""
 PATIENCE = 10.0
 """Seconds to wait for workers of a process that was killed, which end by themselves."""
 
 
 @contextmanager
-def locked(path: Path, patience: float = 0.0) -> Iterator[IO[str]]:
+def locked(path: Path, patience: float = MOMENT) -> Iterator[IO[str]]:
     """Keep other processes out of a folder, after waiting so many seconds for one that ends.
 
     The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
