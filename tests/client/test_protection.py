@@ -18,6 +18,7 @@ from coterie.messages import (
     MetaStep,
     ModelSpec,
     Plan,
+    Prune,
     Reply,
     Request,
     Schedule,
@@ -87,6 +88,14 @@ def test_few_test_samples_are_not_told_of_and_none_are_no_secret() -> None:
     assert isinstance(ask(data_of({0: 20}, test=0), Evaluate()), Reply)
 
 
+@pytest.mark.parametrize(("samples", "answered"), [(100, True), (99, False)])
+def test_pruning_is_decided_on_ten_samples(samples: int, answered: bool) -> None:
+    prune = Prune(("fc1.weight",), on="holdout", share=0.1)
+    answer = ask(data_of({0: samples}), Train(PLAN), prune)
+    assert isinstance(answer, Reply) == answered
+    assert isinstance(ask(data_of({0: 40}, test=9), Train(PLAN), replace(prune, on="test")), Failure)
+
+
 def test_what_is_withheld_changes_no_state() -> None:
     store, data = MemoryStore(), data_of({0: 40})
     client = Client(0, {0: data}, store, choose_trainer("torch", SPEC), TEN)
@@ -109,10 +118,10 @@ def test_labels_with_few_samples_are_left_out_of_signatures(
     verb: Signature, kept: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     data = data_of({0: 31, 1: 29, 5: 81, 7: 9})
-    caplog.set_level("INFO", "coterie")
     answer = ask(data, verb)
     if not kept:
         assert isinstance(answer, Failure)
+        assert "labels 0, 1, 5, 7" in caplog.text
         return
     assert isinstance(answer, Reply)
     [signed] = answer.answers

@@ -100,6 +100,7 @@ def test_what_lies_outside_the_policy_is_refused_and_noted(site: Any, name: str)
     [line] = (site.state / FEDERATION / "events.jsonl").read_text().splitlines()
     event = json.loads(line)
     assert (event["kind"], event["detail"]) == ("refused", refused.detail)
+    assert event["round"] == HOSTILE[name].round
     assert not list((site.state / FEDERATION).rglob("*.safetensors"))
     assert not isinstance(answer(site, REQUEST), Failure)
 
