@@ -14,8 +14,8 @@ from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
 from coterie.results.comparison_folder import ComparisonFolder, seeds_text
 from coterie.results.comparisons import choose_settings
+from coterie.results.folder_lock import PATIENCE, locked
 from coterie.results.protocols import COMPARED
-from coterie.results.run_folder import PATIENCE, locked
 from coterie.run.plugins import Permission, as_flags, modules_to_import, registered_things
 
 

@@ -20,7 +20,7 @@ LARGEST = 2**30
 """Bytes of a journal."""
 
 
-class Mark(TypedDict):
+class JournalMark(TypedDict):
     """Up to where a journal is valid: its length, and the digest of that."""
 
     bytes: int
@@ -40,7 +40,7 @@ class Journal:
         """The rows of metrics."""
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> JournalMark:
         """How far it reaches now."""
         return {"bytes": self._length, "digest": self._digest.hexdigest()}
 

@@ -12,9 +12,9 @@ from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_folder import seeds_text
+from coterie.results.folder_lock import PATIENCE, locked
 from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS, OVER_GROUPS
 from coterie.results.reproductions import NumberPair, run_path
-from coterie.results.run_folder import PATIENCE, locked
 from coterie.results.statistics import Spread, spread
 from coterie.run.config import Config
 from coterie.run.result import Result

@@ -20,9 +20,10 @@ from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.errors import CoterieError, one_line
 from coterie.files import remove, write_whole
 from coterie.results.checks import error_in_plan
+from coterie.results.folder_lock import LOCK
 from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format, read_toml, toml_value
 from coterie.results.protocols import COMPARED
-from coterie.results.run_folder import LOCK, RunFolder
+from coterie.results.run_folder import RunFolder
 from coterie.results.schema import ComparisonFields, cleaned, error_in
 
 PLAN, DATA = "comparison.toml", "comparison.json"

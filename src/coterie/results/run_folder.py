@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +28,6 @@ from coterie.files import (
     extend,
     flush_folder,
     make_folder,
-    open_lock,
     part_of,
     remove,
     remove_tree,
@@ -47,11 +42,12 @@ from coterie.results.checks import (
     error_in_row,
     without_odd_values,
 )
+from coterie.results.folder_lock import LOCK
 from coterie.results.formats import RESULT_FORMAT, error_in_format
 from coterie.results.schema import SitesFile, cleaned, error_in
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
-ARRAYS, SITES, LOCK = "views.safetensors", "sites.json", "lock"
+ARRAYS, SITES = "views.safetensors", "sites.json"
 CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
 WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, SITES)
 """Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
@@ -79,37 +75,6 @@ by round.
 """
 LARGEST_METRICS, MOST_METRICS = 2**26, 600_000
 """Bytes and values of ``metrics.jsonl``: those of 40,000 evaluated rounds."""
-MOMENT = 0.3
-"""Seconds to wait for any lock: a process that is being started holds those of its parent until it has begun."""
-PATIENCE = 10.0
-"""Seconds to wait for workers of a process that was killed, which end by themselves."""
-
-
-@contextmanager
-def locked(path: Path, patience: float = MOMENT) -> Iterator[IO[str]]:
-    """Keep other processes out of a folder, after waiting so many seconds for one that ends.
-
-    The lock ends with the process, however that happens; workers that are given the file hold it too, so that it is
-    free only when all have ended.
-    """
-    began = time.monotonic()
-    while True:
-        with open_lock(path / LOCK) as file:
-            if _is_ours(file, path / LOCK):
-                yield file
-                return
-        if time.monotonic() - began >= patience:
-            raise CoterieError(f"another process is working on '{path}'")
-        time.sleep(0.05)
-
-
-def _is_ours(file: IO[str], path: Path) -> bool:
-    """Lock a file, and say whether that was possible; one that was removed by whoever held it is of no use."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Target(TypedDict):
     bytes: Count | None
 
 
-class Grouping(TypedDict, total=False):
+class GroupingEntry(TypedDict, total=False):
     """How groups were found."""
 
     rule: str | None
@@ -132,7 +132,7 @@ class ResultFields(TypedDict):
     groups: NotRequired[list[Place | None] | None]
     true_groups: NotRequired[list[Place] | None]
     ari: NotRequired[Value]
-    grouping: NotRequired[Grouping | None]
+    grouping: NotRequired[GroupingEntry | None]
     details: NotRequired[Details | None]
     memberships: NotRequired[list[Any] | None]
     newcomers: NotRequired[Newcomers | None]

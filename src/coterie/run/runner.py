@@ -18,7 +18,8 @@ from coterie.federation import Engine, Federation
 from coterie.federation.loop import afterwards, rounds
 from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure
-from coterie.results.run_folder import RunFolder, locked, unused
+from coterie.results.folder_lock import locked
+from coterie.results.run_folder import RunFolder, unused
 from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
