@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz_binary import compressed, mat, npy, pickled, png, safetensors, zipped
-from fuzz_corpus import FEDERATION
+from fuzz_corpus import FEDERATION, NONCE
 from fuzz_mutations import Mutation, json_lines, json_tree, toml_lines
 
 from coterie.errors import CoterieError
@@ -173,7 +173,7 @@ def _site_state(folder: Path, file: Path) -> None:
     """What a site reads before it takes part."""
     site = _site_of(folder)[1]
     site.joined_under(FEDERATION)
-    site.introduce(FEDERATION, "nonce")
+    site.introduce(FEDERATION, NONCE)
     site.data()
 
 
@@ -210,7 +210,7 @@ def _introduction(folder: Path, file: Path) -> None:
         said = json.loads(file.read_bytes()[: 10**5])
     except (ValueError, RecursionError):  # Flower's to refuse
         return
-    SiteRegistry(federation=FEDERATION).register({1: said if isinstance(said, dict) else {}}, {1: "nonce"})
+    SiteRegistry(federation=FEDERATION).register({1: said if isinstance(said, dict) else {}}, {1: NONCE})
 
 
 def _flags(folder: Path, file: Path) -> None:

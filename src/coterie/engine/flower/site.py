@@ -16,7 +16,7 @@ from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
-from coterie.engine.flower.identity import FEDERATION, derived, fingerprint, signed
+from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, signed
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
@@ -64,6 +64,7 @@ class DeployedSite:
 
         Why it can't take part stands in the log of the site only: an error's text may quote its data.
         """
+        check_nonce(nonce)
         samples, tests, error_text = 0, 0, ""
         try:
             self.joined_under(federation)
