@@ -42,7 +42,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a federation that a site has joined."""
     folder = tmp_path_factory.mktemp("joined")
     write_app(folder / "app", 2, **TERMS)
-    make_site(read_terms(folder / "app"), read_site(folder / "site-0" / "site.toml")).joined_under(FEDERATION)
+    make_site(read_terms(folder / "app"), read_site(folder / "site-0" / "site.toml")).join(FEDERATION)
     return folder
 
 
@@ -169,11 +169,12 @@ def test_a_policy_stays_whatever_the_app_says_later(site: Any, tmp_path: Path) -
     assert not isinstance(answer(site, REQUEST), Failure)
     text = (tmp_path / "app" / "federation.toml").read_text()
     (tmp_path / "app" / "federation.toml").write_text(
-        text.replace('"fedavg"', '"flag"').replace("samples = 10", "samples = 0")
+        text.replace('"fedavg"', '"flag"').replace("min_samples = 10", "min_samples = 0")
     )
     changed = make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
     assert "classcounts is not asked for" in answer(changed, replace(REQUEST, verbs=(ClassCounts(),))).detail
     assert changed.joined_under(FEDERATION).min_samples == 10
+    changed.join("f" * 16)
     assert changed.joined_under("f" * 16).min_samples == 0  # of a federation that it joins now
 
 

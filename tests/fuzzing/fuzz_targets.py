@@ -177,6 +177,13 @@ def _site_state(folder: Path, file: Path) -> None:
     site.data()
 
 
+def _joined(folder: Path, file: Path) -> None:
+    """Which federations a site has joined, when another one greets it."""
+    from coterie.engine.flower.site_record import SiteMemory
+
+    SiteMemory(folder / "state").federations()
+
+
 def _asked(folder: Path, file: Path) -> None:
     """What a site was asked before, when it is asked again."""
     _site_of(folder)[1].answer(0, FEDERATION, (folder / "requests" / "0").read_bytes())
@@ -307,6 +314,7 @@ TARGETS = [
     Target("texts of flags", "flags", "lines", _flags, share=0.5),
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),
+    Target("federations of a site", "app", "state/federations.json", _joined, [json_tree], share=0.3),
     Target("what a site was asked", "app", f"state/{FEDERATION}/asked.json", _asked, [json_tree], share=0.5),
     Target("request at a site", "app", "requests/*", _request, [safetensors], (CoterieError, KeyError), 2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),

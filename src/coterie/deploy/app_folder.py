@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.deploy.terms import FEDERATION, PROTECTING, SITE
+from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
 
@@ -99,10 +100,11 @@ test_share = 0.2             # of the samples, to test on, where the data have n
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
 # certificate = "ca.crt"     # the one given to the SuperNode as --root-certificates: the proof of the name is for it
 # policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
+{max_federations}# runs that it joins in all: another is refused, with an event, until you raise this
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """,
 }
-"""What is written, by name; {name}, {out} and the keys of `PROTECTING` are filled in."""
+"""What is written, by name; {name}, {out} and the keys that protect are filled in."""
 
 WIDTH = 29
 """Of what stands before the comments of a file."""
@@ -128,10 +130,10 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _protecting_lines() -> dict[str, str]:
-    """Return the lines of all protecting keys, as wide as the lines around them, by the words in their place."""
-    lines = {f"{{{section}.{key}}}": f"{key} = {json.dumps(value)}"
-             for section, keys in PROTECTING.items() for key, value in keys.items()}  # fmt: skip
-    return {place: f"{line:<{WIDTH}}" for place, line in lines.items()}
+    """Return the lines of all keys by which deployments and sites protect, by the words in their place."""
+    keys = {f"{section}.{key}": value for section, table in PROTECTING.items() for key, value in table.items()}
+    keys["max_federations"] = MAX_FEDERATIONS
+    return {f"{{{key}}}": f"{key.rpartition('.')[2]} = {json.dumps(value)}".ljust(WIDTH) for key, value in keys.items()}
 
 
 def _filled_in(text: str, filled: Mapping[str, str]) -> str:

@@ -38,6 +38,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         lambda: policy_of(terms),
         None if site.certificate is None else Path(site.certificate),
         site.policy,
+        site.max_federations,
     )
 
 

@@ -13,6 +13,7 @@ from coterie.deploy.rehearsal import FEW, policy_of, rehearse
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
 from coterie.engine.flower.identity import fingerprint
+from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
 from coterie.messages import Reply, Request, wire
 from coterie.training import choose_trainer
@@ -74,6 +75,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
             f"the policy of '{terms.server.name}' is {policy.digest}, and '{site.name}' allows {site.policy} only: see "
             "what has changed, and if you agree, write the new one into site.toml"
         )
+    joined = len(SiteMemory(Path(site.state)).federations())
     proof = "no server's certificate: another server could pass it on; name the certificate in site.toml"
     if site.certificate is not None:
         proof = f"the certificate {fingerprint(Path(site.certificate))}"
@@ -83,6 +85,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
         f"policy {policy.digest}: what the server may ask; all else is refused, whatever it says later:",
         *(f"  {line}" for line in policy.lines()),
         f"the proof of the site's name is bound to {proof}",
+        f"it has joined {joined} federations, and joins {site.max_federations} in all",
     ]
 
 

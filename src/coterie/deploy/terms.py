@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from coterie.data import Normalisation
+from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.engine.flower.site_registry import NAME
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
@@ -100,6 +101,7 @@ class SiteSection(ConfigSection):
     trainer: Literal["auto", "native", "torch"] = "auto"
     certificate: str | None = None
     policy: str | None = None
+    max_federations: int = Field(MAX_FEDERATIONS, ge=1)
 
     @model_validator(mode="after")
     def _agree(self) -> SiteSection:

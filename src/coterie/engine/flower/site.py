@@ -17,7 +17,7 @@ from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
 from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, signed
-from coterie.engine.flower.site_record import SiteRecord
+from coterie.engine.flower.site_record import SiteMemory, SiteRecord, TooManyFederations
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
 from coterie.files import make_folder, write_first
@@ -27,6 +27,8 @@ from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
 SECRET = re.compile(r"[0-9a-f]{32}")
+MAX_FEDERATIONS = 5
+"""That a site joins unless its owner says otherwise."""
 
 
 class OtherPolicy(CoterieError):
@@ -58,6 +60,8 @@ class DeployedSite:
     """Of the server that its SuperNode trusts: its proofs hold for no other."""
     pinned: str | None = None
     """The only policy under which it takes part, if its owner has named one."""
+    max_federations: int = MAX_FEDERATIONS
+    """How many federations it joins: each begins with a new policy, and a new count of what it was asked."""
 
     def introduce(self, federation: str, nonce: str) -> Introduction:
         """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.
@@ -67,11 +71,14 @@ class DeployedSite:
         check_nonce(nonce)
         samples, tests, error_text = 0, 0, ""
         try:
-            self.joined_under(federation)
+            self.join(federation)
             samples, tests = len(self.data().train), len(self.data().test)
         except OtherPolicy as error:
             log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
+        except TooManyFederations as error:
+            log_error("it does not take part", error, trace=False)
+            error_text = "it has joined as many federations as max_federations in its site.toml allows"
         except Exception as error:
             log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
@@ -104,9 +111,16 @@ class DeployedSite:
             record.note(answer, asked)
         return wire.encode(answer)
 
+    def join(self, federation: str) -> None:
+        """Join a federation: make its policy, and keep it; refuse one too many, or one under another policy."""
+        SiteMemory(self.state).join(_checked(federation), lambda: self._allowed(self.policy()), self.max_federations)
+        self.joined_under(federation)
+
     def joined_under(self, federation: str) -> Policy:
         """Return the policy that was made when the site joined a federation."""
-        policy = SiteRecord(self.state / _checked(federation)).policy(self.policy)
+        return self._allowed(SiteRecord(self.state / _checked(federation)).policy())
+
+    def _allowed(self, policy: Policy) -> Policy:
         if self.pinned not in (None, policy.digest):
             raise OtherPolicy(
                 f"this federation has the policy {policy.digest}, and site.toml allows {self.pinned} only"
