@@ -12,7 +12,7 @@ from PIL import Image
 
 from coterie.data import FederatedData, Samples
 from coterie.deploy.app_folder import init
-from coterie.deploy.deployment import serve
+from coterie.deploy.deployment import make_site, serve
 from coterie.deploy.preview import check
 from coterie.deploy.samples import server_data, site_data
 from coterie.deploy.terms import PROTECTING, read_site, read_terms
@@ -373,6 +373,26 @@ def test_the_test_part_is_always_the_same(app: Path) -> None:
     first, again = (site_data(read_site(app / "site.toml"), terms) for _ in range(2))
     assert np.array_equal(first.test, again.test)
     assert not set(first.test) & set(first.train)
+
+
+def test_the_test_part_is_drawn_from_the_secret_that_the_server_does_not_know(app: Path) -> None:
+    """Not by the site's name, which it does: the same in all federations, so that no two differ by a few samples."""
+    terms, site = read_terms(app), read_site(app / "site.toml")
+    parts = {secret: site_data(site, terms, secret).test.tolist() for secret in ("a" * 32, "b" * 32)}
+    assert len({*map(tuple, parts.values())}) == 2
+    Path(site.state).mkdir()
+    (Path(site.state) / "secret").write_text("b" * 32)
+    assert make_site(terms, site).data().test.tolist() == parts["b" * 32]
+    told = check(app)
+    train = site_data(site, terms, "b" * 32)
+    counts = np.bincount(train.y[train.train], minlength=10).tolist()
+    assert f"samples per class: {', '.join(map(str, counts))}" in told
+
+
+def test_a_check_writes_nothing(app: Path) -> None:
+    before = sorted(app.rglob("*"))
+    check(app)
+    assert sorted(app.rglob("*")) == before
 
 
 @pytest.mark.parametrize("kind", ["int32", "uint64", "uint8"])

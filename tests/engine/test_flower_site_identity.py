@@ -20,6 +20,7 @@ from flower_sites import PlayedGrid, node_of, write_app
 
 import coterie
 from coterie.deploy.deployment import make_site, serve
+from coterie.deploy.preview import check
 from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.identity import NO_CERTIFICATE, derived, fingerprint, signed
 from coterie.engine.flower.site_registry import SiteRegistry
@@ -32,10 +33,12 @@ def nonce(number: int) -> str:
     return f"{number:032x}"
 
 
-def write_certificate(path: Path, name: str) -> Path:
+def write_certificate(path: Path, name: str, authority: bool | None = None) -> Path:
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
+    if authority is not None:
+        builder = builder.add_extension(x509.BasicConstraints(authority, None), critical=True)
     made = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1)).sign(key, hashes.SHA256())
     path.write_bytes(made.public_bytes(Encoding.PEM))
     return path
@@ -131,6 +134,24 @@ def test_a_certificate_is_told_by_its_content(tmp_path: Path) -> None:
         fingerprint(tmp_path / "text")
     with pytest.raises(CoterieError, match="can't be read: No such file"):
         fingerprint(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("authority", [True, False, None])
+def test_a_certificate_of_an_authority_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], authority: bool | None
+) -> None:
+    """Another server may have one of the same authority, and pass proofs on; both sides are told."""
+    certificate = write_certificate(tmp_path / "it.crt", "it", authority)
+    write_app(tmp_path / "app", 1, algorithm="fedavg", server={"certificate": str(certificate)}, training={"rounds": 1})
+    file = tmp_path / "site-0" / "site.toml"
+    file.write_text(f'{file.read_text()}certificate = "{certificate}"\n')
+    [proof] = [line for line in check(tmp_path / "app", file) if line.startswith("the proof")]
+    grid = PlayedGrid()
+    grid.nodes[1] = node_of(tmp_path / "app", site=str(file))
+    serve(grid, read_terms(tmp_path / "app"))
+    for told in (proof, capsys.readouterr().out):
+        assert ("is an authority's" in told) == (authority is True)
+        assert ("name the server's own" in told) == (authority is True)
 
 
 @pytest.mark.integration

@@ -56,7 +56,7 @@ std = [0.37]
 name = "{name}"
 min_clients = 2              # the federation begins, or goes on, when this many sites are here
 # data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
-# certificate = "/srv/ca.crt"  # that of the SuperLink's --ssl-ca-certfile: sites prove their names to it only
+# certificate = "/srv/server.pem"  # that of the SuperLink's --ssl-certfile: sites prove their names to it only
 
 [algorithm]
 name = "pacfl"               # any method: 'coterie algorithms'
@@ -98,7 +98,7 @@ data = "data.npz"            # a file or folder in any format that 'coterie data
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
-# certificate = "ca.crt"     # the one given to the SuperNode as --root-certificates: the proof of the name is for it
+# certificate = "server.pem" # a copy of the server's, of its --ssl-certfile: the proof of the name is for it only
 # policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
 {max_federations}# runs that it joins in all: another is refused, with an event, until you raise this
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network

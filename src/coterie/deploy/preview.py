@@ -12,7 +12,7 @@ from coterie.data import Samples
 from coterie.deploy.rehearsal import FEW, policy_of, rehearse
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
-from coterie.engine.flower.identity import fingerprint
+from coterie.engine.flower.identity import OF_AUTHORITY, fingerprint, is_authority, secret_of
 from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
 from coterie.messages import Reply, Request, wire
@@ -49,7 +49,8 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     terms = read_terms(folder)
     check_terms(terms)
     site = read_site(site_file or folder / SITE)
-    local = site_data(site, terms)
+    known = (Path(site.state) / "secret").exists()  # nothing is written here
+    local = site_data(site, terms, secret_of(Path(site.state)) if known else "")
     choose_trainer(site.trainer, terms.spec)
     counts = map(str, np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist())
     names = terms.samples.class_names
@@ -78,7 +79,8 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     joined = len(SiteMemory(Path(site.state)).federations())
     proof = "no server's certificate: another server could pass it on; name the certificate in site.toml"
     if site.certificate is not None:
-        proof = f"the certificate {fingerprint(Path(site.certificate))}"
+        own = "" if not is_authority(Path(site.certificate)) else f", which {OF_AUTHORITY}"
+        proof = f"the certificate {fingerprint(Path(site.certificate))}{own}"
     return [
         *lines,
         *(f"  {line}" for line in leaving),

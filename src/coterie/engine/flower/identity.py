@@ -14,14 +14,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coterie.bounded import read_bytes
 from coterie.errors import CoterieError
+from coterie.files import make_folder, write_first
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
 """The name of a federation, made up when its run begins."""
-KEY, SIGNATURE = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
+SECRET, KEY, SIGNATURE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
 NONCE = re.compile(r"[0-9a-f]{32}")
 """The number that a server makes up for one introduction."""
 NO_CERTIFICATE = "no certificate"
+OF_AUTHORITY = (
+    "is an authority's: others that have one of it can pass proofs on; name the server's own (--ssl-certfile)"
+)
+"""What is said of a certificate that does not tell one server from all others."""
 DOMAIN = b"coterie: introduction of a site, version 2\0"
 """With which all begins that sites sign; nothing else that any program signs begins so."""
 
@@ -46,6 +52,33 @@ def fingerprint(certificate: Path | None) -> str:
     except ValueError:
         raise CoterieError(f"'{certificate}' is not a certificate in PEM format") from None
     return hashlib.sha256(b"".join(chain)).hexdigest()
+
+
+def secret_of(state: Path) -> str:
+    """Return what only the site with this state folder knows; it is made up at first use."""
+    make_folder(state)
+    file = state / "secret"
+    if not file.exists():
+        write_first(file, secrets.token_hex(16).encode(), mode=0o600)
+    try:
+        secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
+    except ValueError:
+        secret = ""
+    if not SECRET.fullmatch(secret):
+        raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
+    return secret
+
+
+def is_authority(certificate: Path) -> bool:
+    """Say whether a certificate is one by which others are signed, so that more servers than one may be known by it."""
+    from cryptography.x509 import BasicConstraints, ExtensionNotFound, load_pem_x509_certificates
+
+    fingerprint(certificate)  # refuses what is none
+    try:
+        constraints = load_pem_x509_certificates(certificate.read_bytes())[0].extensions
+        return constraints.get_extension_for_class(BasicConstraints).value.ca
+    except ExtensionNotFound:
+        return False
 
 
 def derived(secret: str, federation: str, purpose: str, size: int) -> bytes:

@@ -1,9 +1,6 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-import re
-import secrets
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,22 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.bounded import read_bytes
 from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
-from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, signed
+from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, secret_of, signed
 from coterie.engine.flower.site_record import SiteMemory, SiteRecord, TooManyFederations
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
-from coterie.files import make_folder, write_first
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
-SECRET = re.compile(r"[0-9a-f]{32}")
 MAX_FEDERATIONS = 5
 """That a site joins unless its owner says otherwise."""
 
@@ -133,17 +127,7 @@ class DeployedSite:
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
-        make_folder(self.state)
-        file = self.state / "secret"
-        if not file.exists():
-            write_first(file, secrets.token_hex(16).encode(), mode=0o600)
-        try:
-            secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
-        except ValueError:
-            secret = ""
-        if not SECRET.fullmatch(secret):
-            raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
-        return secret
+        return secret_of(self.state)
 
 
 class _LazyTrainer:
@@ -168,10 +152,15 @@ class _LazyTrainer:
         return self._inner.logits(spec, params, x)
 
 
-def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, name: str) -> LocalData:
+def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, seed: int) -> LocalData:
     """Return a data set as that of one client; without a test part, a share of the samples is held out as one."""
     train, test = dataset.train, dataset.train if dataset.test is None else dataset.test
     kept, tested = np.arange(len(train)), np.arange(len(test))
     if dataset.test is None:
-        kept, tested = held_out(kept, test_share, stream(zlib.crc32(name.encode()), "test part"))
+        kept, tested = held_out(kept, test_share, stream(seed, "test part"))
     return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise)
+
+
+def seed_of_test_part(secret: str) -> int:
+    """Return what the test part of a site is drawn from: the same in all federations, of which no two could compare."""
+    return int.from_bytes(derived(secret, "", "test part", 16), "big")
