@@ -81,6 +81,11 @@ class FedGroup(GroupedMethod):
     _pretrained: dict[ClientId, Params] = field(init=False, default_factory=dict, repr=False)
     """What clients pre-trained in this round, where they go on from there."""
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """What is left of a client's epochs after pre-training is counted in steps, by its samples."""
+        return ("steps",) if self.continue_pretraining and self.pretrain_epochs is None else ()
+
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""
         self.start = fed.initial()

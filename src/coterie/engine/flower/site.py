@@ -86,16 +86,15 @@ class DeployedSite:
             return wire.encode(Failure(client, 0, "refused", "this site has not joined that federation"))
         policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
-        asker = Client(
-            client, {0: self.data()}, DiskStore(record.folder, durable=True), _LazyTrainer(self.trainer), protection
-        )
+        data, store = self.data(), DiskStore(record.folder, durable=True)
+        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection)
         asked = "what can't be read"
 
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             return (
-                policy.error_in(request)
+                policy.error_in(request, len(data.train))
                 or error_in_models(request)
                 or record.error_in(client, request, hashlib.blake2b(blob, digest_size=16).hexdigest(), policy.requests)
             )

@@ -48,13 +48,18 @@ class SiteRecord:
         """Keep the policy under which the site joins."""
         with self.locked():
             if not self.policy_file.exists():
-                write_whole(self.policy_file, (json.dumps(asdict(policy), indent=1) + "\n").encode())
+                content = {"digest": policy.digest, **asdict(policy)}
+                write_whole(self.policy_file, (json.dumps(content, indent=1) + "\n").encode())
                 logging.getLogger("coterie").warning("joined federation %s, policy %s", self.folder.name, policy.digest)
 
     def policy(self) -> Policy:
         """Return the policy under which the site joined."""
         try:
-            return Policy.read(parse_json(read_bytes(self.policy_file, LARGEST_JSON)))
+            content = parse_json(read_bytes(self.policy_file, LARGEST_JSON))
+            digest, policy = content.pop("digest"), Policy.read(content)
+            if digest != policy.digest:
+                raise ValueError("its digest is not that of its content")
+            return policy
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _damaged(self.policy_file, error) from None
 
