@@ -126,6 +126,15 @@ def error_in_row(row: Any, after: int | None) -> str | None:
     return None if after is None or row["round"] > after else f"round {row['round']} comes after round {after}"
 
 
+def error_in_history(rows: Sequence[Mapping[str, Any]], evaluated: Sequence[int]) -> str | None:
+    """Say why rows of metrics can't be those of the rounds in which accuracies were measured."""
+    if [row["round"] for row in rows] != [*evaluated]:
+        return f"it has {len(rows)} rows of metrics for {len(evaluated)} evaluated rounds, or of others"
+    places = ((row, key, kind) for row in rows for key, kind in COLUMNS.items() if key in row)
+    errors = (error_in(row[key], kind, f"round {row['round']}, {key}") for row, key, kind in places)
+    return next((error for error in errors if error), None)
+
+
 def without_odd_values(row: dict[str, Any]) -> list[str]:
     """Take what is no number out of a line of ``metrics.jsonl``, and return where that was."""
     odd = [key for key, kind in COLUMNS.items() if key in row and error_in(row[key], kind)]

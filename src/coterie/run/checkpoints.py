@@ -21,6 +21,7 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
     "algorithm": Mapping,
     "evaluator": Mapping,
     "federation": Mapping,
+    "journal": Mapping,
     "spec": ModelSpec,
     "dtype": str,
     "raw_shape": tuple,
