@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +76,14 @@ def _state(folder: Path, file: Path) -> None:
 
 def _journal(folder: Path, file: Path) -> None:
     """What `resume` goes on from, with a mark that is right for it."""
-    from coterie.federation.journal import Journal  # type: ignore[import-not-found,unused-ignore]
+    from coterie.client import DiskStore
+    from coterie.federation.journal import Journal
+    from coterie.results.checks import error_in_history
 
-    content = file.read_bytes()
-    Journal(file).restore({"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()})
+    content, journal = file.read_bytes(), Journal(file)
+    journal.restore({"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()})
+    error_in_history(journal.rows, [1, 2])
+    DiskStore(folder / "clients").go_on_from(journal.states)
 
 
 def _page(folder: Path, file: Path) -> None:
@@ -287,13 +290,12 @@ def _cora(folder: Path, file: Path) -> None:
     )
 
 
-JOURNAL = find_spec("coterie.federation.journal") is not None
 TARGETS = [
     Target("message", "message", "message", _message, [safetensors], (WireError,), 4),
     Target("answer held against its request", "message", "message", _answer, [safetensors], (WireError,), 2),
     Target("checkpoint", "run", "checkpoint*.safetensors", _checkpoint, [safetensors], share=2),
     Target("checkpoint, models taken out", "run", "checkpoint*.safetensors", _trained, [safetensors], share=2),
-    *([Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines])] if JOURNAL else []),
+    Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines]),
     Target("client state", "run", "clients/*/*.safetensors", _state, [safetensors], share=2),
     Target("result.json", "run", "result.json", _run_folder, [json_tree], share=2),
     Target("metrics.jsonl", "run", "metrics.jsonl", _run_folder, [json_lines], share=2),
