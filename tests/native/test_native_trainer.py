@@ -202,6 +202,11 @@ def test_wrong_batches_and_labels_are_refused() -> None:
         network.logits(x, start[:14])
     with pytest.raises(ValueError, match="between 0 and 2"):
         network.train(x, np.array([0, 3]), start, batches=[np.array([0])], **settings)
+    for offset, why in (([0.0, 0.0], "a label offset is a vector of 3 numbers"), ([0.0, np.nan, 0.0], "holds a NaN")):
+        with pytest.raises(ValueError, match=why):
+            network.train(
+                x, np.array([0, 1]), start, batches=[np.array([0])], label_offset=np.float32(offset), **settings
+            )
 
 
 @pytest.mark.integration

@@ -33,16 +33,10 @@ class Traits:
     """Settings of ``coterie.run`` for the battery of tests."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Algorithm(Resumable, ABC):
-    """A method, on the server's side. It sees clients only through the federation.
+@dataclass(kw_only=True, eq=False)
+class LabelOptions:
+    """Options that every method has: what clients do about the labels that they have, and those that they lack."""
 
-    It must implement `begin`, `round` and `model_for`; everything else has a default. Options that every method has
-    are fields here; a method's own are fields of its class, if that is a dataclass with `kw_only=True`.
-    """
-
-    traits: ClassVar[Traits] = Traits()
-    """What holds whatever its options."""
     labels: Annotated[
         Literal["none", "trained", "served", "both"],
         "clients add an offset to the logits that says which labels they have: while they train, when models are used "
@@ -53,9 +47,29 @@ class Algorithm(Resumable, ABC):
         "the offset when models are used, with labels = served or both: less for labels that a client lacks; or prior, "
         "also the logarithm of its label frequencies",
     ] = "lacking"
-    grouping: Grouping | None = field(init=False, default=None)
+
+    @property
+    def trained_offset(self) -> LabelOffset | None:
+        """Which label offset clients train with."""
+        return "prior" if self.labels in ("trained", "both") else None
+
+    @property
+    def served_offset(self) -> LabelOffset | None:
+        """Which label offset clients add when they use a model."""
+        return self.serving if self.labels in ("served", "both") else None
+
+
+class Algorithm(LabelOptions, Resumable, ABC):
+    """A method, on the server's side. It sees clients only through the federation.
+
+    It must implement `begin`, `round` and `model_for`; everything else has a default.
+    """
+
+    traits: ClassVar[Traits] = Traits()
+    """What holds whatever its options."""
+    grouping: Grouping | None = None
     """How its groups were found, if a rule found them."""
-    notes: Sequence[str] = field(init=False, default=())
+    notes: Sequence[str] = ()
     """Sentences that the user sees when the run begins."""
 
     @abstractmethod
@@ -69,16 +83,6 @@ class Algorithm(Resumable, ABC):
     @abstractmethod
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None if the server has no model for it."""
-
-    @property
-    def trained_offset(self) -> LabelOffset | None:
-        """Which label offset clients train with."""
-        return "prior" if self.labels in ("trained", "both") else None
-
-    @property
-    def served_offset(self) -> LabelOffset | None:
-        """Which label offset clients add when they use a model."""
-        return self.serving if self.labels in ("served", "both") else None
 
     def global_model(self) -> Params | None:
         """Return a model for all that the server keeps beside what clients receive, to be measured under G, if any."""

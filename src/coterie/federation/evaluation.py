@@ -79,6 +79,8 @@ class Evaluator(Resumable):
     """The accuracy of what each receives at the end, with its labels as often as it has them."""
     on_lacking: dict[ClientId, float] = saved(default_factory=dict)
     """The same on labels that it lacks."""
+    seen_by_label: dict[ClientId, str] = saved(default_factory=dict)
+    """Digest of the model that these belong to."""
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
@@ -116,16 +118,19 @@ class Evaluator(Resumable):
     ) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
         alike: dict[str, Request] = {}
-        for client, name in names.items():
+        changed = {client: name for client, name in names.items() if self.seen_by_label.get(client) != name}
+        for client, name in changed.items():
             if (served := models[client]) is not None and name not in alike:
                 first, start, sent = as_request(served)
                 adapted = [] if adaptation is None else [_adapts(start, adaptation)]
                 scored = self._evaluate(start if adaptation is None else "trained", by_label=True)
                 alike[name] = self.fed.request(*first, *adapted, scored, kind=LABEL_EVALUATION, models=sent)
-        replies = self.fed.ask({client: alike[name] for client, name in names.items()})
-        scores = {client: reply.answer(EvaluateReply, -1) for client, reply in replies.items()}
-        self.by_own_frequencies = {client: s.own for client, s in scores.items() if s.own is not None}
-        self.on_lacking = {client: s.lacking for client, s in scores.items() if s.lacking is not None}
+        for client, reply in self.fed.ask({client: alike[name] for client, name in changed.items()}).items():
+            score = reply.answer(EvaluateReply, -1)
+            self.seen_by_label[client] = changed[client]
+            for measured, accuracy in ((self.by_own_frequencies, score.own), (self.on_lacking, score.lacking)):
+                if accuracy is not None:
+                    measured[client] = accuracy
 
     def _requests(
         self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
