@@ -26,7 +26,7 @@ from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
-from coterie.messages import EVALUATION, Answer, ClientId, Failure, Reply, Request, wire
+from coterie.messages import Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import Session, completed, load_data, session
@@ -221,7 +221,7 @@ class OnTheWire(EngineWrapper):
             yield wire.decode(blob)  # type: ignore[misc]
 
     def _count(self, way: str, request: Request, blob: bytes) -> None:
-        if request.kind != EVALUATION:
+        if not request.measures:
             self.bytes[way] += len(blob)
 
 

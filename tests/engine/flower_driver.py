@@ -28,7 +28,8 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 DEPLOYED_METHOD = "pacfl"
 KILLED_METHOD = "sub-fedavg-un"
-CLUSTER_METHODS = ["flag", "scaffold"]
+LABELLED_METHOD = "fedavg:labels=both"
+CLUSTER_METHODS = ["flag", "scaffold", LABELLED_METHOD]
 METHODS = [DEPLOYED_METHOD, KILLED_METHOD, *CLUSTER_METHODS]
 ADDRESS = "127.0.0.1:6399"
 PATIENCE = 300
@@ -103,7 +104,11 @@ def killed(folder: Path, method: str) -> None:
     coterie.resume(folder / method)
 
 
-def settings_of(method: str) -> dict[str, Any]:
+def settings_of(method: str, small: bool = False) -> dict[str, Any]:
+    if method == LABELLED_METHOD:  # of clients that lack labels
+        return SETTINGS | {"dataset": "digits", "partition": "label-skew:rho=0.3"}
+    if not small:
+        return SETTINGS
     from coterie.testing import small_settings  # which takes a while
 
     return small_settings(method)
@@ -124,7 +129,7 @@ def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
         subprocess.run([ray, "stop", "--force"], check=False)
     print(f"ray start: {time.monotonic() - began:.1f} s", flush=True)
     for method in methods:
-        run(folder, method, settings_of(method) if small else SETTINGS, address=ADDRESS)
+        run(folder, method, settings_of(method, small), address=ADDRESS)
     assert of_ray(), "the cluster is not ours to end"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_driver import CLUSTER_METHODS, KILLED_METHOD, SETTINGS, arrays, simulate
+from flower_driver import CLUSTER_METHODS, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
 from flower_processes import EXTRA, no_ray
 
 import coterie
@@ -53,7 +53,7 @@ def test_killed_and_resumed_it_comes_to_the_numbers_of_the_embedded_engine(kille
 def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(
     method: str, cluster_runs: Path, tmp_path: Path
 ) -> None:
-    assert_same(method, cluster_runs / method, tmp_path)
+    assert_same(method, cluster_runs / method, tmp_path, settings_of(method))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluator
 from coterie.federation.loop import rounds
 from coterie.federation.sampling import UniformSampler
-from coterie.messages import Params, Train
+from coterie.messages import MEASUREMENTS, Params, Train
 from coterie.run.building import Session, completed, load_data, make_spec, make_trainer, session
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
@@ -195,7 +195,7 @@ def test_traffic_is_that_of_a_model_down_and_a_few_numbers_up() -> None:
     assert 3 * 12 * model < spent["down"] < 3 * 12 * (model + 1500)
     assert 0 < spent["up"] < 3 * 12 * 400
     kinds = result.traffic["by_kind"]
-    assert result.traffic["down_bytes"] == sum(kinds[kind]["down"] for kind in kinds if kind != "evaluate")
+    assert result.traffic["down_bytes"] == sum(kinds[kind]["down"] for kind in kinds if kind not in MEASUREMENTS)
 
 
 def test_all_batches_go_through_the_pool_one_after_the_other() -> None:

@@ -57,6 +57,7 @@ curricula = st.builds(
 )
 meta_steps = st.builds(MetaStep, floats, st.booleans())
 penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
+offsets = st.sampled_from([None, "lacking", "prior"])
 plans = st.builds(
     Plan,
     lr=schedules,
@@ -73,6 +74,7 @@ plans = st.builds(
     snapshots=st.lists(integers, **several).map(tuple),
     holdout=floats,
     l1=st.none() | penalties,
+    label_offset=offsets,
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(
@@ -92,7 +94,7 @@ channels = st.builds(Channels, texts, texts, texts, integers)
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
-    "Evaluate": st.builds(Evaluate, texts | names, parts, floats),
+    "Evaluate": st.builds(Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True])),
     "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
     "Signature": st.builds(
         Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text(), st.booleans()
@@ -118,7 +120,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "L1Penalty": penalties,
     "Channels": channels,
     "Trained": st.builds(TrainReply, integers, integers, floats, params, params),
-    "Evaluated": st.builds(EvaluateReply, integers, integers, floats),
+    "Evaluated": st.builds(EvaluateReply, integers, integers, floats, st.none() | floats, st.none() | floats),
     "Compared": st.builds(
         LossesReply,
         integers,

@@ -269,6 +269,7 @@ ACCEPTED: dict[str, set[str]] = {
     "L1Penalty | None": {"penalty", "nothing"},
     "Literal['network'] | None": {"nothing"},
     "Literal[True] | None": {"nothing", "truth"},
+    "LabelOffset | None": {"nothing"},
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
     "Array": {"array"},

@@ -73,6 +73,7 @@ def sound(luck: Random, shape: Sequence[int], size: int, classes: int) -> dict[s
         "correction": vector() if luck.random() < 0.3 else None,
         "mask": vector() if luck.random() < 0.3 else None,
         "snapshot_steps": [steps] if steps and luck.random() < 0.3 else [],
+        "label_offset": rng.standard_normal(classes).astype(np.float32) if luck.random() < 0.3 else None,
     }
 
 

@@ -89,6 +89,7 @@ def plans(draw: st.DrawFn) -> Plan:
         curriculum=curriculum,
         meta_step=draw(st.sampled_from([None, MetaStep(0.02), MetaStep(0.02, shared_momentum=True)])),
         snapshots=draw(st.sampled_from([(), (1,), (1, 2)])),
+        label_offset=draw(st.sampled_from([None, "prior"])),
     )
 
 
@@ -111,6 +112,7 @@ def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
         correction=like(spec, rng, 0.01) if plan.correction else None,
         mask=mask if plan.mask else None,
         order=rng.permutation(samples) if plan.curriculum else None,
+        label_offset=rng.normal(0, 3, spec.classes).astype(np.float32) if plan.label_offset else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -65,13 +66,19 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
 
 
 @pytest.mark.integration
-@given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES))
-def test_gradients_equal_autograd_in_double_precision(spec: ModelSpec, seed: int, batch: int, lanes: int) -> None:
-    job = make_job(spec, Plan(Schedule(1.0), steps=1, batch_size=batch), seed, samples=batch)
+@given(specs(), st.integers(0, 10**6), st.integers(1, 25), st.sampled_from(LANES), st.sampled_from([None, "prior"]))
+def test_gradients_equal_autograd_in_double_precision(
+    spec: ModelSpec, seed: int, batch: int, lanes: int, label_offset: Literal["prior"] | None
+) -> None:
+    plan = Plan(Schedule(1.0), steps=1, batch_size=batch, label_offset=label_offset)
+    job = make_job(spec, plan, seed, samples=batch)
     after = NativeTrainer(Forbidden(), lanes).train(job).params
     module = build(spec.shape, spec.classes, **spec.options).double()
     module.load_state_dict({k: torch.tensor(v.astype(np.float64)) for k, v in job.start.items()})
-    loss = nn.functional.cross_entropy(module(torch.from_numpy(job.x.astype(np.float64))), torch.from_numpy(job.y))
+    outputs = module(torch.from_numpy(job.x.astype(np.float64)))
+    if job.label_offset is not None:
+        outputs = outputs + torch.from_numpy(job.label_offset.astype(np.float64))
+    loss = nn.functional.cross_entropy(outputs, torch.from_numpy(job.y))
     wanted = dict(zip(job.start, torch.autograd.grad(loss, list(module.parameters())), strict=True))
     for name, gradient in wanted.items():
         ours = job.start[name].astype(np.float64) - after[name]
@@ -195,6 +202,11 @@ def test_wrong_batches_and_labels_are_refused() -> None:
         network.logits(x, start[:14])
     with pytest.raises(ValueError, match="between 0 and 2"):
         network.train(x, np.array([0, 3]), start, batches=[np.array([0])], **settings)
+    for offset, why in (([0.0, 0.0], "a label offset is a vector of 3 numbers"), ([0.0, np.nan, 0.0], "holds a NaN")):
+        with pytest.raises(ValueError, match=why):
+            network.train(
+                x, np.array([0, 1]), start, batches=[np.array([0])], label_offset=np.float32(offset), **settings
+            )
 
 
 @pytest.mark.integration

@@ -30,7 +30,7 @@ def test_the_run_folder_holds_what_is_promised(tmp_path: Path) -> None:
     result = small_run("fedavg", out=str(tmp_path / "run"), target=["L=0.1"])
     content = json.loads((tmp_path / "run" / "result.json").read_text())
     assert list(content) == CONTRACT
-    assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max", "L_max", "L_best"}
+    assert set(content["accuracy"]) == {"L", "C", "G", "plus", "W_max", "L_max", "L_best", "C_own", "C_lacking"}
     assert set(content["traffic"]) == {"up_bytes", "down_bytes", "by_kind", "by_client", "paper_megabits"}
     assert content["true_groups"] == [0, 1, 2, 3, 0, 1]
     assert (content["trainer"], content["engine"]) == ("native" if available() else "torch", "embedded")

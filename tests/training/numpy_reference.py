@@ -24,9 +24,11 @@ class Result:
     snapshots: list[Vectors]
 
 
-def loss_and_gradient(w: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[float, Vectors]:
-    """Mean cross-entropy of softmax(x W' + b), and its derivatives in closed form."""
-    scores = x.astype(np.float64) @ w["fc.weight"].T + w["fc.bias"]
+def loss_and_gradient(
+    w: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0
+) -> tuple[float, Vectors]:
+    """Mean cross-entropy of softmax(x W' + b + o), and its derivatives in closed form."""
+    scores = x.astype(np.float64) @ w["fc.weight"].T + w["fc.bias"] + offset
     scores = scores - scores.max(axis=1, keepdims=True)
     probability = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     loss = -np.log(probability[np.arange(len(y)), y]).mean()
@@ -48,6 +50,7 @@ def train(
     anchors: Sequence[tuple[Mapping[str, np.ndarray], float]] = (),
     correction: Mapping[str, Any] | None = None,
     mask: Mapping[str, np.ndarray] | None = None,
+    label_offset: np.ndarray | float = 0.0,
 ) -> Result:
     m = {name: (mask or {}).get(name, np.ones_like(value)) for name, value in start.items()}
     w = {name: m[name] * np.asarray(value, np.float64) for name, value in start.items()}
@@ -58,11 +61,11 @@ def train(
         rate = plan.lr.rate / (1 + plan.lr.decay * s) ** plan.lr.power
         place = w
         if plan.meta_step is not None:
-            _, inner = loss_and_gradient(w, x[batch[0]], y[batch[0]])
+            _, inner = loss_and_gradient(w, x[batch[0]], y[batch[0]], label_offset)
             if plan.meta_step.shared_momentum:
                 inner = v = {name: plan.momentum * v[name] + inner[name] for name in w}
             place = {name: m[name] * (w[name] - plan.meta_step.rate * inner[name]) for name in w}
-        loss, gradient = loss_and_gradient(place, x[batch[-1]], y[batch[-1]])
+        loss, gradient = loss_and_gradient(place, x[batch[-1]], y[batch[-1]], label_offset)
         after, velocity = {}, {}
         for name in w:
             g = gradient[name] + plan.weight_decay * w[name]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from torch.nn.functional import cross_entropy
 
+from coterie import training
 from coterie.messages import EvaluateReply, MetaStep, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial
-from coterie.training import CommonTest, Job, digest, evaluate, losses, total_steps
+from coterie.training import CommonTest, Job, by_frequency, digest, evaluate, losses, total_steps
 from coterie.training.rehearsal import RehearsalTrainer
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -86,8 +87,10 @@ def model(which: int) -> dict[str, np.ndarray]:
     return initial(SPEC, 0, which)
 
 
-def brute_force(params: Params, x: np.ndarray, y: np.ndarray) -> tuple[int, int, float]:
-    scores = x.astype(np.float64) @ params["fc.weight"].T.astype(np.float64) + params["fc.bias"]
+def brute_force(
+    params: Params, x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0
+) -> tuple[int, int, float]:
+    scores = x.astype(np.float64) @ params["fc.weight"].T.astype(np.float64) + params["fc.bias"] + offset
     probability = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     loss = -np.log(probability[np.arange(len(y)), y])
     return len(y), int((scores.argmax(axis=1) == y).sum()), float(loss.mean()) if len(y) else 0.0
@@ -130,6 +133,62 @@ def test_a_common_test_gives_what_direct_evaluation_gives_for_any_parts_in_any_o
         for block in np.unique((np.arange(SAMPLES) if part is None else part) // 250)
     }
     assert Counter((name, first) for name, first, _ in trainer.runs) == Counter(stale_clients)
+
+
+OFFSETS = [np.float32([0, 0, -3, -3, -3]), np.float32([-2, 0, 0, 0, 1]), None]
+
+
+@pytest.mark.integration
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), parts), min_size=1, max_size=8))
+def test_offsets_of_any_clients_are_added_to_outputs_that_are_computed_once(
+    questions: list[tuple[int, int, np.ndarray | None]],
+) -> None:
+    test, x, y = common()
+    trainer = Counting()
+    for which, whose, part in questions:
+        rows, offset = np.arange(SAMPLES) if part is None else part, OFFSETS[whose]
+        scores = test.score(trainer, SPEC, model(which), rows, offset)
+        expected = brute_force(model(which), x[rows], y[rows], 0.0 if offset is None else offset)
+        check(scores.summary(), expected)
+        direct = training.score(TorchTrainer(), SPEC, model(which), x[rows], y[rows], offset)
+        check(direct.summary(), expected)
+    blocks = {
+        (which, OFFSETS[whose] is None, int(block))
+        for which, whose, part in questions
+        for block in np.unique((np.arange(SAMPLES) if part is None else part) // 250)
+    }
+    assert len(trainer.runs) == len(blocks)
+
+
+def test_outputs_are_forgotten_when_they_take_too_much_memory_and_scores_are_not() -> None:
+    class Narrow(CommonTest):
+        LARGEST = 2 * SAMPLES * 5 * 4
+
+    test, x, y = common()
+    test = Narrow(test.x, test.y, doubled)
+    trainer, everything = Counting(), np.arange(SAMPLES)
+    test.evaluate(trainer, SPEC, model(0))
+    for which in (0, 1, 0, 2, 0, 1):  # 1 is forgotten when 2 comes
+        scores = test.score(trainer, SPEC, model(which), everything, OFFSETS[0])
+        check(scores.summary(), brute_force(model(which), x, y, np.float64(OFFSETS[0])))
+    test.evaluate(trainer, SPEC, model(0))
+    assert [name for name, first, _ in trainer.runs if first == 0] == [digest(model(w)) for w in (0, 0, 1, 2, 1)]
+
+
+@given(
+    npst.arrays(np.int64, 4, elements=st.integers(0, 50)),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30),
+    st.integers(0, 4),
+)
+def test_accuracy_by_frequency_is_that_of_samples_drawn_so(
+    counts: np.ndarray, tested: list[tuple[bool, int]], fewest: int
+) -> None:
+    """Each test sample of a label stands for its share of the client's samples of that label."""
+    correct, y = np.array([c for c, _ in tested], bool), np.array([label for _, label in tested], np.int64)
+    usable = [label for label in range(4) if (y == label).sum() >= max(fewest, 1) and counts[label]]
+    weights = [counts[label] / (y == label).sum() if label in usable else 0.0 for label in y]
+    expected = np.average(correct, weights=weights) if any(weights) else None
+    assert by_frequency(correct, y, counts, fewest) == pytest.approx(expected)
 
 
 def test_who_asks_first_changes_not_even_the_rounding() -> None:

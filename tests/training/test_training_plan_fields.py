@@ -34,7 +34,7 @@ class Task:
     samples: int = 23
     seed: int = 0
     arrays: dict[str, Any] = field(default_factory=dict)
-    """anchors, correction, mask."""
+    """anchors, correction, mask, label_offset."""
     order: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -218,6 +218,27 @@ def test_a_correction_may_name_some_layers_only(trainer: Trainer) -> None:
     some = Task(plan, arrays={"correction": {"fc.bias": model(200)["fc.bias"]}}).outcome(trainer)
     full = {"fc.bias": model(200)["fc.bias"], "fc.weight": np.zeros((CLASSES, FEATURES), np.float32)}
     reference.assert_close(some.params, Task(plan, arrays={"correction": full}).expected().params)
+
+
+@pytest.mark.parametrize("meta_step", [None, MetaStep(0.3), MetaStep(0.3, shared_momentum=True)])
+def test_a_label_offset_is_added_to_the_logits_of_every_batch(trainer: Trainer, meta_step: MetaStep | None) -> None:
+    offset = np.float32([0.5, -1.0, -4.0])
+    plan = replace(PLAIN, epochs=2, momentum=0.5, weight_decay=0.1, meta_step=meta_step, label_offset="prior")
+    outcome = check(trainer, Task(plan, arrays={"label_offset": offset}), count=8 if meta_step is None else 4)
+    without = Task(replace(plan, label_offset=None)).outcome(trainer)
+    assert gap(outcome.params, without.params) > 1e-2
+    shifted = Task(plan, arrays={"label_offset": offset + np.float32(3)}).outcome(trainer)
+    assert gap(outcome.params, shifted.params) < 1e-5  # one number for all labels does nothing
+
+
+def test_training_with_an_offset_is_training_with_a_shifted_bias(trainer: Trainer) -> None:
+    """θ trained with o is θ' trained without, where θ' has b + o at the start, less o at the end."""
+    offset, plan = np.float32([0.5, -1.0, -4.0]), replace(PLAIN, epochs=2, momentum=0.5)
+    ours = Task(plan, arrays={"label_offset": offset}).outcome(trainer).params
+    moved = Task(plan)
+    moved.start["fc.bias"] += offset
+    theirs = moved.outcome(trainer).params
+    reference.assert_close(ours, {**theirs, "fc.bias": theirs["fc.bias"] - offset})
 
 
 def mask(seed: int) -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ def error_in_method(method: Any) -> str | None:
     if missing := sorted(method.__abstractmethods__):
         return f"it has no function {' and no '.join(missing)}"
     for name, declared in inspect.getmembers(Algorithm, inspect.isfunction):
+        if name.startswith("__"):
+            continue
         function, parameters = inspect.getattr_static(method, name), inspect.signature(declared).parameters
         if inspect.isfunction(function) and not _takes(function, len(parameters)):
             return f"{name}{inspect.signature(function)} should be {name}({', '.join(parameters)})"

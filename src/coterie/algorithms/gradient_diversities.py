@@ -37,7 +37,8 @@ class GradientDiversities(GroupedMethod):
 
         A gradient is a step of rate 1 on one batch of all samples.
         """
-        plan = Plan(Schedule(1.0), steps=1, batch_size=max([1, *fed.samples.values()]))
+        samples, offset = max([1, *fed.samples.values()]), fed.plan.label_offset
+        plan = Plan(Schedule(1.0), steps=1, batch_size=samples, label_offset=offset)
         verb = Train(plan, keep=False, purpose="gradient")
         requests = [fed.request(verb, model=model, kind="gradient") for model in self.models]
         members = {client: self.member[client] for client in fed.trainable if client in self.member}

@@ -7,7 +7,7 @@ from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import Store
 from coterie.client.verbs import HANDLERS
-from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request
+from coterie.messages import ClientId, Failure, Reply, Request
 from coterie.training import Diverged, Trainer
 
 
@@ -30,7 +30,7 @@ class Client:
         """Answer all verbs of a request, or none; only then is a new state kept."""
         data = self._data[max(start for start in self._data if start <= request.round)]
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
-        state = self._store.load(self.id, before=request.round + (request.kind == EVALUATION))
+        state = self._store.load(self.id, before=request.round + request.measures)
         handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection)
         try:
             answers = tuple(HANDLERS[type(verb)](handler, verb) for verb in request.verbs)

@@ -25,6 +25,20 @@ class LocalData:
     normalise: Callable[[Array], Floats]
     common_test: CommonTest | None = None
     """Set where the test part is a part of a test set for all."""
+    others_tests: bool = False
+    """Whether the test samples of others are here too, as a simulation may lend them: a client's own are at `test`."""
+
+    @property
+    def counts(self) -> Index:
+        """Training samples of each label, (classes,)."""
+        return np.bincount(self.y[self.train], minlength=self.classes)
+
+    def tests_lacking(self, most: int) -> Index:
+        """Return test samples of labels that the client lacks, spread evenly if there are more than `most`."""
+        if not self.others_tests:
+            return self.test[:0]
+        index = np.flatnonzero(self.counts[self.test_y] == 0)
+        return index if len(index) <= most else index[np.arange(most) * len(index) // most]
 
     def training_part(self, share: float, seed: int, client: int) -> tuple[Index, Index]:
         """Divide the training samples into those used and those held out, always the same ones."""

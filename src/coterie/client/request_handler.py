@@ -6,10 +6,11 @@ from typing import Literal
 from coterie.client.data import LocalData
 from coterie.client.protection import Protection
 from coterie.client.store import State
-from coterie.messages import Array, ClientId, Params, Request
+from coterie.messages import Array, ClientId, LabelOffset, Params, Request
 from coterie.messages.envelope import Part
 from coterie.models import initial
 from coterie.training.job import Floats, Index, Trainer
+from coterie.training.label_offsets import label_offset
 
 LOG = logging.getLogger("coterie")
 
@@ -73,6 +74,13 @@ class RequestHandler:
         listed = ", ".join(map(str, labels.tolist()))
         LOG.warning("client %d, round %d: too few samples of labels %s: left out", self.id, self.request.round, listed)
         return True
+
+    def label_offset(self, kind: LabelOffset | None) -> Floats | None:
+        """Return what is added to logits when a model is used, by the labels of the training samples; None: nothing."""
+        if kind is None:
+            return None
+        offset = label_offset(self.data.counts, kind)
+        return offset if offset.any() else None
 
     def samples(self, on: Part, share: float) -> tuple[Floats, Index]:
         """Return the samples of a part, normalised, and their labels; `share` is that of the hold-out."""

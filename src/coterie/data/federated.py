@@ -109,6 +109,8 @@ class FederatedData:
     """What changes later, in order of rounds."""
     notes: Sequence[str] = ()
     """What the user should know of how the data were divided, a sentence each."""
+    lends_tests: bool = True
+    """Whether simulated clients may be given test samples of labels that they lack; not where a site is rehearsed."""
 
     @property
     def shape(self) -> tuple[int, ...]:

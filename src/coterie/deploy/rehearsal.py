@@ -54,6 +54,7 @@ def rehearse(
         False,
         train[parts[0][0][:FEW]],  # in place of the server's samples, which are not here
         terms.samples.normalisation,
+        lends_tests=False,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))

@@ -99,7 +99,9 @@ def make_clients(
     clients = []
     for id in range(data.clients):
         local = {
-            start: LocalData(x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test)
+            start: LocalData(
+                x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test, data.lends_tests
+            )
             for start, (train, test) in phases.items()
         }
         clients.append(Client(id, local, store, trainer, protection))

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 
 from coterie.messages import (
-    EVALUATION,
     Array,
     ClientId,
     EvaluateReply,
@@ -88,7 +87,7 @@ class SimulatedFaults:
 
     def _fate(self, seed: int, client: ClientId, request: Request) -> str:
         fates = ("drop", self.drop), ("straggle", self.straggle), ("hostile", self.hostile)
-        if request.kind == EVALUATION or not (self.liars or any(chance for _, chance in fates)):
+        if request.measures or not (self.liars or any(chance for _, chance in fates)):
             return ""
         luck = stream(seed, "faults", client, request.round).random(3)
         fate = next((fate for (fate, chance), x in zip(fates, luck, strict=True) if x < chance), "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, ModelSpec, Params, Plan
+from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -33,7 +33,33 @@ class Traits:
     """Settings of ``coterie.run`` for the battery of tests."""
 
 
-class Algorithm(Resumable, ABC):
+@dataclass(kw_only=True, eq=False)
+class LabelOptions:
+    """Options that every method has: what clients do about the labels that they have, and those that they lack."""
+
+    labels: Annotated[
+        Literal["none", "trained", "served", "both"],
+        "clients add an offset to the logits that says which labels they have: while they train, when models are used "
+        "(served), or both",
+    ] = "none"
+    serving: Annotated[
+        LabelOffset,
+        "the offset when models are used, with labels = served or both: less for labels that a client lacks; or prior, "
+        "also the logarithm of its label frequencies",
+    ] = "lacking"
+
+    @property
+    def trained_offset(self) -> LabelOffset | None:
+        """Which label offset clients train with."""
+        return "prior" if self.labels in ("trained", "both") else None
+
+    @property
+    def served_offset(self) -> LabelOffset | None:
+        """Which label offset clients add when they use a model."""
+        return self.serving if self.labels in ("served", "both") else None
+
+
+class Algorithm(LabelOptions, Resumable, ABC):
     """A method, on the server's side. It sees clients only through the federation.
 
     It must implement `begin`, `round` and `model_for`; everything else has a default.

@@ -1,7 +1,11 @@
-"""Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed."""
+"""Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed.
+
+Where the method serves label offsets, clients add theirs to the logits under L, C and +; under G there is none.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,13 +21,23 @@ from coterie.federation.served_model import (
     parts,
 )
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Evaluate, EvaluateReply, Params, Plan, Request, Train, Verb
+from coterie.messages import (
+    EVALUATION,
+    LABEL_EVALUATION,
+    ClientId,
+    Evaluate,
+    EvaluateReply,
+    Params,
+    Plan,
+    Request,
+    Train,
+    Verb,
+)
 from coterie.registry import home
 from coterie.training import digest
 
 Score = tuple[int, int]
 """Correct answers and samples."""
-OWN = Evaluate(("own",))
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,10 @@ class Evaluation:
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
     unadapted: dict[str, float | None] | None = None
     """L and C without the step by which clients adapt a model before they use it, where the method has one."""
+    C_own: float | None = None
+    """As C, each label as often as the client has it; at the end only."""
+    C_lacking: float | None = None
+    """As C, on test samples of labels that a client lacks, over clients that lack some; in simulations, at the end."""
 
 
 @dataclass
@@ -57,6 +75,12 @@ class Evaluator(Resumable):
     """Under protocol +."""
     best: dict[ClientId, float] = saved(default_factory=dict)
     """The best accuracy that each client's own model has had."""
+    by_own_frequencies: dict[ClientId, float] = saved(default_factory=dict)
+    """The accuracy of what each receives at the end, with its labels as often as it has them."""
+    on_lacking: dict[ClientId, float] = saved(default_factory=dict)
+    """The same on labels that it lacks."""
+    seen_by_label: dict[ClientId, str] = saved(default_factory=dict)
+    """Digest of the model that these belong to."""
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
@@ -67,7 +91,7 @@ class Evaluator(Resumable):
         requests = self._requests(models, names, adaptation)
         for client, reply in self.fed.ask(requests).items():
             scores = [(a.correct, a.samples) for a in reply.answers if isinstance(a, EvaluateReply)]
-            asked_own = 0 if requests[client].verbs[0] != OWN else 1 if adaptation is None else 2
+            asked_own = 0 if requests[client].verbs[0] != self._evaluate(("own",)) else 1 if adaptation is None else 2
             if own := scores[:asked_own]:
                 _note(client, own, self.own, self.own_unadapted)
                 if (accuracy := _accuracy(own[-1])) is not None:
@@ -80,7 +104,33 @@ class Evaluator(Resumable):
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
         covered = len(self.received)
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
-        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
+        if clients is None and self.fed.round == self.fed.settings.rounds:
+            self._evaluate_by_label(models, names, adaptation)
+        by_label = (_plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking))
+        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted, *by_label)
+
+    def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
+        """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
+        return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label)
+
+    def _evaluate_by_label(
+        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
+    ) -> None:
+        """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
+        alike: dict[str, Request] = {}
+        changed = {client: name for client, name in names.items() if self.seen_by_label.get(client) != name}
+        for client, name in changed.items():
+            if (served := models[client]) is not None and name not in alike:
+                first, start, sent = as_request(served)
+                adapted = [] if adaptation is None else [_adapts(start, adaptation)]
+                scored = self._evaluate(start if adaptation is None else "trained", by_label=True)
+                alike[name] = self.fed.request(*first, *adapted, scored, kind=LABEL_EVALUATION, models=sent)
+        for client, reply in self.fed.ask({client: alike[name] for client, name in changed.items()}).items():
+            score = reply.answer(EvaluateReply, -1)
+            self.seen_by_label[client] = changed[client]
+            for measured, accuracy in ((self.by_own_frequencies, score.own), (self.on_lacking, score.lacking)):
+                if accuracy is not None:
+                    measured[client] = accuracy
 
     def _requests(
         self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
@@ -116,12 +166,16 @@ class Evaluator(Resumable):
         """Ask for a score of each model, and for another after the adaptation, if there is one."""
         verbs: list[Verb] = []
         if own:
-            verbs += OWN, *_adapted(("own",), adaptation)
+            verbs += self._evaluate(("own",)), *self._adapted(("own",), adaptation)
         if served is None:
             return self.fed.request(*verbs, kind=EVALUATION)
         first, start, models = as_request(served)
-        verbs += *first, Evaluate(start), *_adapted(start, adaptation)
+        verbs += *first, self._evaluate(start), *self._adapted(start, adaptation)
         return self.fed.request(*verbs, kind=EVALUATION, models=models)
+
+    def _adapted(self, start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
+        """Return what scores a model once a client has adapted it, if it does so by a plan."""
+        return [] if plan is None else [_adapts(start, plan), self._evaluate("trained")]
 
     def fine_tune(self) -> float | None:
         """Protocol +: every client trains the server's final model once more, and is scored with the result."""
@@ -131,7 +185,8 @@ class Evaluator(Resumable):
             if served is not None:
                 first, start, models = as_request(served)
                 train = Train(self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
-                requests[client] = self.fed.request(*first, train, Evaluate("trained"), kind=EVALUATION, models=models)
+                score = self._evaluate("trained")
+                requests[client] = self.fed.request(*first, train, score, kind=EVALUATION, models=models)
         replies = {client: reply.answer(EvaluateReply) for client, reply in self.fed.ask(requests).items()}
         self.tuned = {client: (score.correct, score.samples) for client, score in replies.items()}
         return _mean(self.tuned)
@@ -152,7 +207,9 @@ class Evaluator(Resumable):
             return None
         if len(names) != len(models):
             return None
-        if (test := self.fed.settings.test) is None:
+        if (test := self.fed.settings.test) is None and self.algorithm.served_offset is not None:
+            return self._beside(model)  # which C's scores do not tell
+        if test is None:
             return self._pooled()
         score = test.evaluate(self.fed.trainer, self.fed.spec, model)
         return score.correct / score.samples if score.samples else None
@@ -173,11 +230,9 @@ class Evaluator(Resumable):
         return pooled([*self.received.values()], self.fed.settings.aggregation.max_weight)
 
 
-def _adapted(start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
-    """Return what scores a model once a client has adapted it, if it does so by a plan."""
-    if plan is None:
-        return []
-    return [Train(plan, start=start, keep=False, send=False, purpose="adapt"), Evaluate("trained")]
+def _adapts(start: tuple[str, ...], plan: Plan) -> Train:
+    """Return how a client adapts a model."""
+    return Train(plan, start=start, keep=False, send=False, purpose="adapt")
 
 
 def _note(client: ClientId, scores: list[Score], used: dict[ClientId, Score], unadapted: dict[ClientId, Score]) -> None:
@@ -215,6 +270,10 @@ def pooled(scores: Sequence[Score], max_weight: float | None) -> float | None:
 def _mean(scores: Mapping[ClientId, Score]) -> float | None:
     tested = [correct / samples for _, (correct, samples) in sorted(scores.items()) if samples]
     return float(np.mean(tested)) if tested else None
+
+
+def _plain_mean(scores: Mapping[ClientId, float]) -> float | None:
+    return float(np.mean([score for _, score in sorted(scores.items())])) if scores else None
 
 
 def _names(models: Mapping[ClientId, ServedModel | None]) -> dict[ClientId, str]:

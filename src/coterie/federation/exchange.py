@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from coterie.federation.engine import Engine
 from coterie.federation.state import Resumable, saved
-from coterie.messages import EVALUATION, ClientId, Failure, Limits, Reply, Request, wire
+from coterie.messages import MEASUREMENTS, ClientId, Failure, Limits, Reply, Request, wire
 from coterie.messages.limits import MOST_SAMPLES
 from coterie.models import initial
 from coterie.streams import stream
@@ -28,7 +28,7 @@ class Ledger(Resumable):
     def count(self, kind: str, client: ClientId, round: int, *, down: int = 0, up: int = 0) -> None:
         """Count one message."""
         entries = [self.by_kind.setdefault(kind, {"up": 0, "down": 0})]
-        if kind != EVALUATION:
+        if kind not in MEASUREMENTS:
             entries.append(self.by_client.setdefault(client, {"up": 0, "down": 0}))
             entries.append(self.by_round.setdefault(round, {"up": 0, "down": 0}))
         for entry in entries:
@@ -37,7 +37,7 @@ class Ledger(Resumable):
 
     def total(self, way: str) -> int:
         """Return all bytes ``"up"`` or ``"down"``, evaluation not included."""
-        return sum(entry[way] for kind, entry in self.by_kind.items() if kind != EVALUATION)
+        return sum(entry[way] for kind, entry in self.by_kind.items() if kind not in MEASUREMENTS)
 
 
 @dataclass

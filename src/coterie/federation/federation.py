@@ -276,7 +276,7 @@ class Federation:
             self._note_too_few(requests, replies)
             return {}
         for client, reply in replies.items():
-            if requests[client].kind != EVALUATION:
+            if not requests[client].measures:
                 self.training.note(requests[client], reply)
         return replies
 

@@ -1,6 +1,17 @@
 """What server and client say to each other: requests, replies, verbs, plans, and their bytes on a wire."""
 
-from coterie.messages.envelope import EVALUATION, Answer, ClientId, Failure, Reply, Request, Verb, read_only
+from coterie.messages.envelope import (
+    EVALUATION,
+    LABEL_EVALUATION,
+    MEASUREMENTS,
+    Answer,
+    ClientId,
+    Failure,
+    Reply,
+    Request,
+    Verb,
+    read_only,
+)
 from coterie.messages.limits import Limits
 from coterie.messages.params import (
     LARGEST,
@@ -14,7 +25,7 @@ from coterie.messages.params import (
     usable,
     weighted_mean,
 )
-from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule
+from coterie.messages.plan import Anchor, Curriculum, L1Penalty, LabelOffset, MetaStep, Plan, Schedule
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
@@ -24,9 +35,9 @@ from coterie.messages.verbs.signature import Signature, SignatureReply
 from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
-    "EVALUATION", "LARGEST", "VERBS", "Anchor", "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply",
-    "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty", "Limits", "Losses", "LossesReply",
-    "MetaStep", "ModelSpec", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
-    "SignatureReply", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update",
-    "usable", "weighted_mean",
+    "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
+    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty",
+    "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec", "Params", "Plan", "Prune", "PruneReply",
+    "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train", "TrainReply", "Verb", "Verdict", "distance",
+    "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

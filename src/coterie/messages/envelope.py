@@ -21,7 +21,9 @@ T = TypeVar("T")
 
 
 EVALUATION = "evaluate"
-"""The kind of requests that only measure: they see a client's latest state, without simulated faults and at no cost."""
+LABEL_EVALUATION = "evaluate by label"
+MEASUREMENTS = frozenset({EVALUATION, LABEL_EVALUATION})
+"""Kinds of requests that only measure: they see a client's latest state, without simulated faults and at no cost."""
 
 LABELS_LEFT_OUT = "labels with few samples were left out"
 
@@ -99,7 +101,12 @@ class Request:
     verbs: tuple[Verb, ...]
     models: Mapping[str, Params] = field(default_factory=dict)
     kind: str = "train"
-    """The heading under which its bytes are counted; ``evaluate`` is for what only measures."""
+    """The heading under which its bytes are counted; some are for what only measures."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether it only measures."""
+        return self.kind in MEASUREMENTS
 
 
 @dataclass(frozen=True)

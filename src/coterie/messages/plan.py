@@ -12,6 +12,8 @@ One step of a plan, for a mini-batch b:
     w ← w − η c                                  correction, outside the momentum
     w ← m ⊙ w                                    mask
 
+f is the cross-entropy of the logits, or with a label offset that of the logits plus the offset.
+
 With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
 half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
 """
@@ -27,6 +29,9 @@ from coterie.messages.params import SENT_IF_SET
 Pacing = Literal["exponential", "step", "root", "linear", "quadratic"]
 Order = Literal["curriculum", "anti", "random"]
 Score = Literal["G", "L", "LG", "G-pred", "L-pred", "LG-pred", "E"]
+LabelOffset = Literal["lacking", "prior"]
+"""What a client adds to logits (`coterie.training.label_offsets`): minus log(n + 1) for labels that it lacks; with
+``prior`` also the logarithm of its label frequencies for those that it has."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,8 @@ class Plan:
     """Share of the client's training samples that is kept out of training, always the same ones."""
     l1: L1Penalty | None = field(default=None, metadata=SENT_IF_SET)
     """Of BatchNorm's scales, for Sub-FedAvg."""
+    label_offset: LabelOffset | None = field(default=None, metadata=SENT_IF_SET)
+    """Made by the client of the labels that it trains on, and added to the logits before the softmax."""
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

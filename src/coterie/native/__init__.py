@@ -28,7 +28,7 @@ __all__ = ["CompiledTraining", "Network", "Stage", "available", "library", "stag
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-INTERFACE = 2
+INTERFACE = 3
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
 
@@ -52,6 +52,7 @@ class _Plan(ctypes.Structure):
         ("snapshots", ctypes.c_int32),
         ("snapshot_steps", ctypes.c_void_p),
         ("snapshot", ctypes.c_void_p),
+        ("label_offset", ctypes.c_void_p),
     ]
 
 
@@ -200,11 +201,12 @@ class Network:
         correction: Floats | None,
         mask: Floats | None,
         snapshot_steps: Sequence[int],
+        label_offset: Floats | None = None,
     ) -> CompiledTraining:
         """Train a model.
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
-        An anchor is a model and its strength for each parameter.
+        An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         self._check(x, len(y))
@@ -216,6 +218,7 @@ class Network:
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
         step, shared = meta_step or (0.0, False)
+        shift = None if label_offset is None else self._shift(label_offset)
         plan = _Plan(
             steps=len(rates),
             samples=samples.ctypes.data,
@@ -232,6 +235,7 @@ class Network:
             snapshots=len(moments),
             snapshot_steps=moments.ctypes.data,
             snapshot=snapshots.ctypes.data,
+            label_offset=None if shift is None else shift.ctypes.data,
             **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
         outcome, pins = _Outcome(), _pins(x)
@@ -263,6 +267,12 @@ class Network:
         """Refuse what compiled code would read beyond the end of."""
         if x.size != count * self._inputs or len(x) != count:
             raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
+
+    def _shift(self, label_offset: Floats) -> Floats:
+        shift = np.array(_vector(label_offset, self._classes, "a label offset"))
+        if not np.isfinite(shift).all():
+            raise ValueError("a label offset holds a NaN or an infinity")
+        return shift
 
     def _labels(self, y: Integers) -> Integers:
         y = _whole_numbers(y, "labels")

@@ -40,6 +40,7 @@ struct Plan {
     int32_t snapshots;
     const int64_t* snapshot_steps;  // ascending
     float* snapshot;                // snapshots × packed size
+    const float* label_offset;      // per class, added to the outputs in training; or null
 };
 
 struct Outcome {

@@ -55,9 +55,10 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
 
 def _tables(table: ComparisonTable) -> list[TextTable]:
     """Return the tables of a comparison, without columns that have no content."""
-    columns = [*COMPARED.values(), *HEADINGS]
-    tables = [_text_table(table.noun, columns, [(row.label, _cells(row, len(table.seeds))) for row in table.rows])]
-    tables[0] = replace(tables[0], bold=_best(table))
+    columns, cells = [*COMPARED.values(), *HEADINGS], [(row.label, _cells(row, len(table.seeds))) for row in table.rows]
+    whole = replace(_text_table(table.noun, columns, cells), bold=_best(table))
+    apart = [column.heading for column in COLUMNS if column.apart]
+    tables = [whole.only([name for name in columns if name not in apart]), whole.only(apart)]
     if table.rows[0].reached:
         tables.append(_text_table(table.noun, *_targets(table)))
     if len(table.rows) > 1:

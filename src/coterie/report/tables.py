@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.text_table import TextTable, printed
-from coterie.results.protocols import COMPARED, EACH_CLIENT, brief, held_out
+from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
 LEGEND = (
@@ -51,6 +51,8 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
         if any(mean is not None and abs(mean - (value or 0)) > 5e-5 for _, mean, value in means):
             texts = [f"{symbol} {_percent(mean)}" for symbol, mean, _ in means if mean is not None]
             notes.append(f"{result['algorithm']}: means over the true groups instead of clients: {', '.join(texts)}")
+        if (by_label := _by_label(result["accuracy"])) is not None:
+            notes.append(f"{result['algorithm']}: {by_label}")
         if unadapted := result.get("unadapted"):
             notes.append(
                 f"{result['algorithm']}: clients adapt models before they use them; without it L "
@@ -63,6 +65,14 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
+
+
+def _by_label(accuracy: Mapping[str, float | None]) -> str | None:
+    """Say what C is by the labels that clients have and lack, where they lack some."""
+    own, lacking = (accuracy.get(protocol) for protocol in BY_LABEL)
+    if lacking is None:
+        return None
+    return f"C with each label as often as a client has it {_percent(own)}, on labels that it lacks {_percent(lacking)}"
 
 
 def _percent(fraction: float | None) -> str:

@@ -32,7 +32,13 @@ class TextTable:
 
     def without_empty(self, empty: Collection[str] = ("–",)) -> TextTable:
         """Return it without columns that hold nothing but empty cells; the first stays."""
-        kept = [c for c in range(len(self.head)) if c == 0 or any(row[c] not in empty for row in self.rows)]
+        return self._at([c for c in range(len(self.head)) if c == 0 or any(row[c] not in empty for row in self.rows)])
+
+    def only(self, columns: Collection[str]) -> TextTable:
+        """Return it with some columns only, by their heads; the first stays."""
+        return self._at([c for c, name in enumerate(self.head) if c == 0 or name in columns])
+
+    def _at(self, kept: Sequence[int]) -> TextTable:
         return replace(
             self,
             head=[self.head[c] for c in kept],

@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Len
 
 from coterie.errors import one_line
-from coterie.results.protocols import COMPARED, CURVES, EACH_CLIENT, PROTOCOLS
+from coterie.results.protocols import BY_LABEL, COMPARED, CURVES, EACH_CLIENT, PROTOCOLS
 from coterie.results.schema import MOST_TRIES, PlanFile, ResultFields, Round, Tables, Typed, Value, Values, error_in
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS: dict[str, Any] = {
-    **dict.fromkeys((*CURVES, "loss", "discrepancy", "groups", "up_bytes", "down_bytes", "seconds"), Value),
+    **dict.fromkeys((*CURVES, *BY_LABEL, "loss", "discrepancy", "groups", "up_bytes", "down_bytes", "seconds"), Value),
     **dict.fromkeys(("pruned", "pruned_L"), Value),
     "unadapted": dict[str, Value] | None,
     "by_true_group": dict[str, Values],

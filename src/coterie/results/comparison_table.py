@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coterie.results.formats import TableFormat
-from coterie.results.protocols import COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, held_out
+from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
 BySeed = Mapping[int, Mapping[str, Any]]
@@ -31,6 +31,8 @@ class Column:
     in_csv: tuple[str, ...] = ("mean", "std")
     accuracy: bool = False
     """Whether it is a fraction that tables write in %."""
+    apart: bool = False
+    """Whether it is in a table of its own where lines are short."""
 
 
 def _over_groups(protocol: str) -> Column:
@@ -43,12 +45,23 @@ def _over_groups(protocol: str) -> Column:
     return Column(f"{protocol}_by_group", OVER_GROUPS[protocol], number, 2, legend, accuracy=True)
 
 
+def _by_label(protocol: str) -> Column:
+    """Return the column of an accuracy by the labels that clients have or lack."""
+
+    def number(run: Mapping[str, Any]) -> float | None:
+        return run["accuracy"].get(protocol)  # type: ignore[no-any-return]
+
+    told = PROTOCOLS[protocol]
+    return Column(protocol, told.symbol, number, 2, f"{told.symbol}: {told.brief}.", accuracy=True, apart=True)
+
+
 def _megabytes(run: Mapping[str, Any]) -> float:
     return float((run["traffic"]["up_bytes"] + run["traffic"]["down_bytes"]) / 1e6)
 
 
 COLUMNS = (
     *map(_over_groups, OVER_GROUPS),
+    *map(_by_label, BY_LABEL),
     Column("groups", "groups", lambda run: group_count(run["groups"]), 1),
     Column("ari", "ARI", lambda run: run["ari"], 2, "ARI: agreement of groups with the true ones."),
     Column("megabytes", "MB", _megabytes, 2, "MB: megabytes to and from clients in training.", False),
@@ -78,6 +91,8 @@ class ComparisonRow:
     L_by_group: Spread | None
     C_by_group: Spread | None
     plus_by_group: Spread | None
+    C_own: Spread | None
+    C_lacking: Spread | None
     groups: Spread | None
     ari: Spread | None
     megabytes: Spread | None

@@ -44,6 +44,21 @@ _TABLE = (
         summary="the model that it would receive now on {} (C)",
     ),
     AccuracyProtocol(
+        "C_own",
+        "C own",
+        sentence="as C, but each label counts as often as among the client's own training samples; at the end",
+        brief="as C, each label as often as the client has it",
+        card="labels as often as clients have them",
+    ),
+    AccuracyProtocol(
+        "C_lacking",
+        "C lacking",
+        sentence="as C, but on test samples of labels that the client lacks; mean over clients that lack some, at the "
+        "end of a simulation",
+        brief="as C, on labels that the client lacks",
+        card="labels that clients lack",
+    ),
+    AccuracyProtocol(
         "G",
         "G",
         sentence="the server's model, on the whole test set",
@@ -86,7 +101,9 @@ FOLLOWED = tuple(key for key in CURVES if key in AT_END)
 BEST = {"W_max": "W", "L_max": "L"}
 """Those of the best evaluated round, each with the column of ``metrics.jsonl`` that it is the highest of."""
 EACH_CLIENT = ("L", "C")
-"""Those of which a result has a number for each client."""
+"""Those of which pages show a number for each client."""
+BY_LABEL = ("C_own", "C_lacking")
+"""Those by the labels that clients have and lack, which are measured at the end only; also for each client."""
 COMPARED = {key: PROTOCOLS[key].symbol for key in get_args(ComparedProtocol)}
 """The symbols of those that comparisons have columns for."""
 KEYS = {protocol.symbol: key for key, protocol in PROTOCOLS.items() if protocol.brief}

@@ -142,7 +142,7 @@ def session(
         settings = FederationSettings(
             spec=spec,
             seed=seed,
-            plan=plan,
+            plan=replace(plan, label_offset=algorithm.trained_offset),
             rounds=config.training.rounds,
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),

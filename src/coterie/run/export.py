@@ -60,6 +60,8 @@ def predict(
     trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
     with one_thread():
         outputs = trainer.logits(trained.spec, model.params, normalise(x))
+    if model.label_offset is not None:
+        outputs = outputs + model.label_offset
     labels = outputs.argmax(axis=1)
     summary = f"{len(labels)} predictions by {model.whose}, after round {trained.round}"
     if y is not None:
@@ -89,8 +91,8 @@ def export(
     """Write a model of a run to a file; return the file and a sentence on what is in it.
 
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
-    the network again. `smaller` takes out the dead channels and units of a pruned network; `plugins` and `trust` are as
-    in `predict`.
+    the network again. What a client uses has its label offset, if the run serves them. `smaller` takes out the dead
+    channels and units of a pruned network; `plugins` and `trust` are as in `predict`.
     """
     import torch
 
@@ -98,6 +100,8 @@ def export(
     network = build(model.run.spec)
     network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
     network.eval()
+    if model.label_offset is not None:
+        network = _with_label_offset(network, model, format)
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
@@ -160,6 +164,7 @@ def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smal
         "architecture": architecture(network) if smaller else None,  # type: ignore[arg-type]
         "normalise": None if normalisation is None else asdict(normalisation),
         "whose": model.whose,
+        "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
         "round": model.run.round,
         "run": {"algorithm": config.algorithm.name, "data": config.data.name, "seed": config.run.seed},
     }
@@ -193,7 +198,43 @@ def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:
         )
     log.setLevel(before)
     assert program is not None
-    write_whole(path, program.model_proto.SerializeToString())
+    content = program.model_proto
+    if model.label_offset is not None:
+        content.metadata_props.add(key="label_offset", value=json.dumps(model.label_offset.tolist()))
+    write_whole(path, content.SerializeToString())
+
+
+def _with_label_offset(network: nn.Module, model: TrainedModel, format: Format) -> nn.Module:
+    """Add a label offset to the last bias; to the outputs in ONNX, if there is no such bias."""
+    import torch
+    from torch import nn
+
+    spec, offset = model.run.spec, torch.from_numpy(np.array(model.label_offset))
+    linear = [m for m in network.modules() if isinstance(m, nn.Linear) and m.out_features == spec.classes]
+    x = torch.randn((4, *spec.shape), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        wanted = network(x) + offset
+        if linear and (bias := linear[-1].bias) is not None:
+            before = bias.clone()
+            bias.add_(offset)
+            if torch.allclose(network(x), wanted, rtol=1e-4, atol=1e-4):  # it was the last layer
+                return network
+            bias.copy_(before)
+    if format != "onnx":
+        raise CoterieError(
+            f"{model.whose} can't be written as safetensors: the network '{spec.name}' does not end in a linear layer "
+            "with a bias, to which the offset could be added: use --format onnx, or export a --cluster"
+        )
+
+    class OffsetNetwork(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network, self.offset = network, nn.Buffer(offset)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.network(x) + self.offset
+
+    return OffsetNetwork().eval()
 
 
 def _with_normalisation(network: nn.Module, model: TrainedModel) -> nn.Module:

@@ -17,7 +17,7 @@ from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.formats import toml_value
-from coterie.results.protocols import BEST, EACH_CLIENT, FOLLOWED
+from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
 from coterie.results.statistics import group_means, mean
 from coterie.run.building import Session
 from coterie.run.result import Result
@@ -38,7 +38,7 @@ def summarise(
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
     early = [client for client in range(data.clients) if client not in late]
-    accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
+    accuracy = {protocol: last[protocol] for protocol in (*FOLLOWED, *BY_LABEL)} | {"plus": plus}
     for best, key in BEST.items():
         accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
@@ -56,7 +56,7 @@ def summarise(
         unadapted=last.get("unadapted"),
         accuracy_by_true_group=by_group,
         accuracy_group_mean=None if by_group is None else {key: mean(values) for key, values in by_group.items()},
-        per_client={protocol: of_clients[protocol] for protocol in EACH_CLIENT},
+        per_client={protocol: of_clients[protocol] for protocol in EACH_CLIENT} | _by_label(evaluator, data.clients),
         groups=labels,
         true_groups=truth,
         ari=_agreement(labels, truth),
@@ -98,6 +98,12 @@ def _of_clients(evaluator: Evaluator, clients: int, included: Sequence[int]) -> 
         protocol: accuracies({c: score for c, score in scores.items() if c in set(included)}, clients)
         for protocol, scores in measured.items()
     }
+
+
+def _by_label(evaluator: Evaluator, clients: int) -> dict[str, list[float | None]]:
+    """Return by client what the model it receives is worth on the labels that it has, and on those that it lacks."""
+    measured = zip(BY_LABEL, (evaluator.by_own_frequencies, evaluator.on_lacking), strict=True)
+    return {protocol: [scores.get(client) for client in range(clients)] for protocol, scores in measured}
 
 
 def _by_true_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
 from coterie.run.plugins import NOBODY, Permission, import_plugins
+from coterie.training.job import Floats
+from coterie.training.label_offsets import Counts, label_offset
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,13 @@ class TrainedRun:
             raise CoterieError(f"{where} in '{self.folder.path}' is damaged: its '{odd}' is not that of the network")
         return model
 
+    def label_counts(self, client: int) -> Counts | None:
+        """Return how many training samples of each label a simulated client had; None for a real site's."""
+        if self.folder.deployed:
+            return None
+        counts = self.folder.read_arrays()[0].get("label_counts")
+        return None if counts is None or client >= len(counts) else counts[client]
+
     def own_models(self) -> dict[int, Params]:
         """Return the own models of the clients that have trained."""
         clients = range(self.clients)
@@ -121,12 +130,32 @@ class TrainedModel:
     params: Params
     whose: str
     run: TrainedRun
+    label_offset: Floats | None = None
+    """What its client adds to the logits, if the run serves label offsets."""
+
+    def served_to(self, client: int) -> TrainedModel:
+        """Return it as this client uses it: with its label offset, if the run serves them."""
+        kind = self.run.algorithm.served_offset
+        if kind is None:
+            return self
+        if self.run.folder.deployed:
+            return replace(self, whose=f"{self.whose} (without the label offset, which the site adds itself)")
+        counts = self.run.label_counts(client)
+        if counts is None:
+            raise CoterieError(
+                f"client {client} uses models with an offset for the labels that it has, but these are not known: "
+                f"'{self.run.folder.arrays_file}' is missing or damaged; put back a copy"
+            )
+        return replace(self, whose=f"{self.whose} (with its label offset)", label_offset=label_offset(counts, kind))
 
 
 def find_model(
     path: Path, client: int | None = None, group: int | None = None, permission: Permission = NOBODY
 ) -> TrainedModel:
-    """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all."""
+    """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all.
+
+    A client's has its label offset, if the run serves them; that of a group or of all has none.
+    """
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
     run = TrainedRun.open(path, permission)
@@ -136,6 +165,15 @@ def find_model(
         return TrainedModel(_model_of_all(run), "the model of all clients", run)
     if not 0 <= client < run.clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {run.clients - 1}")
+    return _model_of_client(run, client).served_to(client)
+
+
+def plugins_of(path: Path) -> list[str]:
+    """Return the plugins that the checkpoint of a run names; none is imported."""
+    return list(read_checkpoint(RunFolder.open(path))[1].run.plugins)
+
+
+def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
     own_model = run.own_model(client)
     if own_model is not None:
         return TrainedModel(own_model, f"client {client}'s own model", run)
@@ -147,11 +185,6 @@ def find_model(
     if received is None:
         raise _no_common_model(run)
     return TrainedModel(received, f"the model that client {client} would receive", run)
-
-
-def plugins_of(path: Path) -> list[str]:
-    """Return the plugins that the checkpoint of a run names; none is imported."""
-    return list(read_checkpoint(RunFolder.open(path))[1].run.plugins)
 
 
 def _model_of_group(run: TrainedRun, group: int) -> Params:

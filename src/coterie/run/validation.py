@@ -117,6 +117,11 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "algorithm"):
         if method.server_data_from is not None:
             check_other(method.server_data_from)
+        if method.serving != "lacking" and method.served_offset is None:
+            raise CoterieError(
+                f"serving = '{method.serving}' says which label offset is served, but labels = '{method.labels}' "
+                "serves none: write labels = served or both"
+            )
     if method.needs_server_data == "reserved":
         _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):

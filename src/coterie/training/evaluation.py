@@ -4,7 +4,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -34,26 +34,64 @@ def digest(params: Params) -> str:
     return content.hexdigest()
 
 
+@dataclass(frozen=True)
+class SampleScores:
+    """Whether a model labels each of some samples right, and its loss there."""
+
+    correct: npt.NDArray[np.bool_]
+    loss: npt.NDArray[np.float64]
+
+    def summary(self) -> EvaluateReply:
+        """Return what leaves a client."""
+        loss = float(self.loss.mean()) if len(self.loss) else 0.0
+        return EvaluateReply(len(self.correct), int(self.correct.sum()), loss)
+
+
+def score(
+    trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index, offset: Floats | None = None
+) -> SampleScores:
+    """Score a model on each of some samples; a label offset, (classes,), is added to the logits."""
+    if not len(y):
+        return SampleScores(np.zeros(0, bool), np.zeros(0))
+    return _scores(trainer.logits(spec, params, x), y, offset)
+
+
 def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> EvaluateReply:
     """Score a model on samples."""
-    if not len(y):
-        return EvaluateReply(0, 0, 0.0)
-    outputs = trainer.logits(spec, params, x)
-    return _summary(outputs.argmax(axis=1) == y, losses(outputs, y))
+    return score(trainer, spec, params, x, y).summary()
 
 
-def _summary(correct: npt.NDArray[np.bool_], loss: npt.NDArray[np.float64]) -> EvaluateReply:
-    return EvaluateReply(len(correct), int(correct.sum()), float(loss.mean()) if len(loss) else 0.0)
+def _scores(outputs: Floats, y: Index, offset: Floats | None) -> SampleScores:
+    outputs = outputs if offset is None else outputs + offset
+    return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y))
+
+
+def by_frequency(correct: npt.NDArray[np.bool_], y: Index, counts: Index, fewest: int = 0) -> float | None:
+    """Return Σ f_y · (accuracy on label y), where f_y are the frequencies of labels by `counts`.
+
+    Labels without samples here, or with fewer than `fewest`, are left out, and the f_y of the others add up to 1. None
+    where no label is left.
+
+    >>> right, labels = np.array([True, True, False, False]), np.array([0, 0, 0, 1])
+    >>> round(by_frequency(right, labels, np.array([30, 10, 5])), 4)
+    0.5
+    """
+    tested = np.bincount(y, minlength=len(counts))
+    weights = np.where(tested >= max(fewest, 1), counts, 0)
+    if not weights.any():
+        return None
+    accuracies = np.bincount(y, correct, len(counts)) / np.maximum(tested, 1)
+    return float(weights @ accuracies / weights.sum())
 
 
 @dataclass
-class _Scores:
-    """Of one model on the whole common set; the blocks not yet done hold nothing."""
+class _Known:
+    """Of one model on the whole common set: scores, or outputs; the blocks not yet done hold nothing."""
 
     done: npt.NDArray[np.bool_]
-    correct: npt.NDArray[np.bool_]
-    loss: npt.NDArray[np.float64]
-    lock: threading.Lock
+    scores: SampleScores
+    outputs: Floats
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class CommonTest:
@@ -61,31 +99,44 @@ class CommonTest:
 
     Models that many clients share are run over each block of the set once, whoever asks first; blocks are
     fixed, so that rounding does not depend on who that was. Sort the samples by label: then a client with few
-    labels needs few blocks.
+    labels needs few blocks. Where clients add label offsets of their own, outputs are remembered instead.
     """
 
     BLOCK = 250
     MODELS = 256
+    LARGEST = 2**27
+    """Bytes of outputs that are remembered; those of one model may have more."""
 
     def __init__(self, x: Array, y: Index, normalise: Callable[[Array], Floats]) -> None:
         self.x, self.y, self.normalise = x, y, normalise
-        self._known: OrderedDict[str, _Scores] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bool], _Known] = OrderedDict()
         self._latest: tuple[Params, str] = ({}, "")
         self._lock = threading.Lock()
 
     def evaluate(self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index | None = None) -> EvaluateReply:
         """Score a model that others may have asked for too, on a part of the set or all of it."""
         part = np.arange(len(self.y)) if part is None else part
-        scores = self._scores(self._name(params))
-        with scores.lock:
+        return self.score(trainer, spec, params, part).summary()
+
+    def score(
+        self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index, offset: Floats | None = None
+    ) -> SampleScores:
+        """Score a model on each sample of a part; a label offset, (classes,), is added to the logits."""
+        known = self._of(self._name(params), 0 if offset is None else spec.classes)
+        with known.lock:
             for block in np.unique(part // self.BLOCK):
-                if not scores.done[block]:
+                if not known.done[block]:
                     rows = slice(block * self.BLOCK, (block + 1) * self.BLOCK)
                     outputs = trainer.logits(spec, params, self.normalise(self.x[rows]))
-                    scores.correct[rows] = outputs.argmax(axis=1) == self.y[rows]
-                    scores.loss[rows] = losses(outputs, self.y[rows])
-                    scores.done[block] = True
-        return _summary(scores.correct[part], scores.loss[part])
+                    if offset is None:
+                        scores = _scores(outputs, self.y[rows], None)
+                        known.scores.correct[rows], known.scores.loss[rows] = scores.correct, scores.loss
+                    else:
+                        known.outputs[rows] = outputs
+                    known.done[block] = True
+        if offset is None:
+            return SampleScores(known.scores.correct[part], known.scores.loss[part])
+        return _scores(known.outputs[part], self.y[part], offset)
 
     def _name(self, params: Params) -> str:
         """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""
@@ -96,13 +147,26 @@ class CommonTest:
                 self._latest = params, name
         return name
 
-    def _scores(self, name: str) -> _Scores:
+    def _of(self, name: str, classes: int) -> _Known:
+        """Return what is known of a model: its scores, or if it has `classes` its outputs; forget those unused."""
+        key = name, classes > 0
         with self._lock:
-            if name not in self._known:
+            if key not in self._known:
                 n = len(self.y)
-                blocks = -(-n // self.BLOCK)
-                self._known[name] = _Scores(np.zeros(blocks, bool), np.zeros(n, bool), np.zeros(n), threading.Lock())
+                done, scored = np.zeros(-(-n // self.BLOCK), bool), 0 if classes else n
+                scores = SampleScores(np.zeros(scored, bool), np.zeros(scored))
+                self._known[key] = _Known(done, scores, np.zeros((n, classes), np.float32))
                 while len(self._known) > self.MODELS:
                     self._known.popitem(last=False)
-            self._known.move_to_end(name)
-            return self._known[name]
+                self._forget_outputs()
+            self._known.move_to_end(key)
+            return self._known[key]
+
+    def _forget_outputs(self) -> None:
+        """Forget the outputs that were not used for longest, but for the last, until the rest have room."""
+        with_outputs = [key for key in self._known if key[1]]
+        total = sum(self._known[key].outputs.nbytes for key in with_outputs)
+        for key in with_outputs[:-1]:
+            if total <= self.LARGEST:
+                break
+            total -= self._known.pop(key).outputs.nbytes

@@ -28,6 +28,8 @@ class Job:
     """Zeros and ones; parameters that it does not name are not masked."""
     order: Index | None = None
     """Samples from first to last of the curriculum; needed where the plan has one."""
+    label_offset: Floats | None = None
+    """Added to the logits, (classes,)."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class NativeTrainer:
             ],
             correction=None if job.correction is None else compiled.flatten(job.correction, default=0.0),
             mask=None if job.mask is None else compiled.flatten(job.mask, default=1.0),
+            label_offset=job.label_offset,
             snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
         )
         if outcome.diverged is not None:

@@ -103,8 +103,9 @@ class _Network:
             {name: np.full(self.state[name].shape, penalty.strength, np.float32) for name in penalty.tensors}
         )
 
-    def gradient(self, x: torch.Tensor, y: torch.Tensor) -> tuple[float, torch.Tensor]:
-        loss = cross_entropy(self.module(x), y)
+    def gradient(self, x: torch.Tensor, y: torch.Tensor, offset: torch.Tensor | None) -> tuple[float, torch.Tensor]:
+        logits = self.module(x)
+        loss = cross_entropy(logits if offset is None else logits + offset, y)
         pieces = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
 
@@ -122,6 +123,7 @@ def _train(network: _Network, job: Job) -> Outcome:
     correction = None if job.correction is None else network.flatten(job.correction)
     mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
     l1 = None if plan.l1 is None else network.strengths(plan.l1)
+    offset = None if job.label_offset is None else torch.from_numpy(np.array(job.label_offset, np.float32))
     velocity = torch.zeros_like(w) if plan.momentum else None
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], []
@@ -131,14 +133,14 @@ def _train(network: _Network, job: Job) -> Outcome:
     for step, batches in enumerate(steps(len(y), plan, job.rng, job.order)):
         rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
-        loss, gradient = network.gradient(x[batch], y[batch])
+        loss, gradient = network.gradient(x[batch], y[batch], offset)
         if (inner := plan.meta_step) is not None:
             before = w.clone()
             if inner.shared_momentum and velocity is not None:
                 gradient = velocity.mul_(plan.momentum).add_(gradient)
             w.sub_(gradient if mask is None else gradient * mask, alpha=inner.rate)
             batch = torch.from_numpy(batches[1])
-            loss, gradient = network.gradient(x[batch], y[batch])
+            loss, gradient = network.gradient(x[batch], y[batch], offset)
             w.copy_(before)
         if not math.isfinite(loss):
             raise Diverged(step)

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from coterie.client.request_handler import RequestHandler
-from coterie.messages import Array, Curriculum, Params, Train, TrainReply, usable
+from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses, steps
 from coterie.training.job import Floats, Index
+from coterie.training.label_offsets import label_offset
 
 
 def answer(handler: RequestHandler, verb: Train) -> TrainReply:
@@ -46,6 +47,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         correction=_correction(handler, plan.correction),
         mask=mask,
         order=order,
+        label_offset=_label_offset(handler, plan, y),
     )
     outcome = handler.trainer.train(job)
     snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
@@ -59,6 +61,13 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
             changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
         handler.keep(changed)
     return TrainReply(len(y), outcome.steps, outcome.loss, verb.sent(outcome.params), control or {})
+
+
+def _label_offset(handler: RequestHandler, plan: Plan, y: Index) -> Floats | None:
+    """Return what is added to logits, by the labels of the samples that are trained on."""
+    if plan.label_offset is None:
+        return None
+    return label_offset(np.bincount(y, minlength=handler.data.classes), plan.label_offset)
 
 
 def _correction(handler: RequestHandler, name: str | None) -> Params | None:

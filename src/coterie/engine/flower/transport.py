@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.engine.flower.app import BESIDE, FAILED, HELLO, MISTAKE, WIRE, wire_record
 from coterie.federation.exchange import largest_reply
-from coterie.messages import EVALUATION, ClientId, Failure, Reply, Request, wire
+from coterie.messages import ClientId, Failure, Reply, Request, wire
 from coterie.messages.limits import MOST_SAMPLES
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class GridTransport:
                 records[id(request)] = wire_record(wire.encode(request))
             beside = ConfigRecord({"client": client, "federation": self.federation})
             content = RecordDict({WIRE: records[id(request)], BESIDE: beside})
-            outgoing[nodes[client]] = ("evaluate" if request.kind == EVALUATION else "train", content)
+            outgoing[nodes[client]] = ("evaluate" if request.measures else "train", content)
             clients[nodes[client]] = client
         for node, message in self._send_and_receive(outgoing, deadline):
             client = clients[node]

@@ -1,10 +1,12 @@
 """Evaluate: how many samples a model labels right."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb, kinds_of_models
 from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
+from coterie.messages.params import SENT_IF_SET
+from coterie.messages.plan import LabelOffset
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,10 @@ class EvaluateReply(Answer):
     correct: int
     loss: float
     """Mean; 0 where there are no samples."""
+    own: float | None = field(default=None, metadata=SENT_IF_SET)
+    """If asked for: the accuracy where each label counts as often as among the client's training samples."""
+    lacking: float | None = field(default=None, metadata=SENT_IF_SET)
+    """If asked for, in simulations: the accuracy on test samples of others, of labels that the client lacks."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,10 @@ class Evaluate(Verb):
     on: Part = "test"
     share: float = 0.1
     """Of the training samples, where `on` is the hold-out."""
+    label_offset: LabelOffset | None = field(default=None, metadata=SENT_IF_SET)
+    """Made by the client of the labels of its training samples, and added to the logits."""
+    by_label: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether accuracies by the client's labels are wanted too: `own` and `lacking` of the answer."""
 
     def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
@@ -37,16 +47,20 @@ class Evaluate(Verb):
             return error
         if answer.correct > answer.samples:
             return f"correct = {answer.correct}, expected at most {answer.samples}, the number of samples"
+        for name, share in (("own", answer.own), ("lacking", answer.lacking)):
+            if share is not None and not (self.by_label and 0 <= share <= 1):
+                return f"{name} = {share:g}, expected {'0 to 1' if self.by_label else 'none, which was not asked for'}"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
-        """Return more than three numbers need."""
+        """Return more than five numbers need."""
         return 64 * request.spec.classes
 
     def restricted(self) -> dict[str, Any]:
-        """Return which samples are used, and for which models; the share only where it matters."""
+        """Return which samples are used and how, and for which models; the share only where it matters."""
         share = self.share if self.on == "holdout" else None
-        return {"of": kinds_of_models(self.models_needed()), "on": self.on, "share": share}
+        how = {"on": self.on, "share": share, "label_offset": self.label_offset, "by_label": self.by_label}
+        return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are laid over each other."""
