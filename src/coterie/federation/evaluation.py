@@ -212,7 +212,7 @@ class Evaluator(Resumable):
         if len(names) != len(models):
             return None
         if (test := self.fed.settings.test) is None and self.algorithm.served_offset is not None:
-            return self._beside(model)  # which C's scores do not tell
+            return self._beside(model) if len(models) == len(self.fed.clients) else None  # C's scores do not tell it
         if test is None:
             return self._pooled()
         score = test.evaluate(self.fed.trainer, self.fed.spec, model)
