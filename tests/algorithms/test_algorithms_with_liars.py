@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.engine import SimulatedFaults
-from coterie.testing import outcome, small_run
+from coterie.testing import goes_on_after_an_interruption, outcome, small_run
 
 SETTINGS: dict[str, Any] = {"fraction": 1.0, "clients": 9, "rounds": 3, "epochs": 2, "dataset": "digits"}
 AVERAGING = [name for name in ALGORITHMS if name not in ("solo", "mtl", "sub-fedavg-hy")]
@@ -49,7 +50,7 @@ def test_missing_replies_and_liars_together(method: str, rule: str) -> None:
     settings = {"drop": 0.3, "straggle": 0.1, "liars": 2, "hostile_kind": "flip10", "aggregation": rule}
     first, again = (outcome(small_run(method, **settings, rounds=3)) for _ in range(2))
     assert first == again
-    assert {"dropped", "clipped"} >= {event["kind"] for event in first["events"]} - {"late"}
+    assert {"dropped", "clipped", "outlier"} >= {event["kind"] for event in first["events"]} - {"late"}
 
 
 @pytest.mark.integration
@@ -89,3 +90,39 @@ def test_a_billion_samples_count_for_ten_medians_where_that_is_set() -> None:
     assert [event["kind"] for event in capped.events] == ["weight cut"]
     assert [event["kind"] for event in refused.events] == ["too large"]
     assert honest_accuracy(refused, liars) > honest_accuracy(capped, liars) - 0.05
+
+
+ALONE: dict[str, Any] = {**SETTINGS, "clients": 6, "fraction": 0.17, "rounds": 12, "seed": 1}
+"""One client in each round."""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("rule", ["clipped", "median", "krum"])
+def test_a_liar_that_is_alone_in_its_round_ends_no_model(rule: str) -> None:
+    liars = SimulatedFaults(liars=1, clients=6, seed=1).always
+    lies = {"aggregation": rule, "liars": 1, "hostile_kind": "huge"}
+    quiet, attacked = (small_run("fedavg", **ALONE, **more) for more in ({}, lies))
+    event = next(event for event in attacked.events if event["kind"] == "clipped")
+    assert {int(client) for client in event["clients"]} == liars
+    assert event["first_round"] > 1
+    assert honest_accuracy(attacked, liars) > honest_accuracy(quiet, liars) - 0.2
+
+
+@pytest.mark.integration
+def test_what_is_remembered_of_earlier_rounds_is_there_after_a_kill(tmp_path: Path) -> None:
+    lies = {"aggregation": "clipped", "liars": 1, "hostile_kind": "huge", "eval_every": 0}
+    goes_on_after_an_interruption("fedavg", tmp_path, **ALONE, **lies)
+    event = next(e for e in coterie.Result.load(tmp_path / "whole").events if e["kind"] == "clipped")
+    assert "the median of earlier rounds" in event["example"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl", "cfl", "fesem"])
+def test_huge_lies_do_not_move_the_discrepancy(method: str) -> None:
+    attack = {**SETTINGS, "liars": 1, "hostile_kind": "huge", "eval_every": 1}
+    for rule in ("clipped", "median", "trimmed", "krum"):
+        quiet, attacked = (small_run(method, **more, aggregation=rule) for more in (SETTINGS, attack))
+        seen = [row["discrepancy"] for row in attacked.history]
+        assert max(seen) < 3 * max(row["discrepancy"] for row in quiet.history)
+        marked = {client for e in attacked.events if e["kind"] in ("clipped", "outlier") for client in e["clients"]}
+        assert {int(client) for client in marked} >= SimulatedFaults(liars=1, clients=9).always

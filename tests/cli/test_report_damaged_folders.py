@@ -156,7 +156,7 @@ def test_arrays_that_do_not_fit_are_left_out_with_a_sentence(world: Path, tmp_pa
     arrays = load_file(run / "views.safetensors")
     cases: dict[str, Any] = {
         "proximity": arrays["proximity"][:-1], "tree": arrays["tree"][:, :3], "labels": arrays["labels"] + 10**7,
-        "grouped": arrays["grouped"].astype(np.float32)[None], "label_counts": -arrays["label_counts"] - 1,
+        "grouped": arrays["grouped"].astype(np.float32), "label_counts": -arrays["label_counts"] - 1,
     }  # fmt: skip
     for name, wrong in cases.items():
         save_file({**arrays, name: np.ascontiguousarray(wrong)}, run / "views.safetensors")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.client import CachedStore, DiskStore, MemoryStore, State, Store
 from coterie.errors import CoterieError
+from coterie.files import sealed
 
 MAKERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
@@ -183,6 +184,31 @@ def test_every_flipped_bit_is_refused(make: Callable[[Path], Store], tmp_path: P
         path.write_bytes(flipped)
         with pytest.raises(CoterieError, match=r"client 7.*4\.safetensors.*put back a copy"):
             make(tmp_path).load(7, before=5)
+
+
+@on_disk
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"data_offsets"', b'"data_offxets"'),
+        (b'"shape":[2,3]', b'"shape":[2,9]'),
+        (b'"dtype":"F32"', b'"dtype":"X99"'),
+        (b'"shape":[2,3]', b'"shape":"2,3"'),
+    ],
+)
+def test_a_state_that_is_none_is_refused_though_its_digest_is_right(
+    old: bytes, new: bytes, make: Callable[[Path], Store], tmp_path: Path
+) -> None:
+    make(tmp_path).save(7, 4, state(4))
+    (path,) = tmp_path.rglob("*.safetensors")
+    content = path.read_bytes()
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    changed = header.replace(old, new)
+    assert changed != header
+    assert len(changed) == len(header)
+    path.write_bytes(sealed(content[:8] + changed + content[8 + len(header) :])[0])
+    with pytest.raises(CoterieError, match=r"client 7.*4\.safetensors.*put back a copy"):
+        make(tmp_path).load(7, before=5)
 
 
 @on_disk

@@ -12,12 +12,14 @@ from PIL import Image
 
 from coterie.data import FederatedData, Samples
 from coterie.deploy.app_folder import init
-from coterie.deploy.deployment import serve
+from coterie.deploy.deployment import make_site, serve
 from coterie.deploy.preview import check
 from coterie.deploy.samples import server_data, site_data
-from coterie.deploy.terms import read_site, read_terms
+from coterie.deploy.terms import PROTECTING, read_site, read_terms
 from coterie.errors import CoterieError
+from coterie.results.formats import toml_value
 from coterie.run.building import completed
+from coterie.run.config import Config
 from coterie.run.validation import make_config
 
 
@@ -36,10 +38,41 @@ def test_what_is_written_is_ready(app: Path) -> None:
     assert read_site(app / "site.toml").state == str(app / "state")
 
 
-def test_what_is_written_bears_a_lying_site_and_a_simulation_reproduces(app: Path) -> None:
-    written, simulated = read_terms(app).config.aggregation, make_config({}).aggregation
-    assert (written.rule, written.clip, written.max_samples, written.max_weight) == ("clipped", 3.0, 1_000_000, 10.0)
-    assert (simulated.rule, simulated.max_samples, simulated.max_weight) == ("mean", None, None)
+def toml_text(tables: dict[str, dict[str, Any]]) -> str:
+    lines = ((f"[{name}]", *(f"{key} = {toml_value(value)}" for key, value in table.items()))
+             for name, table in tables.items())  # fmt: skip
+    return "\n".join(line for part in lines for line in part)
+
+
+def protection(config: Config) -> tuple[Any, ...]:
+    privacy, aggregation = config.privacy, config.aggregation
+    limits = privacy.min_samples, privacy.min_label_samples, aggregation.max_samples, aggregation.max_weight
+    return *limits, aggregation.rule, config.run.durable
+
+
+DEPLOYED = 10, 10, 1_000_000, 10.0, "clipped", True
+
+
+def test_deployments_protect_and_simulations_reproduce(app: Path) -> None:
+    """Also where federation.toml does not say so, or says a part of it."""
+    file = app / "federation.toml"
+    assert protection(read_terms(app).config) == DEPLOYED
+    assert protection(make_config({})) == (0, 0, None, None, "mean", False)
+    written = tomllib.loads(file.read_text())
+    kept = {name: table for name, table in written.items() if name not in PROTECTING}
+    file.write_text(toml_text(kept))
+    assert protection(read_terms(app).config) == DEPLOYED
+    file.write_text(toml_text(kept | {"aggregation": {"rule": "median"}, "run": {"seed": 3}}))
+    assert protection(read_terms(app).config) == (*DEPLOYED[:4], "median", True)
+    off = {"privacy": {"min_samples": 0}, "aggregation": {"rule": "mean"}, "run": {"durable": False}}
+    file.write_text(toml_text(kept | off))
+    assert protection(read_terms(app).config) == (0, *DEPLOYED[1:4], "mean", False)
+
+
+def test_what_is_written_is_what_holds_without_it(app: Path) -> None:
+    written = tomllib.loads((app / "federation.toml").read_text())
+    for section, defaults in PROTECTING.items():
+        assert {key: written[section][key] for key in defaults} == defaults
 
 
 @pytest.mark.parametrize(
@@ -340,6 +373,26 @@ def test_the_test_part_is_always_the_same(app: Path) -> None:
     first, again = (site_data(read_site(app / "site.toml"), terms) for _ in range(2))
     assert np.array_equal(first.test, again.test)
     assert not set(first.test) & set(first.train)
+
+
+def test_the_test_part_is_drawn_from_the_secret_that_the_server_does_not_know(app: Path) -> None:
+    """Not by the site's name, which it does: the same in all federations, so that no two differ by a few samples."""
+    terms, site = read_terms(app), read_site(app / "site.toml")
+    parts = {secret: site_data(site, terms, secret).test.tolist() for secret in ("a" * 32, "b" * 32)}
+    assert len({*map(tuple, parts.values())}) == 2
+    Path(site.state).mkdir()
+    (Path(site.state) / "secret").write_text("b" * 32)
+    assert make_site(terms, site).data().test.tolist() == parts["b" * 32]
+    told = check(app)
+    train = site_data(site, terms, "b" * 32)
+    counts = np.bincount(train.y[train.train], minlength=10).tolist()
+    assert f"samples per class: {', '.join(map(str, counts))}" in told
+
+
+def test_a_check_writes_nothing(app: Path) -> None:
+    before = sorted(app.rglob("*"))
+    check(app)
+    assert sorted(app.rglob("*")) == before
 
 
 @pytest.mark.parametrize("kind", ["int32", "uint64", "uint8"])

@@ -123,7 +123,7 @@ def test_a_site_sees_the_policy_and_what_is_held_back(app: Path) -> None:
     assert '    signature: halves 6; measure "theta1"; p 3' not in lines
     assert '  signature: halves 6; measure "theta1"; p 3' in lines
     assert "  an answer stands on at least 10 samples, a label on 10 per vector" in lines
-    assert lines[-1].startswith("the proof of the site's name is bound to no server's certificate")
+    assert lines[-2].startswith("the proof of the site's name is bound to no server's certificate")
     site, digest = app / "site.toml", named.split()[1].rstrip(":")
     site.write_text(f'{site.read_text()}policy = "{digest}"\n')
     assert check(app) == lines

@@ -40,22 +40,25 @@ def tried(read: Any, file: Path, contents: list[tuple[str, bytes]]) -> int:
     return len(refusals)
 
 
+NONCE = "0" * 32
+
+
 def introduction(registry: SiteRegistry, number: int) -> dict[str, Any]:
     said = {"name": f"site-{number}", "samples": 10, "tests": 3}
-    return signed(said, str(number) * 32, registry.federation, NO_CERTIFICATE, "nonce")
+    return signed(said, str(number) * 32, registry.federation, NO_CERTIFICATE, NONCE)
 
 
 def test_sites(tmp_path: Path) -> None:
     file = RunFolder(tmp_path).sites_file
     registry = SiteRegistry.open(file, {"shape": [8]})
-    registry.register({n: introduction(registry, n) for n in (1, 2)}, {1: "nonce", 2: "nonce"})
+    registry.register({n: introduction(registry, n) for n in (1, 2)}, {1: NONCE, 2: NONCE})
     content = json.loads(file.read_text())
     contents = [(text, json.dumps(document).encode()) for text, document in documents(content)]
     contents += bytes_of(file.read_bytes(), 200)
 
     def read() -> None:
         known = SiteRegistry.open(file, {"shape": [8]})
-        known.register({7: introduction(known, 7)}, {7: "nonce"})
+        known.register({7: introduction(known, 7)}, {7: NONCE})
         assert RunFolder(tmp_path).read_sites()
 
     assert tried(read, file, contents) > len(contents) // 2

@@ -102,7 +102,7 @@ def silent(message: Message) -> None:
 def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
     """Write an app for digits-rotated, divided among sites as a simulation would; return the data.
 
-    It has no minimum counts. The sites are beside it; those that are there already serve this app too.
+    It protects nobody, as simulations do. The sites are beside it; those that are there already serve this app too.
     """
     init(folder, "test")
     data = load("digits-rotated", clients=clients, seed=0)
@@ -117,9 +117,10 @@ def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
         "mean": list(normalise.mean), "std": list(normalise.std),
     }  # fmt: skip
     privacy = {"min_samples": 0, "min_label_samples": 0} | settings.pop("privacy", {})
-    run = {"seed": 0, "out": str(folder.parent / "run")} | settings.pop("run", {})
+    aggregation = {"rule": "mean", "max_samples": 10**9, "max_weight": 1e9} | settings.pop("aggregation", {})
+    run = {"seed": 0, "out": str(folder.parent / "run"), "durable": False} | settings.pop("run", {})
     tables = {"samples": samples, "server": server, "algorithm": {"name": algorithm}, "training": training,
-              "engine": engine, "privacy": privacy, "run": run, **settings}  # fmt: skip
+              "engine": engine, "privacy": privacy, "aggregation": aggregation, "run": run, **settings}  # fmt: skip
     lines = []
     for name, table in tables.items():
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None)]

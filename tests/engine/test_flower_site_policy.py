@@ -42,7 +42,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a federation that a site has joined."""
     folder = tmp_path_factory.mktemp("joined")
     write_app(folder / "app", 2, **TERMS)
-    make_site(read_terms(folder / "app"), read_site(folder / "site-0" / "site.toml")).joined_under(FEDERATION)
+    make_site(read_terms(folder / "app"), read_site(folder / "site-0" / "site.toml")).join(FEDERATION)
     return folder
 
 
@@ -62,6 +62,9 @@ def training(**changes: Any) -> Request:
 
 HOSTILE: dict[str, Request] = {
     "all but one held out": training(holdout=682 / 683),
+    "all but one in a batch": training(batch_size=682),
+    "its own model": replace(REQUEST, verbs=(Train(PLAN, start=("own",)),)),
+    "a training that only measures": replace(REQUEST, kind="evaluate"),
     "another share": training(holdout=0.1),
     "one step of one sample": training(steps=1, batch_size=1),
     "a batch of one": training(batch_size=1),
@@ -126,8 +129,8 @@ def test_how_many_models_are_compared_is_limited(tmp_path: Path) -> None:
     policy = policy_of(read_terms(tmp_path / "app"))
     models = {f"model{k}": initial(SPEC, 0) for k in range(100)}
     few, many = (replace(REQUEST, verbs=(Losses(tuple(models)[:count]),), models=models) for count in (2, 100))
-    assert policy.error_in(few) is None
-    assert "100 models, where this federation has up to 40" in str(policy.error_in(many))
+    assert policy.error_in(few, 683) is None
+    assert "100 models, where this federation has up to 40" in str(policy.error_in(many, 683))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_what_reveals_less_is_allowed(tmp_path: Path, algorithm: dict[str, Any],
     text = (tmp_path / "app" / "federation.toml").read_text()
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in algorithm.items())
     (tmp_path / "app" / "federation.toml").write_text(text.replace('name = "fedavg"', lines))
-    assert policy_of(read_terms(tmp_path / "app")).error_in(asked) is None
+    assert policy_of(read_terms(tmp_path / "app")).error_in(asked, 683) is None
 
 
 def test_a_request_counts_once_and_only_so_many_are_answered(site: Any) -> None:
@@ -169,11 +172,12 @@ def test_a_policy_stays_whatever_the_app_says_later(site: Any, tmp_path: Path) -
     assert not isinstance(answer(site, REQUEST), Failure)
     text = (tmp_path / "app" / "federation.toml").read_text()
     (tmp_path / "app" / "federation.toml").write_text(
-        text.replace('"fedavg"', '"flag"').replace("samples = 10", "samples = 0")
+        text.replace('"fedavg"', '"flag"').replace("min_samples = 10", "min_samples = 0")
     )
     changed = make_site(read_terms(tmp_path / "app"), read_site(tmp_path / "site-0" / "site.toml"))
     assert "classcounts is not asked for" in answer(changed, replace(REQUEST, verbs=(ClassCounts(),))).detail
     assert changed.joined_under(FEDERATION).min_samples == 10
+    changed.join("f" * 16)
     assert changed.joined_under("f" * 16).min_samples == 0  # of a federation that it joins now
 
 
@@ -197,6 +201,16 @@ def test_a_damaged_record_is_told(site: Any, file: str, content: str) -> None:
     (site.state / FEDERATION / file).write_text(content)
     with pytest.raises(CoterieError, match="is damaged"):
         site.answer(0, FEDERATION, wire.encode(REQUEST))
+
+
+def test_a_policy_that_was_changed_is_damaged(site: Any) -> None:
+    file = site.state / FEDERATION / "policy.json"
+    text = file.read_text()
+    for old, new in (('"min_samples": 10', '"min_samples": 0'), ('"epochs": 1', '"epochs": "1"')):
+        assert old in text
+        file.write_text(text.replace(old, new))
+        with pytest.raises(CoterieError, match="its digest is not that of its content"):
+            site.answer(0, FEDERATION, wire.encode(REQUEST))
 
 
 def test_a_server_can_t_fill_the_disk_with_events(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:

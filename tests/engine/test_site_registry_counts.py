@@ -11,6 +11,7 @@ from coterie.engine.flower.identity import NO_CERTIFICATE, signed
 from coterie.engine.flower.site_registry import SiteRegistry, error_in_introduction
 from coterie.messages.limits import MOST_SAMPLES
 
+NONCE = "0" * 32
 SITE: dict[str, Any] = {"name": "site-1", "samples": 69, "tests": 17, "problem": ""}
 
 
@@ -18,8 +19,8 @@ def test_both_numbers_are_kept_and_brought_up_to_date(tmp_path: Path) -> None:
     registry = SiteRegistry.open(tmp_path / "sites.json")
 
     def register(node: int, **changes: int) -> None:
-        said = signed({**SITE, **changes}, "s" * 32, registry.federation, NO_CERTIFICATE, "nonce")
-        registry.register({node: said}, {node: "nonce"})
+        said = signed({**SITE, **changes}, "s" * 32, registry.federation, NO_CERTIFICATE, NONCE)
+        registry.register({node: said}, {node: NONCE})
 
     register(5)
     assert (registry.samples, registry.tests) == ({0: 69}, {0: 17})

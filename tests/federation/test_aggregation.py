@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 import pytest
+from aggregation_world import RNG, START, Noted, members, moved
 
 from coterie.federation.aggregation import (
-    AggregationOptions,
-    Aggregator,
-    Contribution,
     among_neighbours,
     krum,
     middle,
     shortened,
     update_lengths,
 )
-from coterie.messages import Params, TrainReply, weighted_mean
-
-RNG = np.random.default_rng(0)
-START: Params = {
-    "fc.weight": RNG.normal(size=(3, 4)).astype(np.float32),
-    "bn.running_var": np.ones(3, np.float32),
-    "bn.num_batches_tracked": np.array(4),
-}
-
-
-def moved(length: float, statistics: float = 0.1, seen: int = 9) -> dict[str, np.ndarray]:
-    """A model that is so far from the start."""
-    way = RNG.normal(size=(3, 4))
-    return {
-        "fc.weight": (START["fc.weight"] + length * way / np.linalg.norm(way)).astype(np.float32),
-        "bn.running_var": START["bn.running_var"] + np.float32(statistics / np.sqrt(3)),
-        "bn.num_batches_tracked": np.array(seen),
-    }
-
-
-class Noted(Aggregator):
-    """Keeps the events."""
-
-    def __init__(self, declared: Mapping[int, int] | None = None, **options: object) -> None:
-        self.events: list[tuple[int, str, str]] = []
-        super().__init__(
-            AggregationOptions(**options), lambda: declared or {}, lambda *event: self.events.append(event)
-        )
-
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-
-def members(*models: Params, weights: list[float] | None = None) -> list[Contribution]:
-    return [Contribution(c, model, START, 1.0 if weights is None else weights[c]) for c, model in enumerate(models)]
+from coterie.messages import TrainReply, weighted_mean
 
 
 def test_the_mean_and_the_clipped_mean_of_like_updates_are_weighted_means() -> None:

@@ -63,10 +63,40 @@ def test_a_changed_journal_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"[" * 10**5, b"7", b'{"round": 1}', b'{"round": 1, "states": {"x": 0}, "row": null}', b"\xff"]
+    ("line", "place"),
+    [
+        (b"[" * 10**5, "nested"),
+        (b"7", "it has no round"),
+        (b"[]", "it has no round"),
+        (b"\xff", ""),
+        (b'{"round": 2}', "it has no round"),
+        (b'{"round": 2, "states": {"x": "d"}, "row": null}', "states: 'x' is not the number"),
+        (b'{"round": 2, "states": {"-1": "d"}, "row": null}', "states: '-1' is not the number"),
+        ('{"round": 2, "states": {"²": "d"}, "row": null}'.encode(), "states: '²' is not the number"),
+        (b'{"round": 2, "states": {"12345678": "d"}, "row": null}', "is not the number"),
+        (b'{"round": 2, "states": {"0": 7}, "row": null}', r"states\.0: 7 is no digest"),
+        (b'{"round": 2, "states": [], "row": null}', "states: they should be digests"),
+        (b'{"round": "2", "states": {}, "row": null}', "round: '2', expected 2 to"),
+        (b'{"round": 2.0, "states": {}, "row": null}', "round: 2.0, expected 2 to"),
+        (b'{"round": true, "states": {}, "row": null}', "round: True, expected 2 to"),
+        (b'{"round": -1, "states": {}, "row": null}', "round: -1, expected 2 to"),
+        (b'{"round": 1, "states": {}, "row": null}', "round: 1, expected 2 to"),
+        (b'{"round": 10000000000, "states": {}, "row": null}', "round: 10000000000, expected 2 to"),
+        (b'{"round": 2, "states": {}, "row": 5}', "row: it is not that of round 2"),
+        (b'{"round": 2, "states": {}, "row": {}}', "row: it is not that of round 2"),
+        (b'{"round": 2, "states": {}, "row": {"round": 3}}', "row: it is not that of round 2"),
+    ],
 )
-def test_a_journal_of_somebody_else_is_refused_in_a_sentence(line: bytes, tmp_path: Path) -> None:
-    (tmp_path / "journal.jsonl").write_bytes(line)
-    mark = {"bytes": len(line), "digest": hashlib.blake2b(line, digest_size=16).hexdigest()}
-    with pytest.raises(CoterieError, match="is damaged"):
+def test_a_journal_of_somebody_else_is_refused_in_a_sentence(line: bytes, place: str, tmp_path: Path) -> None:
+    content = b'{"round": 1, "states": {"0": "d"}, "row": null}\n' + line
+    (tmp_path / "journal.jsonl").write_bytes(content)
+    mark = {"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()}
+    with pytest.raises(CoterieError, match=rf"journal\.jsonl' is damaged \(line 2: .*{place}.*--overwrite"):
         Journal(tmp_path / "journal.jsonl").restore(mark)
+
+
+@pytest.mark.parametrize("length", [-1, 2**40, "9", 1.0, True, None])
+def test_a_mark_that_is_none_is_refused_before_anything_is_read(length: object, tmp_path: Path) -> None:
+    written(tmp_path / "journal.jsonl")
+    with pytest.raises(ValueError, match="the journal's length is"):
+        Journal(tmp_path / "journal.jsonl").restore({"bytes": length, "digest": ""})

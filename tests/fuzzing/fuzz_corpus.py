@@ -20,7 +20,7 @@ import numpy as np
 
 from coterie.data import Samples
 
-FEDERATION = "0123456789abcdef"
+FEDERATION, NONCE = "0123456789abcdef", "0" * 32
 RNG = np.random.default_rng(3)
 SMALL = {"clients": 4, "rounds": 2, "epochs": 1, "model": "mlp:hidden=4", "lr": 0.05, "eval_every": 1}
 
@@ -135,8 +135,8 @@ def deployments(folder: Path) -> None:
     site, local = make_site(terms, described), site_data(described, terms)
     registry = SiteRegistry.open(app / "sites.json", {"shape": [1, 8, 8], "classes": 10})
     registry.federation = FEDERATION
-    said = site.introduce(FEDERATION, "nonce")
-    registry.register({1: said}, {1: "nonce"})
+    said = site.introduce(FEDERATION, NONCE)
+    registry.register({1: said}, {1: NONCE})
     write_all(folder / "introduction" / "one", {"said.json": json.dumps(said).encode()})
     asked: dict[str, Request] = {}
 

@@ -8,12 +8,11 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fuzz_binary import compressed, mat, npy, pickled, png, safetensors, zipped
-from fuzz_corpus import FEDERATION
+from fuzz_corpus import FEDERATION, NONCE
 from fuzz_mutations import Mutation, json_lines, json_tree, toml_lines
 
 from coterie.errors import CoterieError
@@ -77,10 +76,14 @@ def _state(folder: Path, file: Path) -> None:
 
 def _journal(folder: Path, file: Path) -> None:
     """What `resume` goes on from, with a mark that is right for it."""
-    from coterie.federation.journal import Journal  # type: ignore[import-not-found,unused-ignore]
+    from coterie.client import DiskStore
+    from coterie.federation.journal import Journal
+    from coterie.results.checks import error_in_history
 
-    content = file.read_bytes()
-    Journal(file).restore({"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()})
+    content, journal = file.read_bytes(), Journal(file)
+    journal.restore({"bytes": len(content), "digest": hashlib.blake2b(content, digest_size=16).hexdigest()})
+    error_in_history(journal.rows, [1, 2])
+    DiskStore(folder / "clients").go_on_from(journal.states)
 
 
 def _page(folder: Path, file: Path) -> None:
@@ -173,8 +176,15 @@ def _site_state(folder: Path, file: Path) -> None:
     """What a site reads before it takes part."""
     site = _site_of(folder)[1]
     site.joined_under(FEDERATION)
-    site.introduce(FEDERATION, "nonce")
+    site.introduce(FEDERATION, NONCE)
     site.data()
+
+
+def _joined(folder: Path, file: Path) -> None:
+    """Which federations a site has joined, when another one greets it."""
+    from coterie.engine.flower.site_record import SiteMemory
+
+    SiteMemory(folder / "state").federations()
 
 
 def _asked(folder: Path, file: Path) -> None:
@@ -210,7 +220,7 @@ def _introduction(folder: Path, file: Path) -> None:
         said = json.loads(file.read_bytes()[: 10**5])
     except (ValueError, RecursionError):  # Flower's to refuse
         return
-    SiteRegistry(federation=FEDERATION).register({1: said if isinstance(said, dict) else {}}, {1: "nonce"})
+    SiteRegistry(federation=FEDERATION).register({1: said if isinstance(said, dict) else {}}, {1: NONCE})
 
 
 def _flags(folder: Path, file: Path) -> None:
@@ -280,13 +290,12 @@ def _cora(folder: Path, file: Path) -> None:
     )
 
 
-JOURNAL = find_spec("coterie.federation.journal") is not None
 TARGETS = [
     Target("message", "message", "message", _message, [safetensors], (WireError,), 4),
     Target("answer held against its request", "message", "message", _answer, [safetensors], (WireError,), 2),
     Target("checkpoint", "run", "checkpoint*.safetensors", _checkpoint, [safetensors], share=2),
     Target("checkpoint, models taken out", "run", "checkpoint*.safetensors", _trained, [safetensors], share=2),
-    *([Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines])] if JOURNAL else []),
+    Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines]),
     Target("client state", "run", "clients/*/*.safetensors", _state, [safetensors], share=2),
     Target("result.json", "run", "result.json", _run_folder, [json_tree], share=2),
     Target("metrics.jsonl", "run", "metrics.jsonl", _run_folder, [json_lines], share=2),
@@ -307,6 +316,7 @@ TARGETS = [
     Target("texts of flags", "flags", "lines", _flags, share=0.5),
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),
+    Target("federations of a site", "app", "state/federations.json", _joined, [json_tree], share=0.3),
     Target("what a site was asked", "app", f"state/{FEDERATION}/asked.json", _asked, [json_tree], share=0.5),
     Target("request at a site", "app", "requests/*", _request, [safetensors], (CoterieError, KeyError), 2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),

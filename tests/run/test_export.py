@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
 
+from coterie.client import DiskStore
 from coterie.errors import CoterieError
+from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
+from coterie.federation.journal import Journal
+from coterie.messages import ModelSpec
 from coterie.run.export import export, load_exported, predict
-from coterie.run.trained_models import find_model
+from coterie.run.trained_models import TrainedRun, find_model
 from coterie.testing import small_run
 
 
@@ -68,8 +75,6 @@ def test_onnx_takes_raw_images_any_number_of_them(place: Path) -> None:
 
 def test_compact_exports_are_smaller_and_say_the_same(place: Path) -> None:
     """Nothing is pruned here but one unit that we kill: the file holds a network of another width."""
-    from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-
     run = place / "pruned"
     small_run("fedavg", out=str(run))
     state = load_checkpoint(run / "checkpoint.safetensors")
@@ -125,3 +130,48 @@ def test_a_file_that_describes_no_network_is_refused(about: str, tmp_path: Path)
     with pytest.raises(CoterieError, match=r"is damaged|can't be read|option") as error:
         load_exported(path)
     assert "\n" not in str(error.value)
+
+
+def damage_state(change: Callable[[dict[str, Any]], Any], source: Path, folder: Path) -> None:
+    """Copy a run in which no client has a state, and change what is in its checkpoint, with digests that are right."""
+    shutil.copytree(source, folder)
+    state = load_checkpoint(folder / "checkpoint.safetensors")
+    state["journal"] = Journal(folder / "journal.jsonl").mark
+    change(state)
+    save_checkpoint(folder / "checkpoint.safetensors", state)
+
+
+def of_another_network(state: dict[str, Any]) -> None:
+    name, value = next(iter(state["algorithm"]["model"].items()))
+    state["algorithm"]["model"] = {**state["algorithm"]["model"], name: np.zeros((*value.shape, 2), np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("run", "change"),
+    [
+        ("fedavg", of_another_network),
+        ("fedavg", lambda state: state["algorithm"]["model"].popitem()),
+        ("fedavg", lambda state: state.update(normalise={"scale": 1.0})),
+        ("fedavg", lambda state: state.update(journal={})),
+        ("fedavg", lambda state: state.update(spec=ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 2**40}))),
+        ("fedavg", lambda state: state.update(spec=ModelSpec("mlp", (1, -8, 8), 10))),
+        ("pacfl", lambda state: state["algorithm"].update(member=dict.fromkeys(range(9), 99))),
+    ],
+)
+def test_a_checkpoint_that_somebody_made_up_is_refused_in_a_sentence(
+    run: str, change: Callable[[dict[str, Any]], Any], place: Path, tmp_path: Path
+) -> None:
+    damage_state(change, place / run, tmp_path / "run")
+    with pytest.raises(CoterieError, match=r"checkpoint .*(is damaged|can't be restored)"):
+        find_model(tmp_path / "run", client=0)
+
+
+def test_a_state_of_another_network_is_refused(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "fedavg", tmp_path / "run")
+    trained = TrainedRun.open(tmp_path / "run")
+    client, (round, _) = next(iter(trained.journal.states.items()))
+    DiskStore(tmp_path / "run" / "clients").save(client, round, {"model": {"w": np.zeros(3, np.float32)}})
+    store = DiskStore(tmp_path / "run" / "clients")
+    trained.journal.states[client] = round, store._read(client, round)[1]
+    with pytest.raises(CoterieError, match=rf"the state of client {client} in .* is not that of the network"):
+        trained.own_model(client)

@@ -81,6 +81,11 @@ class FedGroup(GroupedMethod):
     _pretrained: dict[ClientId, Params] = field(init=False, default_factory=dict, repr=False)
     """What clients pre-trained in this round, where they go on from there."""
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """What is left of a client's epochs after pre-training is counted in steps, by its samples."""
+        return ("steps",) if self.continue_pretraining and self.pretrain_epochs is None else ()
+
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""
         self.start = fed.initial()
@@ -93,7 +98,7 @@ class FedGroup(GroupedMethod):
         verb = Train(plan, start=("initial",), keep=False, purpose="pre-train")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="pre-train")))
         answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-        tamed = fed.aggregator.tamed(answers, self.start)
+        tamed = fed.aggregator.tamed(answers, self.start, kind="pre-train")
         return {client: answer.params for client, answer in tamed.items()}
 
     def group_cold_start(self, fed: Federation) -> list[ClientId]:
@@ -113,7 +118,7 @@ class FedGroup(GroupedMethod):
             founding: dict[int, list[Contribution]] = {group: [] for group in range(self.grouping.n_groups)}
             for client, model in models.items():
                 founding[self.member[client]].append(Contribution(client, model, self.start, 1.0))
-            self.models = [*fed.aggregator.averages(founding).values()]
+            self.models = [*fed.aggregator.averages(founding, kind="pre-train").values()]
             self.directions = [update(model, self.start) for model in self.models]
         return asked
 

@@ -68,7 +68,7 @@ class FeSEM(GroupedMethod):
             verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="place")
             replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="place")))
             answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-            answers = {**fed.aggregator.tamed(answers, self.start)}
+            answers = {**fed.aggregator.tamed(answers, self.start, kind="place")}
             models = {client: answer.params for client, answer in answers.items()}
             if not self.models and not self._find_centres(fed, clients, answers):
                 return
@@ -84,7 +84,7 @@ class FeSEM(GroupedMethod):
             labels = k_means(points, K, stream(fed.seed, "k-means")).labels.tolist()
             members = fed.aggregator.contributions(answers, self.start, equal=True)
             by_centre = {k: [m for m, own in zip(members, labels, strict=True) if own == k] for k in sorted({*labels})}
-            self.models = [*fed.aggregator.averages(by_centre).values()]
+            self.models = [*fed.aggregator.averages(by_centre, kind="place").values()]
         return bool(self.models)
 
     def _compared(self, model: Params) -> Params:

@@ -203,7 +203,7 @@ class FederatedTrial:
             verb = Train(plan, keep=False, purpose=f"trial {t}")
             answers = self._ask(verb, TrainReply, models)
             own = {group: fed.aggregator.contributions(of, models[group]) for group, of in answers.items()}
-            models |= fed.aggregator.averages(own)
+            models |= fed.aggregator.averages(own, kind="trial")
         self._scores |= self._ask(Evaluate(on="holdout", share=self.holdout), EvaluateReply, models)
 
     def _ask(self, verb: Verb, kind: type[A], models: Mapping[Group, Params]) -> dict[Group, dict[ClientId, A]]:

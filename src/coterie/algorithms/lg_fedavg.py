@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
@@ -40,6 +40,11 @@ class LGFedAvg(Algorithm):
                 "lg-fedavg: broadcast_all sends to all clients in every round, but with all_batches many take part "
                 "later in it: leave out one of them"
             )
+
+    @property
+    def rehearsal_options(self) -> dict[str, Any]:
+        """One round of FedAvg shows what all of them ask."""
+        return {"pretrain": min(self.pretrain, 1)}
 
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰."""

@@ -49,10 +49,10 @@ class Scaffold(FedAvg):
         zero = {name: np.zeros_like(c) for name, c in self.control.items()}
         members = [Contribution(client, answer.control, zero, 1.0) for client, answer in trained.items()]
         if fed.settings.aggregation.rule in ("mean", "clipped"):
-            changes = [member.params for member in fed.aggregator.screened({0: members})[0]]
+            changes = [member.params for member in fed.aggregator.screened({0: members}, kind="control")[0]]
             total = {name: np.sum([change[name] for change in changes], axis=0) for name in zero}
         else:
-            middle = fed.aggregator.averages({0: members})[0]
+            middle = fed.aggregator.averages({0: members}, kind="control")[0]
             total = {name: change * np.float32(len(members)) for name, change in middle.items()}
         self.control = {name: c + total[name] / np.float32(divisor) for name, c in self.control.items()}
         return super().aggregate(fed, trained)

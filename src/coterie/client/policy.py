@@ -4,78 +4,63 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-from coterie.messages import Losses, Request, Train, Verb
+from coterie.client.policy_fields import FIELDS, LONGER, STRONGER, Room, Verbatim, is_part, misfits
+from coterie.messages import Request, Verb
 
-LONGER = 10
-"""How many times longer than in the rehearsal a training may be: how long it is may depend on others' samples."""
 MORE = 2
 """How many times more requests a round may have than one of the rehearsal."""
+HOLDOUTS = (("train", "holdout"), ("evaluate", "share"), ("losses", "share"), ("prune", "share"))
+"""Where verbs name the share of training samples that is held out."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Which networks, verbs, plans and shares a federation uses, and how often it asks; all in plain data."""
+    """The questions that a federation asks, whole as they are, and how often; all in plain data."""
 
     networks: tuple[dict[str, Any], ...]
     seed: int
     rounds: int
-    verbs: dict[str, dict[str, list[Any]]]
-    """By verb: what is fixed about it, and the values that occur."""
-    epochs: int
-    """The longest training."""
-    pull: float
-    """The strongest sum of anchors: a stronger one would let a training forget all but its last samples."""
-    most: dict[str, int]
-    """By verb: how often it is in one request; ``models``: how many models one verb compares."""
+    questions: tuple[dict[str, Any], ...]
+    """All that a request may be: its ``network`` by position, whether it only ``measures``, and its ``verbs``."""
     requests: int
     """How many different requests a site answers in a round."""
     min_samples: int = 0
     min_label_samples: int = 0
+    unfixed: tuple[str, ...] = ()
+    """Fields of trainings that depend on what a site has, so that no rehearsal could show them."""
 
     @classmethod
-    def of(cls, asked: Iterable[Request], rounds: int, requests: int, **limits: int) -> Policy:
+    def of(
+        cls, asked: Iterable[Request], rounds: int, requests: int, unfixed: Sequence[str] = (), **limits: int
+    ) -> Policy:
         """Return the policy under which these requests of a rehearsal are answered; `requests` may be in a round."""
-        networks: dict[str, dict[str, Any]] = {}
-        verbs: dict[str, dict[str, list[Any]]] = {}
-        seed, epochs, pull, most = 0, 1, 0.0, dict[str, int]()
+        different: dict[str, Request] = {}
         for request in asked:
-            seed = request.seed
-            for name, count in Counter(map(_name, request.verbs)).items():
-                most[name] = max(most.get(name, 0), count)
-            networks[_key(request.spec)] = _plain(request.spec)
-            for verb in request.verbs:
-                fixed = verbs.setdefault(_name(verb), {})
-                for field, value in verb.restricted().items():
-                    if _plain(value) not in (values := fixed.setdefault(field, [])):
-                        values.append(_plain(value))
-                if isinstance(verb, Train):
-                    epochs, pull = max(epochs, verb.plan.epochs), max(pull, _pull(verb))
-                if isinstance(verb, Losses):
-                    most["models"] = max(most.get("models", 0), LONGER * len(verb.models))
-        for fixed in verbs.values():
-            for values in fixed.values():
-                values.sort(key=_key)
-        ordered = {name: dict(sorted(verbs[name].items())) for name in sorted(verbs)}
-        specs = tuple(networks[key] for key in sorted(networks))
-        counts = dict(sorted(most.items()))
-        return cls(specs, seed, rounds, ordered, LONGER * epochs, MORE * pull, counts, requests, **limits)
+            different.setdefault(_key([_plain(request.spec), request.seed, *_question(request, 0).values()]), request)
+        networks = sorted({_key(request.spec): _plain(request.spec) for request in different.values()}.items())
+        position = {key: number for number, (key, _) in enumerate(networks)}
+        questions = [_question(request, position[_key(request.spec)]) for request in different.values()]
+        seeds = {request.seed for request in different.values()} or {0}
+        specs, own = tuple(spec for _, spec in networks), tuple(unfixed)
+        return cls(specs, max(seeds), rounds, _largest(questions), requests, unfixed=own, **limits)
 
     @classmethod
     def read(cls, content: Any) -> Policy:
         """Return the policy that `asdict` made plain; raise a TypeError or a KeyError for anything else."""
-        policy = cls(**{**content, "networks": tuple(content["networks"])})
-        numbers = (policy.seed, policy.rounds, policy.epochs, policy.requests, policy.min_samples)
-        if not all(type(number) is int for number in (*numbers, policy.min_label_samples, *policy.most.values())):
+        lists = {name: tuple(content[name]) for name in ("networks", "questions", "unfixed")}
+        policy = cls(**{**content, **lists})
+        numbers = (policy.seed, policy.rounds, policy.requests, policy.min_samples, policy.min_label_samples)
+        if not all(type(number) is int for number in numbers):
             raise TypeError("a number is not one")
-        if type(policy.pull) is not float or not policy.most.keys() >= policy.verbs.keys():
-            raise TypeError("its limits are not those of its verbs")
-        if not all(type(values) is list for fixed in policy.verbs.values() for values in fixed.values()):
-            raise TypeError("a list of values is not one")
+        for question in policy.questions:
+            if question.keys() != {"network", "measures", "verbs"} or type(question["verbs"]) is not list:
+                raise TypeError("a question is not one")
+            if not all(type(verb) is dict and type(verb.get("verb")) is str for verb in question["verbs"]):
+                raise TypeError("a verb of a question is not one")
         return policy
 
     @property
@@ -83,74 +68,104 @@ class Policy:
         """A name that no other policy has."""
         return hashlib.blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=8).hexdigest()
 
-    def error_in(self, request: Request) -> str | None:
-        """Say why a request lies outside, or None."""
-        if _plain(request.spec) not in self.networks:
+    def error_in(self, request: Request, samples: int) -> str | None:
+        """Say why a request lies outside, or None; the site has so many training samples."""
+        spec = _plain(request.spec)
+        if spec not in self.networks:
             return f"the network '{request.spec.name}' with these options is not one of this federation's"
         if request.seed != self.seed:
             return f"seed {request.seed}, where this federation has {self.seed}"
         if not 0 <= request.round <= self.rounds:
             return f"round {request.round}, where this federation has {self.rounds}"
-        for name, count in Counter(map(_name, request.verbs)).items():
-            if name in self.verbs and count > self.most[name]:
-                return f"{count} times {name} in one request, where this federation has {self.most[name]}"
-        return next((error for verb in request.verbs if (error := self._error_in_verb(verb))), None)
+        asked, room = _question(request, self.networks.index(spec)), self._room(samples)
+        if any(_covers(question, asked, room) for question in self.questions):
+            return None
+        alike = [q for q in self.questions if all(q[key] == asked[key] for key in ("network", "measures"))]
+        known = [verb for question in alike for verb in question["verbs"]]
+        for verb in asked["verbs"]:
+            if error := _error_in_verb(verb, known, room):
+                return error
+        names = ", ".join(verb["verb"] for verb in asked["verbs"])
+        return f"{names or 'nothing'}: this is not asked for in one request of this federation"
 
-    def _error_in_verb(self, verb: Verb) -> str | None:
-        name = _name(verb)
-        if name not in self.verbs:
-            return f"{name} is not asked for in this federation"
-        for field, value in verb.restricted().items():
-            if not _allowed(field, _plain(value), self.verbs[name].get(field, [])):
-                return f"{name}: {field} = {value!r} is not asked for in this federation"
-        if isinstance(verb, Train) and not (1 <= verb.plan.epochs <= self.epochs):
-            return f"{name}: {verb.plan.epochs} epochs, where this federation has 1 to {self.epochs}"
-        if isinstance(verb, Train) and not (0 <= _pull(verb) <= self.pull and min(_strengths(verb), default=0) >= 0):
-            return f"{name}: anchors of strength {_pull(verb):g}, where this federation has up to {self.pull:g}"
-        if isinstance(verb, Losses) and len(verb.models) > self.most["models"]:
-            return f"{name}: {len(verb.models)} models, where this federation has up to {self.most['models']}"
-        return None
+    def _room(self, samples: int | None = None) -> Room:
+        return Room(samples, LONGER, STRONGER, self.unfixed)
+
+    @property
+    def verbs(self) -> list[Verbatim]:
+        """All verbs of all questions, each once."""
+        return [*{_key(verb): verb for question in self.questions for verb in question["verbs"]}.values()]
 
     @property
     def holdouts(self) -> list[float]:
         """The shares of training samples that are held out."""
-        shares = [self.verbs.get(verb, {}).get(field, []) for verb, field in HOLDOUTS]
-        return sorted({share for values in shares for share in values if share})
+        return sorted({verb[field] for verb in self.verbs for name, field in HOLDOUTS
+                       if verb["verb"] == name and verb.get(field)})  # fmt: skip
 
-    def lines(self) -> Iterable[str]:
-        """Describe it."""
-        options = (" ".join(f"{key}={value}" for key, value in spec["options"].items()) for spec in self.networks)
-        names = (f"{spec['name']} {text}".strip() for spec, text in zip(self.networks, options, strict=True))
+    def lines(self) -> Iterator[str]:
+        """Describe it: the verbs, each with its settings, then which of them a request may have."""
+        names = [_network_name(spec) for spec in self.networks]
         yield f"networks: {', '.join(names)}"
         yield f"rounds: 0 to {self.rounds}, with at most {self.requests} different requests in each; seed {self.seed}"
-        for name, fixed in self.verbs.items():
-            values = (f"{field} {_listed(values)}" for field, values in fixed.items() if _told(values))
-            limit = f"; 1 to {self.epochs} epochs; anchors up to {self.pull:g}" if name == "train" else ""
-            limit += f"; {self.most[name]} times in a request" if self.most[name] > 1 else ""
-            yield f"{name}: {'; '.join(values) or 'as it is'}{limit}"
+        by_name: dict[str, list[Verbatim]] = {}
+        for verb in sorted(self.verbs, key=_key):
+            by_name.setdefault(verb["verb"], []).append(verb)
+        called: dict[str, str] = {}
+        for name, verbs in sorted(by_name.items()):
+            for number, verb in enumerate(verbs, 1):
+                called[_key(verb)] = name if len(verbs) == 1 else f"{name} {number}"
+                told = [
+                    _described(key, value, self._room())
+                    for key, value in verb.items()
+                    if key in self.unfixed or _is_told(key, value)
+                ]
+                yield f"{called[_key(verb)]}: {'; '.join(told) or 'as it is'}"
+        yield "a request is one of these, or a part of one:"
+        for question in self.questions:
+            whose = f" (of {names[question['network']]})" if len(names) > 1 else ""
+            scores = " (to measure)" if question["measures"] else ""
+            yield f"  {', '.join(called[_key(verb)] for verb in question['verbs'])}{whose}{scores}"
         yield f"an answer stands on at least {self.min_samples} samples, a label on {self.min_label_samples} per vector"
 
 
-HOLDOUTS = (("train", "holdout"), ("evaluate", "share"), ("losses", "share"), ("prune", "share"))
+def _question(request: Request, network: int) -> dict[str, Any]:
+    """Return what a request asks for, in plain data; models, their round and what it is counted under are not in it."""
+    verbs = [{"verb": type(verb).__name__.lower(), **_fields(verb)} for verb in request.verbs]
+    return {"network": network, "measures": request.measures, "verbs": verbs}
 
 
-def _allowed(field: str, value: Any, seen: list[Any]) -> bool:
-    """Say whether a value occurred, or reveals less than one that did: a larger batch, a part of the parameters."""
-    if field == "batch_size" and type(value) is int:
-        return bool(seen) and value >= min(seen)
-    return value in seen or (field == "send" and True in seen)
+def _fields(verb: Verb) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in sorted(verb.restricted().items())}
 
 
-def _strengths(verb: Train) -> list[float]:
-    return [anchor.strength for anchor in verb.plan.anchors]
+def _covers(question: Mapping[str, Any], asked: Mapping[str, Any], room: Room) -> bool:
+    """Say whether a request asks for what this question does, or for less."""
+    alike = all(question[key] == asked[key] for key in ("network", "measures"))
+    return alike and bool(asked["verbs"]) and is_part(asked["verbs"], question["verbs"], room)
 
 
-def _pull(verb: Train) -> float:
-    return sum(_strengths(verb), 0.0)
+def _largest(questions: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Leave out what another question covers as it is, without any room."""
+    ordered, kept = sorted(questions, key=_key), list[dict[str, Any]]()
+    for question in sorted(ordered, key=lambda it: -len(it["verbs"])):
+        if not any(_covers(other, question, Room()) for other in kept):
+            kept = [other for other in kept if not _covers(question, other, Room())] + [question]
+    return tuple(sorted(kept, key=_key))
 
 
-def _name(verb: Verb) -> str:
-    return type(verb).__name__.lower()
+def _error_in_verb(asked: Verbatim, known: Sequence[Verbatim], room: Room) -> str | None:
+    """Say by what a verb differs from the one nearest to it, or None."""
+    name = asked["verb"]
+    candidates = [(misfits(asked, seen, room), seen) for seen in known if seen["verb"] == name]
+    if not candidates:
+        return f"{name} is not asked for in this federation"
+    wrong, seen = min(candidates, key=lambda candidate: len(candidate[0]))
+    if not wrong:
+        return None
+    if len(wrong) == 1 and (field := FIELDS.get(wrong[0])) is not None and field.value is not repr:
+        return f"{name}: {field.value(asked[wrong[0]])}, where this federation has {field.wanted(seen[wrong[0]], room)}"
+    values = " with ".join(f"{key} = {json.dumps(asked.get(key))}" for key in wrong)
+    return f"{name}: {values} is not asked for in this federation"
 
 
 def _plain(value: Any) -> Any:
@@ -166,15 +181,23 @@ def _key(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True)
 
 
-def _told(values: list[Any]) -> bool:
-    return len(values) > 1 or values[0] not in (None, False, [], 0)
+def _network_name(spec: Mapping[str, Any]) -> str:
+    return " ".join([spec["name"], *(f"{key}={value}" for key, value in spec["options"].items())])
 
 
-def _listed(values: list[Any]) -> str:
-    return " or ".join(map(_shown, values))
+def _is_told(name: str, value: Any) -> bool:
+    if name in ("epochs", "steps"):
+        return value is not None
+    return name != "verb" and value not in (None, False, [], 0)
+
+
+def _described(name: str, value: Any, room: Room) -> str:
+    return FIELDS[name].wanted(value, room) if name in FIELDS else f"{name} {_shown(value)}"
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "(" + ", ".join(f"{key} {_shown(item)}" for key, item in value.items()) + ")"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return " over ".join(reversed(value))
     return "none" if value in (None, []) else json.dumps(value)

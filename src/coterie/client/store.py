@@ -4,14 +4,13 @@ The last two generations are kept, each stamped with the round that made it. A r
 because the server died in it, starts from the state before it; what the lost attempt left is dropped.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from coterie.bounded import read_tensors
+from coterie.bounded import parse_json, read_tensors
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
 from coterie.messages import ClientId, Params
@@ -79,7 +78,7 @@ class DiskStore:
         if latest == known and found != digest:
             raise self._damaged(client, latest, "it is another than the one that the checkpoint names")
         state: dict[str, dict[str, object]] = {}
-        for key, array in _arrays(content).items():
+        for key, array in self._arrays(client, latest, content).items():
             purpose, _, name = key.partition("/")
             state.setdefault(purpose, {})[name] = array
         return state  # type: ignore[return-value]
@@ -144,6 +143,19 @@ class DiskStore:
         except ValueError as error:
             raise self._damaged(client, round, str(error)) from None
 
+    def _arrays(self, client: ClientId, round: int, content: bytes) -> Mapping[str, object]:
+        """Return the arrays of a state, in the order of the file; who can write a file can make its digest right."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            header, arrays = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
+            return {
+                name: arrays[name] for name in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name))
+            }
+        except (SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise self._damaged(client, round, one_line(str(error))) from None
+
     def _damaged(self, client: ClientId, round: int, why: str) -> CoterieError:
         return CoterieError(
             f"the state of client {client} in '{self._path(client, round)}' can't be used ({why}): put back a copy, or "
@@ -171,14 +183,6 @@ class DiskStore:
                 "their round, like 12.safetensors; remove it, or put its name back"
             )
         return sorted(int(name.partition(".")[0]) for name in states)
-
-
-def _arrays(content: bytes) -> Mapping[str, object]:
-    """Return the arrays of a state whose digest was right, in the order of the file."""
-    from safetensors.numpy import load
-
-    header, arrays = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
-    return {name: arrays[name] for name in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name))}
 
 
 class CachedStore:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.deploy.terms import FEDERATION, SITE
+from coterie.deploy.terms import FEDERATION, PROTECTING, SITE
+from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
 
@@ -55,7 +56,7 @@ std = [0.37]
 name = "{name}"
 min_clients = 2              # the federation begins, or goes on, when this many sites are here
 # data = "/srv/server.npz"   # absolute path of samples of the server's own, which flis-dc and flis-hc need
-# certificate = "/srv/ca.crt"  # that of the SuperLink's --ssl-ca-certfile: sites prove their names to it only
+# certificate = "/srv/server.pem"  # that of the SuperLink's --ssl-certfile: sites prove their names to it only
 
 [algorithm]
 name = "pacfl"               # any method: 'coterie algorithms'
@@ -66,13 +67,13 @@ fraction = 1.0               # share of the sites in a round
 epochs = 5
 
 [privacy]                    # what a site refuses, whatever it is asked
-min_samples = 10             # an answer stands on at least this many of its samples
-min_label_samples = 10       # and what is said of a label on this many per vector
+{privacy.min_samples}# an answer stands on at least this many of its samples
+{privacy.min_label_samples}# and what is said of a label on this many per vector
 
 [aggregation]                # what one lying site can do to the others' models
-rule = "clipped"             # updates are cut to 3 times their median length; or median, trimmed, krum, mean
-max_samples = 1000000        # a site that declares more is not asked
-max_weight = 10.0            # no site counts for more than 10 times the median number of samples
+{aggregation.rule}# updates are cut to 3 times their median length; or median, trimmed, krum, mean
+{aggregation.max_samples}# a site that declares more is not asked
+{aggregation.max_weight}# no site counts for more than this many times the median number of samples
 
 [engine]
 deadline = 300.0             # seconds after which replies are no longer waited for
@@ -83,7 +84,7 @@ max_strikes = 3              # invalid replies after which a site is no longer a
 [run]
 seed = 0
 out = {out}   # the run folder, at the server; a run that is there goes on
-durable = true               # wait for the disk after each round, so that a power cut costs at most the round
+{run.durable}# wait for the disk after each round, so that a power cut costs at most the round
 # plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
 """,
     SITE: """\
@@ -97,12 +98,16 @@ data = "data.npz"            # a file or folder in any format that 'coterie data
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
 test_share = 0.2             # of the samples, to test on, where the data have no test part
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
-# certificate = "ca.crt"     # the one given to the SuperNode as --root-certificates: the proof of the name is for it
+# certificate = "server.pem" # a copy of the server's, of its --ssl-certfile: the proof of the name is for it only
 # policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
+{max_federations}# runs that it joins in all: another is refused, with an event, until you raise this
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """,
 }
-"""What is written, by name; {name} and {out} are filled in."""
+"""What is written, by name; {name}, {out} and the keys that protect are filled in."""
+
+WIDTH = 29
+"""Of what stands before the comments of a file."""
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
@@ -111,7 +116,8 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
-    contents = {file: text.replace("{name}", name).replace("{out}", out).encode() for file, text in FILES.items()}
+    filled = {"{name}": name, "{out}": out, **_protecting_lines()}
+    contents = {file: _filled_in(text, filled).encode() for file, text in FILES.items()}
     if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):
         raise CoterieError(f"'{folder}' is there already: choose a new folder")
     make_folder(folder)
@@ -121,6 +127,19 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     except OSError as error:
         raise CoterieError(f"'{folder}' can't be written: {error.strerror}") from None
     return [folder / file for file in FILES]
+
+
+def _protecting_lines() -> dict[str, str]:
+    """Return the lines of all keys by which deployments and sites protect, by the words in their place."""
+    keys = {f"{section}.{key}": value for section, table in PROTECTING.items() for key, value in table.items()}
+    keys["max_federations"] = MAX_FEDERATIONS
+    return {f"{{{key}}}": f"{key.rpartition('.')[2]} = {json.dumps(value)}".ljust(WIDTH) for key, value in keys.items()}
+
+
+def _filled_in(text: str, filled: Mapping[str, str]) -> str:
+    for place, content in filled.items():
+        text = text.replace(place, content)
+    return text
 
 
 def _is_begun(folder: Path, contents: Mapping[str, bytes]) -> bool:

@@ -10,7 +10,7 @@ from coterie.deploy.samples import server_data, site_data
 from coterie.deploy.terms import SiteSection, Terms, check_terms, read_site, read_terms
 from coterie.engine.flower import app, require
 from coterie.engine.flower.deployment import FlowerDeployment
-from coterie.engine.flower.identity import fingerprint
+from coterie.engine.flower.identity import OF_AUTHORITY, fingerprint, is_authority, secret_of
 from coterie.engine.flower.site import DeployedSite, error_type_only
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.errors import one_line
@@ -33,11 +33,12 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
     return DeployedSite(
         site.name,
         Path(site.state),
-        lambda: site_data(site, terms),
+        lambda: site_data(site, terms, secret_of(Path(site.state))),
         trainer,
         lambda: policy_of(terms),
         None if site.certificate is None else Path(site.certificate),
         site.policy,
+        site.max_federations,
     )
 
 
@@ -68,6 +69,8 @@ def serve(grid: Any, terms: Terms) -> None:
     choose_trainer(config.engine.trainer, terms.spec)
     agreed, own = terms.samples.model_dump(), terms.server.certificate
     certificate = fingerprint(None if own is None else Path(own).expanduser())
+    if own is not None and is_authority(Path(own).expanduser()):
+        progress.phase(f"certificate '{own}' {OF_AUTHORITY}")
     if config.run.out is not None and (begun := RunFolder(Path(config.run.out))).deployed:
         SiteRegistry.open(begun.sites_file, agreed)  # refuses other samples, also where the run is finished
 

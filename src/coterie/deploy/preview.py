@@ -12,7 +12,8 @@ from coterie.data import Samples
 from coterie.deploy.rehearsal import FEW, policy_of, rehearse
 from coterie.deploy.samples import site_data
 from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
-from coterie.engine.flower.identity import fingerprint
+from coterie.engine.flower.identity import OF_AUTHORITY, fingerprint, is_authority, secret_of
+from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
 from coterie.messages import Reply, Request, wire
 from coterie.training import choose_trainer
@@ -48,7 +49,8 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     terms = read_terms(folder)
     check_terms(terms)
     site = read_site(site_file or folder / SITE)
-    local = site_data(site, terms)
+    known = (Path(site.state) / "secret").exists()  # nothing is written here
+    local = site_data(site, terms, secret_of(Path(site.state)) if known else "")
     choose_trainer(site.trainer, terms.spec)
     counts = map(str, np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist())
     names = terms.samples.class_names
@@ -74,15 +76,18 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
             f"the policy of '{terms.server.name}' is {policy.digest}, and '{site.name}' allows {site.policy} only: see "
             "what has changed, and if you agree, write the new one into site.toml"
         )
+    joined = len(SiteMemory(Path(site.state)).federations())
     proof = "no server's certificate: another server could pass it on; name the certificate in site.toml"
     if site.certificate is not None:
-        proof = f"the certificate {fingerprint(Path(site.certificate))}"
+        own = "" if not is_authority(Path(site.certificate)) else f", which {OF_AUTHORITY}"
+        proof = f"the certificate {fingerprint(Path(site.certificate))}{own}"
     return [
         *lines,
         *(f"  {line}" for line in leaving),
         f"policy {policy.digest}: what the server may ask; all else is refused, whatever it says later:",
         *(f"  {line}" for line in policy.lines()),
         f"the proof of the site's name is bound to {proof}",
+        f"it has joined {joined} federations, and joins {site.max_federations} in all",
     ]
 
 

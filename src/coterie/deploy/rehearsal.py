@@ -35,7 +35,9 @@ def rehearse(
 ) -> Events:
     """Go through some rounds with a trainer that does no work; the last site comes late. Return what was held back."""
     none = {"min_samples": 0, "min_label_samples": 0}
+    method = make_method(terms.config)
     config = terms.config.changed(
+        algorithm=method.rehearsal_options,
         newcomers={"share": 1 / len(parts), "draw": "last", "join_at": 1},
         training={"rounds": ROUNDS, "fraction": 1.0},
         engine={"name": "embedded", "deadline": None, "min_replies": 1, "max_strikes": None},
@@ -57,8 +59,7 @@ def rehearse(
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
-            pass
-        run.evaluator.fine_tune()
+            run.evaluator.fine_tune()  # at the end only in a real run, but what it asks then may be as in any round
         return run.fed.events
 
 
@@ -81,6 +82,7 @@ def policy_of(terms: Terms) -> Policy:
         requests,
         terms.config.training.rounds,
         most,
+        make_method(terms.config).unfixed,
         min_samples=limits.min_samples,
         min_label_samples=limits.min_label_samples,
     )

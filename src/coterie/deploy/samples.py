@@ -11,13 +11,16 @@ from coterie import data as sources
 from coterie.client import LocalData
 from coterie.data import Dataset, FederatedData, Normalisation, Samples
 from coterie.deploy.terms import SamplesSection, SiteSection, Terms
-from coterie.engine.flower.site import local_data
+from coterie.engine.flower.site import local_data, seed_of_test_part
 from coterie.errors import CoterieError
 from coterie.run.plugins import run_file
 
 
-def site_data(site: SiteSection, terms: Terms) -> LocalData:
-    """Read the samples of a site; refuse those that do not fit the federation."""
+def site_data(site: SiteSection, terms: Terms, secret: str = "") -> LocalData:
+    """Read the samples of a site; refuse those that do not fit the federation.
+
+    Its secret chooses the test part, where there is none: who does not know it can't tell which samples that has.
+    """
     wanted, whose = terms.samples, f"the data of '{site.name}'"
     if site.hook is not None:
         dataset = _call_hook(site.hook, site.name)
@@ -28,7 +31,7 @@ def site_data(site: SiteSection, terms: Terms) -> LocalData:
     train = _fitting(dataset.train, wanted, whose)
     test = None if dataset.test is None else _fitting(dataset.test, wanted, whose)
     sized = Dataset(dataset.name, train, test, wanted.classes)
-    return local_data(sized, wanted.normalisation, site.test_share, site.name)
+    return local_data(sized, wanted.normalisation, site.test_share, seed_of_test_part(secret))
 
 
 def _read(path: Path, wanted: SamplesSection, whose: str, options: Mapping[str, Any] | None = None) -> Dataset:

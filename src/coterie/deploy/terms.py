@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from coterie.data import Normalisation
+from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.engine.flower.site_registry import NAME
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
@@ -29,8 +30,12 @@ FEDERATION, SITE = "federation.toml", "site.toml"
 FOREIGN = ("data", "partition", "faults", "curriculum")
 """Sections of a simulation that mean nothing where sites bring their own data."""
 
-PROTECTED, MINIMUM = ("min_samples", "min_label_samples"), 10
-"""What deployments limit unless they say otherwise, and to how many samples."""
+PROTECTING: dict[str, dict[str, Any]] = {
+    "privacy": {"min_samples": 10, "min_label_samples": 10},
+    "aggregation": {"rule": "clipped", "max_samples": 1_000_000, "max_weight": 10.0},
+    "run": {"durable": True},
+}
+"""How deployments protect where ``federation.toml`` does not say otherwise, by section; `app_folder` writes it, too."""
 
 
 class SamplesSection(ConfigSection):
@@ -96,6 +101,7 @@ class SiteSection(ConfigSection):
     trainer: Literal["auto", "native", "torch"] = "auto"
     certificate: str | None = None
     policy: str | None = None
+    max_federations: int = Field(MAX_FEDERATIONS, ge=1)
 
     @model_validator(mode="after")
     def _agree(self) -> SiteSection:
@@ -136,11 +142,10 @@ def read_terms(folder: Path) -> Terms:
             raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
-    defaults: dict[str, dict[str, Any]] = {"engine": {"name": "flower"}, "privacy": dict.fromkeys(PROTECTED, MINIMUM)}
-    for section in ("engine", "privacy", "run"):
+    for section, defaults in {"engine": {"name": "flower"}, **PROTECTING}.items():
         if not isinstance(tables.setdefault(section, {}), dict):
             raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
-        tables[section] = {**defaults.get(section, {}), **tables[section]}
+        tables[section] = {**defaults, **tables[section]}
     run = tables["run"]
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
         run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]

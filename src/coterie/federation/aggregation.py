@@ -3,28 +3,39 @@
 ``mean`` is weighted by samples. ``clipped`` is the same mean, after updates have been cut to a multiple of the median
 length of their group's. ``median``, ``trimmed`` and ``krum`` count each client once. An update is what was trained less
 the model that the client started from. What BatchNorm counts (running means and variances) has lengths of its own.
+
+Of fewer than three updates no median says which is too long. Then that of all clients of the round counts, or else how
+long updates were in earlier rounds, which is remembered, or else how long the model itself is.
 """
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from coterie.federation.state import Resumable, saved
 from coterie.messages import Array, ClientId, Params, TrainReply, frozen, weighted_mean
 from coterie.messages.params import STATISTICS
 
 AggregationRule = Literal["mean", "clipped", "median", "trimmed", "krum"]
 Mixing = Literal["neighbours", "none"]
 K = TypeVar("K", bound=Hashable)
-CLIPPED, WEIGHT_CUT = "clipped", "weight cut"
+Lengths: TypeAlias = tuple[float, float]
+"""Of what is learnt, and of what BatchNorm counts."""
+PARTS = "update", "change of BatchNorm's statistics"
+CLIPPED, OUTLIER, WEIGHT_CUT = "clipped", "outlier", "weight cut"
 """Kinds of events."""
+TRAINED = "trained"
+"""The usual kind of updates; others have lengths of their own to be compared with."""
 ROUNDING = 1 + 1e-5
 """What was cut before is a little longer than its limit."""
 FEW = 3
-"""With fewer replies a group has no median of its own: then that of all clients of the round counts."""
+"""Fewer updates have no median that a liar could not move."""
+REMEMBERED = 20
+"""Rounds of which it is known how long updates were."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +67,8 @@ class Contribution(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True)
-class Aggregator:
+@dataclass
+class Aggregator(Resumable):
     """The one way in which methods put together what clients trained."""
 
     options: AggregationOptions
@@ -65,6 +76,10 @@ class Aggregator:
     """Says how many samples clients declared."""
     note: Callable[[ClientId, str, str], None]
     """Notes an event: whose, its kind, its description."""
+    now: Callable[[], int]
+    """Says which round it is."""
+    usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)
+    """How long updates of each kind were in the last rounds, at the (lower) median; 0 where nothing moved."""
 
     def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model: by their samples, or all count alike."""
@@ -93,49 +108,79 @@ class Aggregator:
                 self.note(client, WEIGHT_CUT, f"it counts for {limit:g} samples, not for {count}")
         return {client: min(count, limit) for client, count in samples.items()}
 
-    def averages(self, groups: Mapping[K, Sequence[Contribution]]) -> dict[K, dict[str, Array]]:
-        """Put together the models of each group; groups may share clients."""
-        return {key: self._average(members) for key, members in self.screened(groups).items() if members}
+    def averages(self, groups: Mapping[K, Sequence[Contribution]], kind: str = TRAINED) -> dict[K, dict[str, Array]]:
+        """Put together the models of each group; groups may share clients. `kind` is that of the updates."""
+        return {key: self._average(members) for key, members in self.screened(groups, kind=kind).items() if members}
 
     def tamed(
-        self, trained: Mapping[ClientId, TrainReply], start: Params | Callable[[ClientId], Params]
+        self,
+        trained: Mapping[ClientId, TrainReply],
+        start: Params | Callable[[ClientId], Params],
+        kind: str = TRAINED,
     ) -> Mapping[ClientId, TrainReply]:
         """Cut what is too long before groups are formed by it; by any rule but the mean."""
         if self.options.rule == "mean":
             return trained
         members = self.contributions(trained, start, equal=True)
-        cut = self.screened({0: members}, always=True)[0]
+        cut = self.screened({0: members}, always=True, kind=kind)[0]
         return {m.client: replace(trained[m.client], params=m.params) for m in cut}
 
     def screened(
-        self, groups: Mapping[K, Sequence[Contribution]], always: bool = False
+        self, groups: Mapping[K, Sequence[Contribution]], always: bool = False, kind: str = TRAINED
     ) -> dict[K, Sequence[Contribution]]:
-        """Cut the updates that are too long, where the rule does so; small groups are cut by any rule but the mean."""
-        rule = self.options.rule
-        always = always or rule == "clipped"
-        if rule == "mean" or not (always or any(len(members) < FEW for members in groups.values())):
+        """Cut the updates that are too long, where the rule does so; small groups are cut by any rule but the mean.
+
+        Where they are not cut, they are marked.
+        """
+        if self.options.rule == "mean":
             return dict(groups)
-        lengths: dict[tuple[ClientId, int], tuple[float, float]] = {}
+        lengths: dict[tuple[ClientId, int], Lengths] = {}
         for members in groups.values():
             for member in members:
                 key = member.client, id(member.start)
                 if key not in lengths:
                     lengths[key] = update_lengths(member.params, member.start)
         everyone = [*{client: length for (client, _), length in lengths.items()}.values()]
+        earlier = self._remember(kind, everyone)
+        always = always or self.options.rule == "clipped"
         result: dict[K, Sequence[Contribution]] = {}
         for group, members in groups.items():
             own = [lengths[member.client, id(member.start)] for member in members]
-            few = len(own) < FEW
-            limits = clip_limits(everyone if few else own, self.options.clip) if always or few else (math.inf, math.inf)
-            result[group] = [self._cut(m, length, limits) for m, length in zip(members, own, strict=True)]
+            usual = [_usual(own, everyone, earlier, part) for part in (0, 1)]
+            cut = always or len(own) < FEW
+            result[group] = [self._checked(m, each, usual, cut) for m, each in zip(members, own, strict=True)]
         return result
 
-    def _cut(self, member: Contribution, lengths: tuple[float, float], limits: tuple[float, float]) -> Contribution:
-        if lengths[0] <= limits[0] * ROUNDING and lengths[1] <= limits[1] * ROUNDING:
+    def _remember(self, kind: str, lengths: Sequence[Lengths]) -> Sequence[Lengths]:
+        """Return how long updates of a kind were in earlier rounds, and note how long they are now.
+
+        Lies are noted as they are: they move no median unless they are half of it.
+        """
+        known, now = self.usual.get(kind, {}), self.now()
+        if lengths and now not in known:
+            latest = {**known, now: (_lower_median(lengths, 0), _lower_median(lengths, 1))}
+            self.usual[kind] = dict([*latest.items()][-REMEMBERED:])
+        return [length for round, length in known.items() if round != now]
+
+    def _checked(
+        self, member: Contribution, lengths: Lengths, usual: Sequence[tuple[float, str]], cut: bool
+    ) -> Contribution:
+        """Cut an update to a multiple of what is usual, or mark it; where that is not known, of the model's length."""
+        limits, of = [math.inf, math.inf], ["", ""]
+        for part, (length, median) in enumerate(usual):
+            if lengths[part] > 0:
+                own = length or update_lengths({name: member.start[name] for name in member.params})[part]
+                limits[part], of[part] = self.options.clip * own or math.inf, median
+        too_long = [part for part in (0, 1) if lengths[part] > limits[part] * ROUNDING]
+        if not too_long:
             return member
-        what, which = ("update", 0) if lengths[0] > limits[0] else ("change of BatchNorm's statistics", 1)
-        detail = f"its {what} of length {lengths[which]:.3g} was cut to {limits[which]:.3g}"
-        self.note(member.client, CLIPPED, f"{detail}, {self.options.clip:g} times the median")
+        part = too_long[0]
+        what = f"its {PARTS[part]} of length {lengths[part]:.3g}"
+        limit = f"{limits[part]:.3g}, {self.options.clip:g} times {of[part]}"
+        if not cut:
+            self.note(member.client, OUTLIER, f"{what} is beyond {limit}")
+            return member
+        self.note(member.client, CLIPPED, f"{what} was cut to {limit}")
         shares = [limit / length if length > limit else 1.0 for length, limit in zip(lengths, limits, strict=True)]
         return member._replace(params=shortened(member.params, member.start, *shares))
 
@@ -163,8 +208,8 @@ class Aggregator:
         return min(most, math.ceil(self.options.trim * n - 1e-9)) if self.options.rule == "trimmed" else most
 
 
-def update_lengths(params: Params, start: Params) -> tuple[float, float]:
-    """Return the Euclidean lengths of an update: of what is learnt, and of what BatchNorm counts.
+def update_lengths(params: Params, start: Params | None = None) -> Lengths:
+    """Return the Euclidean lengths of an update, or of a model: of what is learnt, and of what BatchNorm counts.
 
     >>> zero = {"w": np.zeros(2, np.float32), "bn.running_mean": np.zeros(1, np.float32)}
     >>> update_lengths({"w": np.float32([3, 4]), "bn.running_mean": np.float32([2])}, zero)
@@ -173,27 +218,35 @@ def update_lengths(params: Params, start: Params) -> tuple[float, float]:
     squares = [0.0, 0.0]
     for name, value in params.items():
         if value.dtype.kind == "f":
-            change = np.subtract(value, start[name]).ravel()
-            squares[name.endswith(STATISTICS)] += float(np.dot(change, change))
+            change = (value if start is None else np.subtract(value, start[name])).ravel()
+            with np.errstate(over="ignore"):
+                square = float(np.dot(change, change))
+            if not math.isfinite(square):  # in float32
+                square = float(np.square(change, dtype=np.float64).sum())
+            squares[name.endswith(STATISTICS)] += square
     return math.sqrt(squares[0]), math.sqrt(squares[1])
 
 
-def clip_limits(lengths: Sequence[tuple[float, float]], clip: float) -> tuple[float, float]:
-    """Return the longest updates that are left as they are, of what is learnt and of what is counted.
+def _usual(
+    own: Sequence[Lengths], everyone: Sequence[Lengths], earlier: Sequence[Lengths], part: int
+) -> tuple[float, str]:
+    """Return how long updates are: at the median of a group, of the round, or of earlier rounds; 0 if it is unknown.
 
     Who did not move has no say.
-
-    >>> clip_limits([(1.0, 0.0), (2.0, 0.0), (0.0, 0.0), (50.0, 0.0)], 3.0)
-    (6.0, inf)
     """
-    learnt, counted = (sorted(length[part] for length in lengths if length[part] > 0) for part in (0, 1))
-    return clip * _median(learnt), clip * _median(counted)
+    for lengths in (own, everyone):
+        moved = [length[part] for length in lengths if length[part] > 0]
+        if len(moved) >= FEW:
+            return float(np.median(moved)), "the median"
+    if before := _lower_median(earlier, part):
+        return before, "the median of earlier rounds"
+    return 0.0, "the length of the model itself"
 
 
-def _median(ordered: Sequence[float]) -> float:
-    """Return the median of numbers in order; of none, infinity."""
-    n = len(ordered)
-    return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2 if n else math.inf
+def _lower_median(lengths: Sequence[Lengths], part: int) -> float:
+    """Return the lower median of those that are not 0; of none, 0."""
+    moved = sorted(length[part] for length in lengths if length[part] > 0)
+    return moved[(len(moved) - 1) // 2] if moved else 0.0
 
 
 def shortened(params: Params, start: Params, learnt: float, counted: float) -> dict[str, Array]:
@@ -245,21 +298,15 @@ def among_neighbours(stacks: Mapping[str, Array]) -> dict[str, Array]:
     >>> among_neighbours({"w": np.float32([[1], [2], [3], [-90], [-80]])})["w"].ravel().round().tolist()
     [2.0, 2.0, 2.0, -56.0, -56.0]
     """
-    floating = {name: stack for name, stack in stacks.items() if stack.dtype.kind == "f"}
-    n = len(next(iter(stacks.values())))
-    rows = np.hstack([np.reshape(stack, (n, -1)) for stack in floating.values()]) if floating else np.zeros((n, 0))
-    near = np.argsort(squared_distances(rows), axis=1, kind="stable")[:, : n // 2 + 1]
+    apart = squared_distances(stacks)
+    n = len(apart)
+    near = np.argsort(apart, axis=1, kind="stable")[:, : n // 2 + 1]
     shares = np.zeros((n, n))
     np.put_along_axis(shares, near, 1 / near.shape[1], axis=1)
     return {
-        name: np.asarray(np.tensordot(shares, stack, 1), stack.dtype) if name in floating else stack
+        name: np.asarray(np.tensordot(shares, stack, 1), stack.dtype) if stack.dtype.kind == "f" else stack
         for name, stack in stacks.items()
     }
-
-
-def squared_distances(rows: Array) -> npt.NDArray[np.float64]:
-    """Return the squared distances of rows from each other, (n, n)."""
-    return np.array([np.square(np.subtract(rows, row, dtype=np.float64)).sum(axis=1) for row in rows])
 
 
 def krum(models: Sequence[Params], liars: int) -> int:
@@ -268,7 +315,24 @@ def krum(models: Sequence[Params], liars: int) -> int:
     >>> krum([{"w": np.float32([x])} for x in (1.0, 1.1, 1.2, 90.0)], 0)
     1
     """
-    floating = [name for name, value in models[0].items() if value.dtype.kind == "f"]
-    rows = np.stack([np.concatenate([model[name].ravel() for name in floating]) for model in models])
+    apart = squared_distances({name: np.stack([model[name] for model in models]) for name in models[0]})
     near = max(len(models) - liars - 2, 1)
-    return int(np.sort(squared_distances(rows), axis=1)[:, 1 : 1 + near].sum(axis=1).argmin())
+    return int(np.sort(apart, axis=1)[:, 1 : 1 + near].sum(axis=1).argmin())
+
+
+def squared_distances(stacks: Mapping[str, Array]) -> npt.NDArray[np.float64]:
+    """Return the squared distances of models, whose tensors are (n, …), from each other, (n, n); without integers.
+
+    Where there are statistics of BatchNorm, in which weights would drown, both count in units of how far a majority
+    reaches around the median model.
+    """
+    n = len(next(iter(stacks.values())))
+    parts = []
+    for statistics in (False, True):
+        own = [s.reshape(n, -1) for name, s in stacks.items() if name.endswith(STATISTICS) == statistics]
+        rows = np.hstack([stack for stack in own if stack.dtype.kind == "f"] or [np.zeros((n, 0))])
+        parts.append(np.array([np.square(np.subtract(rows, row, dtype=np.float64)).sum(axis=1) for row in rows]))
+    if not parts[1].any():
+        return parts[0]
+    reach = [np.sort(np.sort(part, axis=1)[:, n // 2])[(n - 1) // 2] for part in parts]
+    return np.asarray(parts[0] / (reach[0] or 1.0) + parts[1] / (reach[1] or 1.0))

@@ -104,6 +104,16 @@ class Algorithm(LabelOptions, Resumable, ABC):
         """How many different requests a client may get in one round, where a rehearsal can't show it."""
         return 0
 
+    @property
+    def rehearsal_options(self) -> dict[str, Any]:
+        """Options with which three rounds show all that it asks, where they would not with its own."""
+        return {}
+
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """Fields of plans that depend on what a client has, so that no rehearsal can show them: ``steps``."""
+        return ()
+
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Raise a `CoterieError` if the network, or how clients are drawn, does not suit the method."""
 

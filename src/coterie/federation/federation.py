@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import GroupingOptions
-from coterie.federation.aggregation import CLIPPED, AggregationOptions, Aggregator
+from coterie.federation.aggregation import WEIGHT_CUT, AggregationOptions, Aggregator
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
@@ -97,7 +97,7 @@ class Federation:
         self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
-        self.aggregator = Aggregator(settings.aggregation, lambda: self.samples, self._note_cut)
+        self.aggregator = Aggregator(settings.aggregation, lambda: self.samples, self._note_cut, lambda: self.round)
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
         self.members.admitted.update(self.samples)
@@ -196,10 +196,11 @@ class Federation:
         self.events.note(Failure(client, self.round, kind, detail))
 
     def _note_cut(self, client: ClientId, kind: str, detail: str) -> None:
-        """Record that what a client sent does not count in full; of its weight, which stays, once."""
-        if kind == CLIPPED:
-            self.training.cut.add(client)
-        if kind == CLIPPED or not self.events.noted(client, kind):
+        """Record that what a client sent does not count in full: once in a round; of its weight, which stays, once."""
+        known = self.events.noted(client, kind) if kind == WEIGHT_CUT else client in self.training.outlying
+        if kind != WEIGHT_CUT:
+            self.training.outlying.add(client)
+        if not known:
             self.note(client, kind, detail)
 
     def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
@@ -300,6 +301,7 @@ class Federation:
             "ledger": self.ledger.save(),
             "events": self.events.save(),
             "sampler": self.sampler.save(),
+            "aggregator": self.aggregator.save(),
             "stale": set(self._stale),
             **self.members.save(),
         }
@@ -309,6 +311,7 @@ class Federation:
         self.ledger.load(state["ledger"])
         self.events.load(state["events"])
         self.sampler.load(state["sampler"])
+        self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
         self._stale = set(state["stale"])
         self.members.load(state)
 

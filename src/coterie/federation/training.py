@@ -19,8 +19,8 @@ class Training:
     """That of guessing; one that is many times larger, and larger than most, is an outlier."""
     losses: list[tuple[ClientId, float]] = field(default_factory=list)
     """The clients' mean losses, in the order in which they came."""
-    cut: set[ClientId] = field(default_factory=set)
-    """Whose updates were cut."""
+    outlying: set[ClientId] = field(default_factory=set)
+    """Whose updates were too long."""
     returned: dict[ClientId, Params] = field(default_factory=dict)
     """The whole models that clients sent back."""
 
@@ -54,9 +54,9 @@ class Training:
     def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
         """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4).
 
-        Without clients whose updates were cut.
+        Without clients whose updates were too long, which all rules but the mean see.
         """
-        models = {client: single(model_for(client)) for client in self.returned if client not in self.cut}
+        models = {client: single(model_for(client)) for client in self.returned if client not in self.outlying}
         apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
         return sum(apart) / len(apart) if apart else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -67,7 +67,7 @@ class Verb(ABC):
         return False
 
     def restricted(self) -> dict[str, Any]:
-        """Return what a site's policy fixes, by name: all that says which samples are used, how, and what is sent."""
+        """Return what a site's policy fixes, by name: all but what says nothing of samples; models by kind of name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def models_needed(self) -> tuple[str, ...]:
@@ -139,6 +139,15 @@ class Failure:
     """``dropped`` or ``late``, ``invalid``, or a client's own word: ``diverged``, ``refused``, ``withheld`` or
     ``failed``."""
     detail: str = ""
+
+
+def kinds_of_models(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of models without their numbers, which count what a method has.
+
+    >>> kinds_of_models(["own", "model12"])
+    ('own', 'model')
+    """
+    return tuple(name.rstrip("0123456789") for name in names)
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})

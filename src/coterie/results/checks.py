@@ -126,6 +126,15 @@ def error_in_row(row: Any, after: int | None) -> str | None:
     return None if after is None or row["round"] > after else f"round {row['round']} comes after round {after}"
 
 
+def error_in_history(rows: Sequence[Mapping[str, Any]], evaluated: Sequence[int]) -> str | None:
+    """Say why rows of metrics can't be those of the rounds in which accuracies were measured."""
+    if [row["round"] for row in rows] != [*evaluated]:
+        return f"it has {len(rows)} rows of metrics for {len(evaluated)} evaluated rounds, or of others"
+    places = ((row, key, kind) for row in rows for key, kind in COLUMNS.items() if key in row)
+    errors = (error_in(row[key], kind, f"round {row['round']}, {key}") for row, key, kind in places)
+    return next((error for error in errors if error), None)
+
+
 def without_odd_values(row: dict[str, Any]) -> list[str]:
     """Take what is no number out of a line of ``metrics.jsonl``, and return where that was."""
     odd = [key for key, kind in COLUMNS.items() if key in row and error_in(row[key], kind)]
@@ -140,12 +149,13 @@ def without_odd_values(row: dict[str, Any]) -> list[str]:
 def error_in_arrays(arrays: PlotArrays) -> str | None:
     """Say what is wrong with the arrays of ``views.safetensors``: types, shapes, and parts that do not fit together."""
     for name, array in arrays.items():
+        whole = name in ("grouped", "labels", "label_counts", "client_pool")
         dimensions = 2 if name in ("label_counts", "proximity", "tree") else 1
-        if array.dtype.kind not in "iuf" or array.ndim != dimensions:
+        if array.dtype.kind not in ("iu" if whole else "iuf") or array.ndim != dimensions:
             return f"{name} is {array.dtype} {list(array.shape)}"
         if array.dtype.kind == "f" and name == "tree" and not np.isfinite(array).all():
             return f"{name} holds no numbers"
-        if name in ("grouped", "labels", "label_counts") and array.size and not 0 <= array.min() <= array.max() < 2**40:
+        if whole and array.size and not 0 <= array.min() <= array.max() < 2**40:
             return f"{name} goes from {array.min()} to {array.max()}"
     together = [name for name in ("grouped", "proximity", "tree", "labels") if name in arrays]
     if not together:

@@ -21,6 +21,7 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
     "algorithm": Mapping,
     "evaluator": Mapping,
     "federation": Mapping,
+    "journal": Mapping,
     "spec": ModelSpec,
     "dtype": str,
     "raw_shape": tuple,
@@ -52,7 +53,7 @@ def damage_named(checkpoint: Path) -> Iterator[None]:
     """Say which file it was where a state can't be restored; an error of a plugin stays what it is."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         if blamed_on_plugin(error):
             raise
         problem = f"{type(error).__name__}: {error}"

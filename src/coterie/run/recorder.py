@@ -14,8 +14,10 @@ from coterie.federation.checkpoint import NotStorable, check_state, save_checkpo
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation, accuracies
 from coterie.federation.journal import Journal
+from coterie.federation.loop import evaluated_rounds
 from coterie.files import flushed_later
 from coterie.messages import Failure
+from coterie.results.checks import error_in_history
 from coterie.results.run_folder import PlotArrays, RunFolder
 from coterie.results.statistics import group_count, group_means
 from coterie.run.building import Session
@@ -74,6 +76,9 @@ class RunRecorder:
         if self.folder is not None and self.journal is not None:
             self.folder.remove_parts()
             self.journal.restore(state["journal"])
+            evaluated = evaluated_rounds(run.fed.settings.rounds, run.config.evaluation.every, done)
+            if error := error_in_history(self.journal.rows, evaluated):
+                raise self.journal.damaged(error)
             self.history = [*self.journal.rows]
             self.folder.rewrite_metrics(self.history)
             if self.states is not None:

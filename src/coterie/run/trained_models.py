@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from coterie.data import Normalisation
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
-from coterie.federation.served_model import SharedLayers, single
+from coterie.federation.served_model import ServedModel, SharedLayers, single
 from coterie.messages import ModelSpec, Params
-from coterie.models import initial
+from coterie.models import build, initial
 from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
@@ -45,11 +46,21 @@ class TrainedRun:
         config = config.changed(run={"plugins": permission.granted(config.run.plugins, folder.checkpoint)})
         import_plugins(config.run.plugins)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
+        journal = Journal(folder.journal)
+        run = cls(folder, config, algorithm, state, journal)
         with damage_named(folder.checkpoint):
             algorithm.load(state["algorithm"])
-        journal = Journal(folder.journal)
-        journal.restore(state["journal"])
-        return cls(folder, config, algorithm, state, journal)
+            journal.restore(state["journal"])
+            _ = run.shapes, run.clients, run.normalisation
+        return run
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the network's parameters; they take no memory, whatever the checkpoint says."""
+        import torch
+
+        with torch.device("meta"):
+            return {name: tuple(value.shape) for name, value in build(self.spec).state_dict().items()}
 
     @property
     def spec(self) -> ModelSpec:
@@ -79,7 +90,24 @@ class TrainedRun:
             return None
         store, stamp = DiskStore(self.folder.clients), self.journal.states[client]
         store.go_on_from({client: stamp})
-        model: Params | None = store.load(client, before=stamp[0] + 1).get("model")
+        model = store.load(client, before=stamp[0] + 1).get("model")
+        return None if model is None else self.checked(model, f"the state of client {client}")
+
+    def served(self, client: int) -> ServedModel | None:
+        """Return what a client would receive."""
+        with damage_named(self.folder.checkpoint):
+            return self.algorithm.model_for(client)
+
+    def received(self, client: int) -> Params | None:
+        """Return the one model that a client would receive, if it is one."""
+        model = single(self.served(client))
+        return None if model is None else self.checked(model, "the checkpoint")
+
+    def checked(self, model: Params, where: str) -> Params:
+        """Return a model after checking that it is one of the run's network."""
+        found = {name: getattr(value, "shape", None) for name, value in model.items()}
+        if odd := next((name for name in (*self.shapes, *found) if found.get(name) != self.shapes.get(name)), None):
+            raise CoterieError(f"{where} in '{self.folder.path}' is damaged: its '{odd}' is not that of the network")
         return model
 
     def label_counts(self, client: int) -> Counts | None:
@@ -149,11 +177,11 @@ def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
     own_model = run.own_model(client)
     if own_model is not None:
         return TrainedModel(own_model, f"client {client}'s own model", run)
-    served = run.algorithm.model_for(client)
+    served = run.served(client)
     if isinstance(served, SharedLayers):
-        params = {**initial(run.spec, run.config.run.seed), **served.params}
+        params = run.checked({**initial(run.spec, run.config.run.seed), **served.params}, "the checkpoint")
         return TrainedModel(params, f"the layers that client {client} would receive, over the start", run)
-    received = single(served)
+    received = run.received(client)
     if received is None:
         raise _no_common_model(run)
     return TrainedModel(received, f"the model that client {client} would receive", run)
@@ -162,7 +190,7 @@ def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
 def _model_of_group(run: TrainedRun, group: int) -> Params:
     groups = run.algorithm.groups() or {}
     member = next((client for client, label in groups.items() if label == group), None)
-    model = None if member is None else single(run.algorithm.model_for(member))
+    model = None if member is None else run.received(member)
     if model is None:
         labels = sorted(set(groups.values()))
         available = f"it has groups {', '.join(map(str, labels))}" if labels else "it has none"
@@ -171,8 +199,8 @@ def _model_of_group(run: TrainedRun, group: int) -> Params:
 
 
 def _model_of_all(run: TrainedRun) -> Params:
-    served = [run.algorithm.model_for(client) for client in range(run.clients)]
-    models = [None if isinstance(each, SharedLayers) else single(each) for each in served]
+    clients = range(run.clients)
+    models = [None if isinstance(run.served(c), SharedLayers) else run.received(c) for c in clients]
     first = models[0]
     if first is None or any(model is None for model in models):
         raise _no_common_model(run)

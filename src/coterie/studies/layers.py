@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import CoterieError, suggestion
-from coterie.federation.served_model import single
 from coterie.files import make_folder, write_whole
 from coterie.messages import Params
 from coterie.models import build
@@ -136,7 +135,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
     names = _chosen(module, layers)
     with one_thread():
         own = [LayerSummary.of(_outputs(module, model, names, x)) for model in models.values()]
-        received = [single(run.algorithm.model_for(client)) for client in models]
+        received = [run.received(client) for client in models]
         distinct = {id(model): model for model in received if model is not None}
         served = {id(m): LayerSummary.of(_outputs(module, m, names, x)) for m in distinct.values()}
     complete = all(model is not None for model in received)

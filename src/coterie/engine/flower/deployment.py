@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coterie.engine.flower.identity import new_nonce
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.engine.flower.transport import GridTransport
 from coterie.federation import Engine
@@ -139,7 +139,7 @@ class FlowerDeployment(Engine):
             for node in new:
                 unknown = self._unknown.setdefault(node, UnknownNode())
                 unknown.asked_at, unknown.attempts = time.monotonic(), unknown.attempts + 1
-                unknown.nonce = secrets.token_hex(16)
+                unknown.nonce = new_nonce()
             self._greeted |= self._transport.greet(
                 {node: self._unknown[node].nonce for node in new}, INTRODUCTION_TIMEOUT
             )

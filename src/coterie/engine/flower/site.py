@@ -1,9 +1,6 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-import re
-import secrets
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,22 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.bounded import read_bytes
 from coterie.client import Client, DiskStore, LocalData, Policy, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
-from coterie.engine.flower.identity import FEDERATION, derived, fingerprint, signed
-from coterie.engine.flower.site_record import SiteRecord
+from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, secret_of, signed
+from coterie.engine.flower.site_record import SiteMemory, SiteRecord, TooManyFederations
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
-from coterie.files import make_folder, write_first
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
 from coterie.streams import stream
 from coterie.training import Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
-SECRET = re.compile(r"[0-9a-f]{32}")
+MAX_FEDERATIONS = 5
+"""That a site joins unless its owner says otherwise."""
 
 
 class OtherPolicy(CoterieError):
@@ -58,19 +54,25 @@ class DeployedSite:
     """Of the server that its SuperNode trusts: its proofs hold for no other."""
     pinned: str | None = None
     """The only policy under which it takes part, if its owner has named one."""
+    max_federations: int = MAX_FEDERATIONS
+    """How many federations it joins: each begins with a new policy, and a new count of what it was asked."""
 
     def introduce(self, federation: str, nonce: str) -> Introduction:
         """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.
 
         Why it can't take part stands in the log of the site only: an error's text may quote its data.
         """
+        check_nonce(nonce)
         samples, tests, error_text = 0, 0, ""
         try:
-            self.joined_under(federation)
+            self.join(federation)
             samples, tests = len(self.data().train), len(self.data().test)
         except OtherPolicy as error:
             log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
+        except TooManyFederations as error:
+            log_error("it does not take part", error, trace=False)
+            error_text = "it has joined as many federations as max_federations in its site.toml allows"
         except Exception as error:
             log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
@@ -84,16 +86,15 @@ class DeployedSite:
             return wire.encode(Failure(client, 0, "refused", "this site has not joined that federation"))
         policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
-        asker = Client(
-            client, {0: self.data()}, DiskStore(record.folder, durable=True), _LazyTrainer(self.trainer), protection
-        )
+        data, store = self.data(), DiskStore(record.folder, durable=True)
+        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection)
         asked = "what can't be read"
 
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             return (
-                policy.error_in(request)
+                policy.error_in(request, len(data.train))
                 or error_in_models(request)
                 or record.error_in(client, request, hashlib.blake2b(blob, digest_size=16).hexdigest(), policy.requests)
             )
@@ -103,9 +104,16 @@ class DeployedSite:
             record.note(answer, asked)
         return wire.encode(answer)
 
+    def join(self, federation: str) -> None:
+        """Join a federation: make its policy, and keep it; refuse one too many, or one under another policy."""
+        SiteMemory(self.state).join(_checked(federation), lambda: self._allowed(self.policy()), self.max_federations)
+        self.joined_under(federation)
+
     def joined_under(self, federation: str) -> Policy:
         """Return the policy that was made when the site joined a federation."""
-        policy = SiteRecord(self.state / _checked(federation)).policy(self.policy)
+        return self._allowed(SiteRecord(self.state / _checked(federation)).policy())
+
+    def _allowed(self, policy: Policy) -> Policy:
         if self.pinned not in (None, policy.digest):
             raise OtherPolicy(
                 f"this federation has the policy {policy.digest}, and site.toml allows {self.pinned} only"
@@ -118,17 +126,7 @@ class DeployedSite:
 
     def secret(self) -> str:
         """Return what only this site knows; it is made up at first use."""
-        make_folder(self.state)
-        file = self.state / "secret"
-        if not file.exists():
-            write_first(file, secrets.token_hex(16).encode(), mode=0o600)
-        try:
-            secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
-        except ValueError:
-            secret = ""
-        if not SECRET.fullmatch(secret):
-            raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
-        return secret
+        return secret_of(self.state)
 
 
 class _LazyTrainer:
@@ -153,10 +151,15 @@ class _LazyTrainer:
         return self._inner.logits(spec, params, x)
 
 
-def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, name: str) -> LocalData:
+def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, seed: int) -> LocalData:
     """Return a data set as that of one client; without a test part, a share of the samples is held out as one."""
     train, test = dataset.train, dataset.train if dataset.test is None else dataset.test
     kept, tested = np.arange(len(train)), np.arange(len(test))
     if dataset.test is None:
-        kept, tested = held_out(kept, test_share, stream(zlib.crc32(name.encode()), "test part"))
+        kept, tested = held_out(kept, test_share, stream(seed, "test part"))
     return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise)
+
+
+def seed_of_test_part(secret: str) -> int:
+    """Return what the test part of a site is drawn from: the same in all federations, of which no two could compare."""
+    return int.from_bytes(derived(secret, "", "test part", 16), "big")

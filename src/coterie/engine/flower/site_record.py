@@ -1,4 +1,4 @@
-"""What a site remembers of a federation: the policy it joined under, what it was asked, and what it refused."""
+"""What a site remembers: the federations that it joined, the policy of each, what it was asked, and what it refused."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.client import Policy
+from coterie.engine.flower.identity import FEDERATION
 from coterie.errors import CoterieError, one_line
 from coterie.files import extend, make_folder, open_lock, write_whole
 from coterie.messages import ClientId, Failure, Request
@@ -43,17 +44,24 @@ class SiteRecord:
         """What was refused, a line each."""
         return self.folder / "events.jsonl"
 
-    def policy(self, make: Callable[[], Policy]) -> Policy:
-        """Return the policy under which the site joined; the first time, `make` it and keep it."""
-        with self._locked():
+    def join(self, policy: Policy) -> None:
+        """Keep the policy under which the site joins."""
+        with self.locked():
             if not self.policy_file.exists():
-                made = make()
-                write_whole(self.policy_file, (json.dumps(asdict(made), indent=1) + "\n").encode())
-                logging.getLogger("coterie").warning("joined federation %s, policy %s", self.folder.name, made.digest)
-            try:
-                return Policy.read(parse_json(read_bytes(self.policy_file, LARGEST_JSON)))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                raise _damaged(self.policy_file, error) from None
+                content = {"digest": policy.digest, **asdict(policy)}
+                write_whole(self.policy_file, (json.dumps(content, indent=1) + "\n").encode())
+                logging.getLogger("coterie").warning("joined federation %s, policy %s", self.folder.name, policy.digest)
+
+    def policy(self) -> Policy:
+        """Return the policy under which the site joined."""
+        try:
+            content = parse_json(read_bytes(self.policy_file, LARGEST_JSON))
+            digest, policy = content.pop("digest"), Policy.read(content)
+            if digest != policy.digest:
+                raise ValueError("its digest is not that of its content")
+            return policy
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise _damaged(self.policy_file, error) from None
 
     def error_in(self, client: ClientId, request: Request, digest: str, most: int) -> str | None:
         """Say why a request is not answered now, or None; what is answered is remembered first.
@@ -61,7 +69,7 @@ class SiteRecord:
         A request that was asked before is answered as before. Of earlier rounds nothing but the last is asked again,
         since a server that was killed goes on from there.
         """
-        with self._locked():
+        with self.locked():
             try:
                 fresh: dict[str, Any] = {"client": client, "rounds": {}}
                 asked = parse_json(read_bytes(self.asked_file, LARGEST_JSON)) if self.asked_file.exists() else fresh
@@ -91,17 +99,72 @@ class SiteRecord:
         )
         entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "round": failure.round,
                  "asked": asked, "kind": failure.kind, "detail": failure.detail}  # fmt: skip
-        with self._locked():
+        with self.locked():
             if not self.events_file.exists() or self.events_file.stat().st_size < LARGEST_LOG:
                 extend(self.events_file, (json.dumps(entry) + "\n").encode())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Let one process at a time in: Flower starts one for each message."""
         make_folder(self.folder)
         with open_lock(self.folder / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+@dataclass(frozen=True)
+class SiteMemory:
+    """The state folder of a site, which knows all federations that it ever joined."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """Their names, and when it joined them."""
+        return self.folder / "federations.json"
+
+    def record(self, federation: str) -> SiteRecord:
+        """Return what it remembers of one."""
+        return SiteRecord(self.folder / federation)
+
+    def federations(self) -> list[str]:
+        """Name the federations that it joined, also those whose folder somebody has removed."""
+        try:
+            names = parse_json(read_bytes(self.file, LARGEST_JSON))["joined"] if self.file.exists() else []
+            if type(names) is not list or not all(type(name) is str and FEDERATION.fullmatch(name) for name in names):
+                raise ValueError("joined should be a list of names of federations")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CoterieError(
+                f"'{self.file}' is damaged ({one_line(str(error))}): put back a copy, or remove it: then only those "
+                "federations count whose folders are there"
+            ) from None
+        folders = (file.parent.name for file in sorted(self.folder.glob("*/policy.json")))
+        return [*dict.fromkeys((*names, *(name for name in folders if FEDERATION.fullmatch(name))))]
+
+    def join(self, federation: str, policy: Callable[[], Policy], most: int) -> None:
+        """Join a federation, unless that would be one too many; one that was joined before is none more."""
+        if self.record(federation).policy_file.exists():
+            return
+        own = SiteRecord(self.folder)
+        with own.locked():  # so that of two that come at once, one is too many
+            joined = self.federations()
+            too_many = federation not in joined and len(joined) >= most
+            if not too_many:
+                made = policy()
+                joined += [] if federation in joined else [federation]
+                write_whole(self.file, (json.dumps({"joined": joined}, indent=1) + "\n").encode())
+                self.record(federation).join(made)
+        if too_many:
+            error = TooManyFederations(
+                f"federation {federation} would be number {len(joined) + 1} that this site joins, and it joins {most}: "
+                f"if you know who began it and why, write max_federations = {len(joined) + 1} into site.toml"
+            )
+            own.note(Failure(-1, 0, "refused", str(error)), "introduction")
+            raise error
+
+
+class TooManyFederations(CoterieError):
+    """A federation beyond those that the site's owner lets it join."""
 
 
 def _damaged(file: Path, error: Exception) -> CoterieError:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from coterie.messages.envelope import Answer, Part, Request, Verb
+from coterie.messages.envelope import Answer, Part, Request, Verb, kinds_of_models
 from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
 from coterie.messages.params import SENT_IF_SET
 from coterie.messages.plan import LabelOffset
@@ -57,9 +57,10 @@ class Evaluate(Verb):
         return 64 * request.spec.classes
 
     def restricted(self) -> dict[str, Any]:
-        """Return which samples are used and how; models are the server's to choose."""
-        how = {"on": self.on, "label_offset": self.label_offset, "by_label": self.by_label}
-        return how | ({"share": self.share} if self.on == "holdout" else {})
+        """Return which samples are used and how, and for which models; the share only where it matters."""
+        share = self.share if self.on == "holdout" else None
+        how = {"on": self.on, "share": share, "label_offset": self.label_offset, "by_label": self.by_label}
+        return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are laid over each other."""

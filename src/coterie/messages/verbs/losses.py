@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from coterie.messages.envelope import Answer, Part, Request, Verb
+from coterie.messages.envelope import Answer, Part, Request, Verb, kinds_of_models
 from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
 
 
@@ -62,8 +62,9 @@ class Losses(Verb):
         return 256 * len(self.models)
 
     def restricted(self) -> dict[str, Any]:
-        """Return which samples are used; models are the server's to choose."""
-        return {"on": self.on} | ({"share": self.share} if self.on == "holdout" else {})
+        """Return which samples are used, and for which models; the share only where it matters."""
+        share = self.share if self.on == "holdout" else None
+        return {"models": kinds_of_models(self.models_needed()), "on": self.on, "by": self.by, "share": share}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are compared."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coterie.messages.envelope import Answer, Request, Verb
+from coterie.messages.envelope import Answer, Request, Verb, kinds_of_models
 from coterie.messages.limits import (
     Limits,
     bytes_of,
@@ -115,11 +115,10 @@ class Train(Verb):
         return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
 
     def restricted(self) -> dict[str, Any]:
-        """Return the plan and what is sent; where training starts, what it is drawn to and how long are free."""
-        free = ("epochs", "anchors")
-        return {field.name: getattr(self.plan, field.name) for field in fields(self.plan) if field.name not in free} | {
-            "send": self.send
-        }
+        """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""
+        plan = {field.name: getattr(self.plan, field.name) for field in fields(self.plan)}
+        plan["anchors"] = tuple((*kinds_of_models([anchor.model]), anchor.strength) for anchor in self.plan.anchors)
+        return {**plan, "start": kinds_of_models(self.start), "keep": self.keep, "send": self.send}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the start and the anchors."""

@@ -25,7 +25,10 @@ MEANINGS = {
     "clipped": ("cut", "The client's update was much longer than others': it counts as if it were shorter."),
     "weight cut": ("weight cut", "The client has many more samples than others (`max_weight`): it counts for fewer."),
     "too large": ("too many samples", "The client declares more samples than `max_samples` allows: it is not asked."),
-    "outlier": ("loss not believed", "The loss was many times larger than others': no mean loss includes it."),
+    "outlier": (
+        "loss or update not believed",
+        "The loss, or the update, was several times as large as others': no mean loss or discrepancy includes it.",
+    ),
     "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
     "untested": ("no test samples", "The client has no test samples: no mean includes it."),
 }

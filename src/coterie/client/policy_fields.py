@@ -1,0 +1,148 @@
+"""What of a question may differ from one of the rehearsal, field by field and with the reason; all else is as it was.
+
+Each rule says whether what is asked for is what was seen, or tells no more than that. Where a number depends on what
+sites have, which nobody knows when the policy is made, it has room.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LONGER = 10
+"""How many times more epochs, or models, there may be than in the rehearsal."""
+STRONGER = 2
+"""How many times stronger anchors may draw than in the rehearsal."""
+Verbatim = Mapping[str, Any]
+"""A verb in plain data: its name as ``verb``, and its fields."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How far a question may go beyond what was seen."""
+
+    samples: int | None = None
+    """How many training samples the site has; None: not known, so that nothing depends on it."""
+    longer: int = 1
+    stronger: float = 1.0
+    unfixed: Sequence[str] = ()
+    """Fields of trainings that depend on what a site has."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field that may differ."""
+
+    fits: Callable[[Any, Verbatim, Room], bool]
+    """Whether a value is asked for where this verb was seen."""
+    wanted: Callable[[Any, Room], str]
+    """What may be asked for, given what was seen."""
+    value: Callable[[Any], str] = repr
+    """A value as a sentence has it."""
+
+
+def _epochs(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """SOLO spreads epochs over the rounds; FLAG's trial is longer where sites have few samples."""
+    if seen["epochs"] == 0:
+        return bool(asked == 0)
+    return type(asked) is int and 1 <= asked <= room.longer * seen["epochs"]
+
+
+def _steps(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """FedGroup with `continue_pretraining` counts the steps that are left of a site's epochs.
+
+    No step at all tells nothing of the samples: LG-FedAvg with `broadcast_all` only hands layers over.
+    """
+    if asked == seen["steps"] or asked == 0:
+        return True
+    most = room.longer * seen["epochs"] * (room.samples or 0) if "steps" in room.unfixed else 0
+    return type(asked) is int and 0 < asked <= most
+
+
+def _batch_size(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """PACFL's `diversity` takes all samples at once, by a batch as large as the largest site is.
+
+    A batch of all but one is no such: it leaves a last batch of one.
+    """
+    return bool(asked == seen["batch_size"]) or (
+        type(asked) is int and room.samples is not None and asked >= max(room.samples, 1)
+    )
+
+
+def _anchors(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """FedSoft's strengths are a site's shares in all centres; MTL's depends on how many others answered.
+
+    Stronger ones would let a training forget all but its last samples, negative ones would drive it away.
+    """
+    names, strengths = {name for name, _ in seen["anchors"]}, [strength for _, strength in asked]
+    return (
+        len(asked) <= len(seen["anchors"])
+        and all(name in names for name, _ in asked)
+        and all(strength >= 0 for strength in strengths)
+        and sum(strengths) <= room.stronger * _pull(seen["anchors"]) * (1 + 1e-9)
+    )
+
+
+def _models(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """IFCA and FLIS-DC have as many models as a cohort of that size leads to."""
+    return set(asked) <= set(seen["models"]) and 1 <= len(asked) <= room.longer * len(seen["models"])
+
+
+def _send(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """Fewer parameters tell less: newcomers send none."""
+    return asked is False or asked == seen["send"] or (seen["send"] is True and type(asked) is list)
+
+
+def _keep(asked: Any, seen: Verbatim, room: Room) -> bool:
+    """The answer is the same where the result is not kept: CFL trains to place a site, after a split."""
+    return asked is False or (asked is True and seen["keep"] is True)
+
+
+def _pull(anchors: Sequence[Sequence[Any]]) -> float:
+    return float(sum(strength for _, strength in anchors))
+
+
+def _sum(anchors: Sequence[Sequence[Any]]) -> str:
+    return f"{len(anchors)} anchors of strength {_pull(anchors):g}"
+
+
+FIELDS: dict[str, Field] = {
+    "epochs": Field(
+        _epochs,
+        lambda seen, room: f"1 to {room.longer * seen} epochs" if seen else "no epochs",
+        lambda asked: f"{asked!r} epochs",
+    ),
+    "steps": Field(_steps, lambda seen, room: "any number of steps" if "steps" in room.unfixed else f"steps {seen}"),
+    "batch_size": Field(_batch_size, lambda seen, room: f"batch_size {seen}, or all samples"),
+    "anchors": Field(
+        _anchors,
+        lambda seen, room: f"up to {len(seen)} anchors of strength {room.stronger * _pull(seen):g}" if seen else "none",
+        _sum,
+    ),
+    "models": Field(
+        _models,
+        lambda seen, room: f"up to {room.longer * len(seen)} models by the name of {' or '.join(sorted(set(seen)))}",
+        lambda asked: f"{len(asked)} models",
+    ),
+    "send": Field(_send, lambda seen, room: "send all" if seen is True else f"send {', '.join(seen)}"),
+    "keep": Field(_keep, lambda seen, room: "keep the result"),
+}
+"""The fields that may differ; every other one must be as it was seen."""
+
+
+def misfits(asked: Verbatim, seen: Verbatim, room: Room) -> list[str]:
+    """Name the fields by which what is asked for is not what was seen, nor less than that."""
+    if asked.keys() != seen.keys():
+        return sorted(asked.keys() ^ seen.keys())
+    return [name for name, value in asked.items() if not _fits(name, value, seen, room)]
+
+
+def _fits(name: str, value: Any, seen: Verbatim, room: Room) -> bool:
+    if name in FIELDS:
+        return FIELDS[name].fits(value, seen, room)
+    return bool(value == seen[name])
+
+
+def is_part(asked: Sequence[Verbatim], seen: Sequence[Verbatim], room: Room) -> bool:
+    """Say whether verbs are among those seen, in their order: with some left out, less is told."""
+    later = iter(seen)
+    return all(any(not misfits(verb, candidate, room) for candidate in later) for verb in asked)

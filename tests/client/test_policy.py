@@ -1,0 +1,138 @@
+"""A policy holds questions whole: what passes setting by setting, but was never asked together, is refused."""
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from coterie.client import Policy
+from coterie.messages import (
+    EVALUATION,
+    Anchor,
+    ClassCounts,
+    Evaluate,
+    Losses,
+    ModelSpec,
+    Plan,
+    Request,
+    Schedule,
+    Signature,
+    Train,
+)
+
+SPEC, LIGHT = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 16}), ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 8})
+SITE = 100
+"""Samples of the site that is asked."""
+PLAN = Plan(Schedule(0.1), epochs=2, batch_size=10, momentum=0.5)
+TRIAL = replace(PLAN, epochs=1, holdout=0.1)
+
+
+def asked(*verbs: Any, spec: ModelSpec = SPEC, kind: str = "train") -> Request:
+    return Request(1, 0, spec, verbs, {}, kind)
+
+
+SEEN = [
+    asked(Train(PLAN)),
+    asked(Signature(3), ClassCounts(), Train(replace(PLAN, epochs=4), start=("initial",), keep=False)),
+    asked(Train(TRIAL, keep=False), spec=LIGHT),
+    asked(Evaluate(on="holdout"), spec=LIGHT),
+    asked(Evaluate(("own",)), Evaluate(), kind=EVALUATION),
+    asked(Train(PLAN, keep=False, send=False), Evaluate("trained"), kind=EVALUATION),
+    asked(Losses(("model0", "model1")), Train(replace(PLAN, anchors=(Anchor("centre0", 0.5),)), start=("best",))),
+]
+"""As FLAG asks, and IFCA with an anchor."""
+POLICY = Policy.of(SEEN, 3, 5)
+
+
+@pytest.mark.parametrize("request_", SEEN)
+def test_what_was_seen_is_answered(request_: Request) -> None:
+    assert POLICY.error_in(request_, SITE) is None
+
+
+LESS = {
+    "a part of a request": asked(Signature(3), ClassCounts()),
+    "without keeping": asked(Train(PLAN, keep=False)),
+    "nothing sent": asked(Train(PLAN, send=False)),
+    "some of it sent": asked(Train(PLAN, send=("fc2.",))),
+    "another stream": asked(Train(PLAN, purpose="walk"), kind="walk"),
+    "more epochs": asked(Train(replace(PLAN, epochs=20))),
+    "one batch of all": asked(Train(replace(PLAN, batch_size=SITE))),
+    "one batch of more": asked(Train(replace(PLAN, batch_size=2**20))),
+    "no step": asked(Train(replace(PLAN, steps=0))),
+    "more models": asked(Losses(tuple(f"model{k}" for k in range(20)))),
+    "a weaker anchor": asked(
+        Losses(("model0",)), Train(replace(PLAN, anchors=(Anchor("centre3", 0.1),)), start=("best",))
+    ),
+    "no anchor": asked(Losses(("model0",)), Train(PLAN, start=("best",))),
+}
+
+
+@pytest.mark.parametrize("name", LESS)
+def test_what_tells_no_more_is_answered(name: str) -> None:
+    assert POLICY.error_in(LESS[name], SITE) is None
+
+
+NEVER_TOGETHER = {
+    "the hold-out of another network": (asked(Train(TRIAL)), "holdout = 0.1"),
+    "its evaluation": (asked(Evaluate(on="holdout")), "evaluate is not asked for"),
+    "what measures another": (
+        asked(Evaluate(("own",)), spec=LIGHT),
+        'of = ["own"] with on = "test" with share = null is',
+    ),
+    "a training that measures, sent": (asked(Train(PLAN), kind=EVALUATION), "keep = true with send = true is"),
+    "kept where it was not": (asked(Train(PLAN, start=("initial",))), 'start = ["initial"] is'),
+    "its own model, sent": (asked(Train(PLAN, start=("own",))), 'start = ["own"] is not'),
+    "two trainings": (asked(Train(PLAN), Train(PLAN, purpose="again")), "train, train: this is not asked for in one"),
+    "a signature after it": (asked(Train(PLAN), Signature(3)), "train, signature: this is not asked for in one"),
+    "the other order": (asked(ClassCounts(), Signature(3)), "classcounts, signature: this is not"),
+    "counts twice": (asked(ClassCounts(), ClassCounts()), "classcounts, classcounts: this is not"),
+    "other vectors": (asked(Signature(2)), "signature: p = 2 is not asked for"),
+    "an anchor elsewhere": (asked(Train(replace(PLAN, anchors=(Anchor("centre", 0.5),)))), "1 anchors of strength 0.5"),
+    "its own model compared": (asked(Losses(("model", "own"))), "losses: 2 models, where this federation has up to 20"),
+    "by another measure": (asked(Losses(("model",), by="accuracy")), 'by = "accuracy" is not asked for'),
+    "all but one in a batch": (asked(Train(replace(PLAN, batch_size=SITE - 1))), "batch_size = 99 is not asked for"),
+    "a step": (asked(Train(replace(PLAN, steps=1))), "steps = 1 is not asked for"),
+    "a part of the steps": (asked(Train(replace(PLAN, epochs=21))), "21 epochs, where this federation has 1 to 20"),
+    "nothing": (asked(), "nothing: this is not asked for"),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_TOGETHER)
+def test_what_was_never_asked_together_is_refused(name: str) -> None:
+    question, why = NEVER_TOGETHER[name]
+    assert why in str(POLICY.error_in(question, SITE))
+
+
+def test_steps_by_a_site_s_samples_are_left_open_where_the_method_says_so() -> None:
+    open_, rest = Policy.of(SEEN, 3, 5, ["steps"]), asked(Train(replace(PLAN, steps=17)))
+    assert "steps = 17" in str(POLICY.error_in(rest, SITE))
+    assert open_.error_in(rest, SITE) is None
+    assert open_.error_in(asked(Train(replace(PLAN, steps=10**9))), SITE)
+    assert any("any number of steps" in line for line in open_.lines())
+
+
+def test_what_another_question_covers_is_not_listed() -> None:
+    fewer = Policy.of([*SEEN, *(LESS[name] for name in ("a part of a request", "nothing sent"))], 3, 5)
+    assert fewer == POLICY
+    assert fewer.digest == Policy.of(reversed(SEEN), 3, 5).digest
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    again = Policy.read(json.loads(json.dumps(asdict(POLICY))))
+    assert (again, again.digest) == (POLICY, POLICY.digest)
+    for damaged in ({"questions": [3]}, {"questions": [{"network": 0}]}, {"seed": "0"}, {"unfixed": 3}):
+        with pytest.raises((TypeError, KeyError, AttributeError)):
+            Policy.read({**json.loads(json.dumps(asdict(POLICY))), **damaged})
+
+
+def test_its_lines_name_each_verb_once_and_all_questions() -> None:
+    lines = [*POLICY.lines()]
+    assert "networks: mlp hidden=16, mlp hidden=8" in lines
+    assert 'signature: measure "theta1"; p 3' in lines
+    [described] = [line for line in lines if line.startswith("  signature, classcounts, train")]
+    [warmup] = [line for line in lines if line.startswith(described.split(", ")[2].removesuffix(" (of mlp hidden=16)"))]
+    assert warmup.endswith(
+        "1 to 40 epochs; lr (rate 0.1, decay 0.0, power 0.75); momentum 0.5; send all; start initial"
+    )
+    assert sum(line.startswith("  ") for line in lines) == len(POLICY.questions) == 7
