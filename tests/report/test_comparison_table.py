@@ -92,6 +92,26 @@ def test_means_over_true_groups_have_columns_where_any_run_has_them() -> None:
     assert "L by group" not in table(BAD, GOOD).report("markdown").partition("Accuracy in %")[0]
 
 
+def test_accuracies_by_label_stand_in_a_table_of_their_own_so_that_lines_stay_short() -> None:
+    known = []
+    for own in (0.8, 0.82, 0.84):
+        run = result(0.9, 0.7)
+        run["accuracy"] |= {"C_own": own, "C_lacking": 0.25}
+        known.append(run)
+    made = table(cell("known", *known), BAD)
+    assert made["known"].C_own is not None
+    assert made["known"].C_own.mean == pytest.approx(0.82)
+    assert made["bad"].C_own is None  # of an earlier version
+    first, second, *_ = re.findall(r"^ method .*$", made.report(), re.MULTILINE)
+    assert "C own" not in first
+    assert second.split() == ["method", "C", "own", "C", "lacking"]
+    assert "82.00 ± 2.00   25.00 ± 0.00" in made.report()
+    assert "C own: as C, each label as often as the client has it." in " ".join(made.report().split())
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(made.report("csv")))}
+    assert (float(lines["known"]["C_lacking_mean"]), lines["bad"]["C_lacking_mean"]) == (0.25, "")
+    assert "C own" not in table(BAD, GOOD).report().partition("Accuracy in %")[0]
+
+
 def test_what_can_not_be_told_apart_is_not_marked_and_said() -> None:
     near = cell("near", *(result(L) for L in (0.915, 0.925, 0.922)))
     made = table(GOOD, near)

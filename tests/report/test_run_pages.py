@@ -53,6 +53,22 @@ def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(runs["pacfl"], tmp_path / "pacfl"))
 
 
+def test_accuracies_by_label_are_on_the_page_and_below_the_table(tmp_path: Path) -> None:
+    skewed = {**SMALL, "dataset": "digits", "partition": "label-skew:rho=0.3"}
+    result = coterie.run(algorithm="fedavg:labels=served", **skewed, out=str(tmp_path / "run"))
+    own, lacking = (100 * (result.accuracy[key] or 0) for key in ("C_own", "C_lacking"))
+    told = " ".join(result.report().split())
+    assert f"C with each label as often as a client has it {own:.2f}, on labels that it lacks {lacking:.2f}" in told
+    assert max(map(len, result.report().splitlines()[:6])) <= 100
+    page = make_page([tmp_path / "run"])
+    assert {"accuracy C own", "accuracy C lacking"} <= {fact.name for fact in page.facts}
+    table = titles(page)["Results"]
+    assert isinstance(table, Table)
+    assert table.rows[0][table.columns.index("C own (%)")] == pytest.approx(own)
+    everyone = coterie.run(algorithm="fedavg", **{**skewed, "partition": "iid", "clients": 3})
+    assert "on labels that it lacks" not in everyone.report(tmp_path / "picture.png")
+
+
 def titles(page: Page) -> dict[str, Chart]:
     return {chart.title: chart for _, chart in charts_of(page)}
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from coterie.client.policy_fields import FIELDS, LONGER, STRONGER, Room, Verbatim, is_part, misfits
-from coterie.messages import EVALUATION, Request, Verb
+from coterie.messages import Request, Verb
 
 MORE = 2
 """How many times more requests a round may have than one of the rehearsal."""
@@ -131,7 +131,7 @@ class Policy:
 def _question(request: Request, network: int) -> dict[str, Any]:
     """Return what a request asks for, in plain data; models, their round and what it is counted under are not in it."""
     verbs = [{"verb": type(verb).__name__.lower(), **_fields(verb)} for verb in request.verbs]
-    return {"network": network, "measures": request.kind == EVALUATION, "verbs": verbs}
+    return {"network": network, "measures": request.measures, "verbs": verbs}
 
 
 def _fields(verb: Verb) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Where the method serves label offsets, clients add theirs to the logits under L,
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -81,6 +81,10 @@ class Evaluator(Resumable):
     """The same on labels that it lacks."""
     seen_by_label: dict[ClientId, str] = saved(default_factory=dict)
     """Digest of the model that these belong to."""
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the scores; a run that began before there were accuracies by label has none yet."""
+        super().load({"by_own_frequencies": {}, "on_lacking": {}, "seen_by_label": {}, **state})
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
@@ -208,7 +212,7 @@ class Evaluator(Resumable):
         if len(names) != len(models):
             return None
         if (test := self.fed.settings.test) is None and self.algorithm.served_offset is not None:
-            return self._beside(model)  # which C's scores do not tell
+            return self._beside(model) if len(models) == len(self.fed.clients) else None  # C's scores do not tell it
         if test is None:
             return self._pooled()
         score = test.evaluate(self.fed.trainer, self.fed.spec, model)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
@@ -141,6 +142,10 @@ def _checkpoint_of(
     if not folder.checkpoint.exists():
         return None, ""
     state, stored = read_checkpoint(folder)
+    since = config.algorithm.options.keys() - stored.algorithm.options.keys()
+    if since and stored.algorithm.name == config.algorithm.name:  # options that a later version has
+        defaults = ALGORITHMS.validate(config.algorithm.name, stored.algorithm.options)
+        stored = stored.changed(algorithm={key: defaults[key] for key in since})
     return state, "; ".join(differences(stored, config, free))
 
 

@@ -38,10 +38,11 @@ def summarise(
     last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
     early = [client for client in range(data.clients) if client not in late]
-    accuracy = {protocol: last[protocol] for protocol in (*FOLLOWED, *BY_LABEL)} | {"plus": plus}
+    accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
     for best, key in BEST.items():
         accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
+    accuracy |= {protocol: last.get(protocol) for protocol in BY_LABEL}  # earlier versions had none
     of_clients = _of_clients(evaluator, data.clients, early)
     by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history)
     truth = None if data.final_groups is None else [int(group) for group in data.final_groups]

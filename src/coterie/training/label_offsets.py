@@ -41,10 +41,10 @@ def shrinkage(counts: Counts) -> float:
 def label_offset(counts: Counts, kind: LabelOffset) -> Floats:
     """Return o, (K,); zeros for a client without samples.
 
-    >>> label_offset(np.array([600, 200, 0, 0]), "prior").round(3).tolist()
-    [-0.287, -1.382, -6.664, -6.664]
-    >>> label_offset(np.array([600, 200, 0, 0]), "lacking").round(3).tolist()
-    [0.0, 0.0, -6.664, -6.664]
+    >>> print(label_offset(np.array([600, 200, 0, 0]), "prior").round(3))
+    [-0.287 -1.383 -6.669 -6.669]
+    >>> print(label_offset(np.array([600, 200, 0, 0]), "lacking").round(3))
+    [ 0.     0.    -6.669 -6.669]
     """
     n = float(np.sum(counts))
     if not n:
