@@ -57,8 +57,6 @@ LESS = {
     "some of it sent": asked(Train(PLAN, send=("fc2.",))),
     "another stream": asked(Train(PLAN, purpose="walk"), kind="walk"),
     "more epochs": asked(Train(replace(PLAN, epochs=20))),
-    "one batch of all": asked(Train(replace(PLAN, batch_size=SITE))),
-    "one batch of more": asked(Train(replace(PLAN, batch_size=2**20))),
     "no step": asked(Train(replace(PLAN, steps=0))),
     "more models": asked(Losses(tuple(f"model{k}" for k in range(20)))),
     "a weaker anchor": asked(
@@ -92,6 +90,7 @@ NEVER_TOGETHER = {
     "its own model compared": (asked(Losses(("model", "own"))), "losses: 2 models, where this federation has up to 20"),
     "by another measure": (asked(Losses(("model",), by="accuracy")), 'by = "accuracy" is not asked for'),
     "all but one in a batch": (asked(Train(replace(PLAN, batch_size=SITE - 1))), "batch_size = 99 is not asked for"),
+    "all in a batch": (asked(Train(replace(PLAN, batch_size=SITE))), "batch_size = 100 is not asked for"),
     "a step": (asked(Train(replace(PLAN, steps=1))), "steps = 1 is not asked for"),
     "a part of the steps": (asked(Train(replace(PLAN, epochs=21))), "21 epochs, where this federation has 1 to 20"),
     "nothing": (asked(), "nothing: this is not asked for"),
@@ -110,6 +109,14 @@ def test_steps_by_a_site_s_samples_are_left_open_where_the_method_says_so() -> N
     assert open_.error_in(rest, SITE) is None
     assert open_.error_in(asked(Train(replace(PLAN, steps=10**9))), SITE)
     assert any("any number of steps" in line for line in open_.lines())
+
+
+def test_batches_of_all_samples_are_answered_where_the_method_says_so() -> None:
+    """By their number at this site: of all but one, one would be left over."""
+    open_ = Policy.of(SEEN, 3, 5, ["batch_size"])
+    errors = {size: open_.error_in(asked(Train(replace(PLAN, batch_size=size))), SITE) for size in (99, 100, 2**20)}
+    assert [size for size, error in errors.items() if error] == [99]
+    assert any("batch_size 10, or all samples" in line for line in open_.lines())
 
 
 def test_what_another_question_covers_is_not_listed() -> None:

@@ -61,11 +61,11 @@ def _steps(asked: Any, seen: Verbatim, room: Room) -> bool:
 def _batch_size(asked: Any, seen: Verbatim, room: Room) -> bool:
     """PACFL's `diversity` takes all samples at once, by a batch as large as the largest site is.
 
-    A batch of all but one is no such: it leaves a last batch of one.
+    A batch of all but one is no such: it leaves one sample over.
     """
-    return bool(asked == seen["batch_size"]) or (
-        type(asked) is int and room.samples is not None and asked >= max(room.samples, 1)
-    )
+    if asked == seen["batch_size"] or "batch_size" not in room.unfixed:
+        return bool(asked == seen["batch_size"])
+    return type(asked) is int and asked >= max(room.samples or 1, 1)
 
 
 def _anchors(asked: Any, seen: Verbatim, room: Room) -> bool:
@@ -112,7 +112,10 @@ FIELDS: dict[str, Field] = {
         lambda asked: f"{asked!r} epochs",
     ),
     "steps": Field(_steps, lambda seen, room: "any number of steps" if "steps" in room.unfixed else f"steps {seen}"),
-    "batch_size": Field(_batch_size, lambda seen, room: f"batch_size {seen}, or all samples"),
+    "batch_size": Field(
+        _batch_size,
+        lambda seen, room: f"batch_size {seen}{', or all samples' if 'batch_size' in room.unfixed else ''}",
+    ),
     "anchors": Field(
         _anchors,
         lambda seen, room: f"up to {len(seen)} anchors of strength {room.stronger * _pull(seen):g}" if seen else "none",

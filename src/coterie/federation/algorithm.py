@@ -85,7 +85,7 @@ class Algorithm(Resumable, ABC):
 
     @property
     def unfixed(self) -> tuple[str, ...]:
-        """Fields of plans that depend on what a client has, so that no rehearsal can show them: ``steps``."""
+        """Fields of plans that depend on what clients have, which no rehearsal shows: ``steps``, ``batch_size``."""
         return ()
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:

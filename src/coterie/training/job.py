@@ -28,6 +28,8 @@ class Job:
     """Zeros and ones; parameters that it does not name are not masked."""
     order: Index | None = None
     """Samples from first to last of the curriculum; needed where the plan has one."""
+    even_batches: bool = False
+    """Whether the batches of a pass are of one size, as far as that can be, instead of full ones and a rest."""
 
 
 @dataclass(frozen=True)
