@@ -67,7 +67,7 @@ def test_a_few_samples_more_or_less_are_refused(folder: Path, change: tuple[int,
     for text in (said["problem"], refused.detail):
         assert "a few of its samples came or went" in text
     [event] = (folder / "site-0" / "state" / federation / "events.jsonl").read_text().splitlines()
-    assert json.loads(event)["kind"] == "refused"
+    assert (json.loads(event)["kind"], json.loads(event)["round"]) == ("refused", 2)
     keep(folder, 200, 100)
     assert not isinstance(asked(folder, 2), Failure)
 

@@ -85,7 +85,10 @@ class Algorithm(Resumable, ABC):
 
     @property
     def unfixed(self) -> tuple[str, ...]:
-        """Fields of plans that depend on what clients have, which no rehearsal shows: ``steps``, ``batch_size``."""
+        """Name what no rehearsal shows, as it depends on what clients have or who answers.
+
+        Of plans ``epochs``, ``steps``, ``batch_size`` or ``anchors``, of ``Losses`` how many ``models``.
+        """
         return ()
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:

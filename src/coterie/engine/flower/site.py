@@ -95,18 +95,17 @@ class DeployedSite:
         policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
         data, store = self.data(), DiskStore(record.folder, durable=True)
-        try:
-            SiteMemory(self.state).check_samples(_counts(data), policy.min_samples)
-        except FewSamplesChanged as error:
-            log_error("a request is not answered", error, trace=False)
-            record.note(refusal := Failure(client, 0, "refused", FEW_CHANGED), "anything")
-            return wire.encode(refusal)
         asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection)
         asked = "what can't be read"
 
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
+            try:
+                SiteMemory(self.state).check_samples(_counts(data), policy.min_samples)
+            except FewSamplesChanged as error:
+                log_error("a request is not answered", error, trace=False)
+                return FEW_CHANGED
             return (
                 policy.error_in(request, len(data.train))
                 or error_in_models(request)
