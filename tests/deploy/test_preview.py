@@ -132,6 +132,7 @@ def test_a_site_sees_the_policy_and_what_is_held_back(app: Path) -> None:
         check(app)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("named", [True, False])
 def test_labels_of_few_samples_are_pointed_out(app: Path, named: bool) -> None:
     with np.load(app / "data.npz") as arrays:

@@ -19,6 +19,7 @@ from coterie.deploy.terms import read_site, read_terms
 from coterie.errors import CoterieError
 from coterie.messages import Failure, Request, wire
 
+pytestmark = pytest.mark.integration
 FEDERATION, OTHER, NONCE = "0123456789abcdef", "f" * 16, "0" * 32
 
 
