@@ -25,6 +25,7 @@ SPEC, LIGHT = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 16}), ModelSpec("mlp", 
 SITE = 100
 """Samples of the site that is asked."""
 PLAN = Plan(Schedule(0.1), epochs=2, batch_size=10, momentum=0.5)
+MODELS = ("model0", "model1")
 TRIAL = replace(PLAN, epochs=1, holdout=0.1)
 
 
@@ -39,7 +40,7 @@ SEEN = [
     asked(Evaluate(on="holdout"), spec=LIGHT),
     asked(Evaluate(("own",)), Evaluate(), kind=EVALUATION),
     asked(Train(PLAN, keep=False, send=False), Evaluate("trained"), kind=EVALUATION),
-    asked(Losses(("model0", "model1")), Train(replace(PLAN, anchors=(Anchor("centre0", 0.5),)), start=("best",))),
+    asked(Losses(MODELS), Train(replace(PLAN, anchors=(Anchor("centre0", 0.5),)), start=("best",))),
 ]
 """As FLAG asks, and IFCA with an anchor."""
 POLICY = Policy.of(SEEN, 3, 5)
@@ -56,15 +57,7 @@ LESS = {
     "nothing sent": asked(Train(PLAN, send=False)),
     "some of it sent": asked(Train(PLAN, send=("fc2.",))),
     "another stream": asked(Train(PLAN, purpose="walk"), kind="walk"),
-    "more epochs": asked(Train(replace(PLAN, epochs=20))),
-    "one batch of all": asked(Train(replace(PLAN, batch_size=SITE))),
-    "one batch of more": asked(Train(replace(PLAN, batch_size=2**20))),
     "no step": asked(Train(replace(PLAN, steps=0))),
-    "more models": asked(Losses(tuple(f"model{k}" for k in range(20)))),
-    "a weaker anchor": asked(
-        Losses(("model0",)), Train(replace(PLAN, anchors=(Anchor("centre3", 0.1),)), start=("best",))
-    ),
-    "no anchor": asked(Losses(("model0",)), Train(PLAN, start=("best",))),
 }
 
 
@@ -89,11 +82,21 @@ NEVER_TOGETHER = {
     "counts twice": (asked(ClassCounts(), ClassCounts()), "classcounts, classcounts: this is not"),
     "other vectors": (asked(Signature(2)), "signature: p = 2 is not asked for"),
     "an anchor elsewhere": (asked(Train(replace(PLAN, anchors=(Anchor("centre", 0.5),)))), "1 anchors of strength 0.5"),
-    "its own model compared": (asked(Losses(("model", "own"))), "losses: 2 models, where this federation has up to 20"),
-    "by another measure": (asked(Losses(("model",), by="accuracy")), 'by = "accuracy" is not asked for'),
+    "its own model compared": (
+        asked(Losses(("model", "own"))),
+        "losses: 2 models, where this federation has 2 models by the name of model",
+    ),
+    "by another measure": (asked(Losses(MODELS, by="accuracy")), 'by = "accuracy" is not asked for'),
     "all but one in a batch": (asked(Train(replace(PLAN, batch_size=SITE - 1))), "batch_size = 99 is not asked for"),
+    "all in a batch": (asked(Train(replace(PLAN, batch_size=SITE))), "batch_size = 100 is not asked for"),
     "a step": (asked(Train(replace(PLAN, steps=1))), "steps = 1 is not asked for"),
-    "a part of the steps": (asked(Train(replace(PLAN, epochs=21))), "21 epochs, where this federation has 1 to 20"),
+    "an epoch less": (asked(Train(replace(PLAN, epochs=1))), "1 epochs, where this federation has 2 epochs"),
+    "another model": (asked(Losses(("model",) * 3)), "3 models, where this federation has 2 models"),
+    "a weaker anchor": (
+        asked(Losses(MODELS), Train(replace(PLAN, anchors=(Anchor("centre0", 0.1),)), start=("best",))),
+        "1 anchors of strength 0.1, where this federation has 1 anchors of strength 0.5",
+    ),
+    "more epochs": (asked(Train(replace(PLAN, epochs=21))), "21 epochs, where this federation has 2 epochs"),
     "nothing": (asked(), "nothing: this is not asked for"),
 }
 
@@ -104,12 +107,42 @@ def test_what_was_never_asked_together_is_refused(name: str) -> None:
     assert why in str(POLICY.error_in(question, SITE))
 
 
-def test_steps_by_a_site_s_samples_are_left_open_where_the_method_says_so() -> None:
-    open_, rest = Policy.of(SEEN, 3, 5, ["steps"]), asked(Train(replace(PLAN, steps=17)))
-    assert "steps = 17" in str(POLICY.error_in(rest, SITE))
-    assert open_.error_in(rest, SITE) is None
-    assert open_.error_in(asked(Train(replace(PLAN, steps=10**9))), SITE)
-    assert any("any number of steps" in line for line in open_.lines())
+ROOM: dict[str, tuple[list[Request], list[Request]]] = {
+    "epochs": (
+        [asked(Train(replace(PLAN, epochs=epochs))) for epochs in (1, 5, 20)],
+        [asked(Train(replace(PLAN, epochs=epochs))) for epochs in (0, -1, 21, 10**9)],
+    ),
+    "steps": (
+        [asked(Train(replace(PLAN, steps=steps))) for steps in (1, 17)],
+        [asked(Train(replace(PLAN, steps=steps))) for steps in (-1, 10**9)],
+    ),
+    "batch_size": (  # by their number at this site: of all but one, one would be left over
+        [asked(Train(replace(PLAN, batch_size=size))) for size in (SITE, 2**20)],
+        [asked(Train(replace(PLAN, batch_size=size))) for size in (1, SITE - 1)],
+    ),
+    "models": (
+        [asked(Losses(tuple(f"model{k}" for k in range(count)))) for count in (1, 20)],
+        [asked(Losses(tuple(f"model{k}" for k in range(21)))), asked(Losses(("model0", "own")))],
+    ),
+    "anchors": (
+        [asked(Losses(MODELS), Train(replace(PLAN, anchors=anchors), start=("best",)))
+         for anchors in ((), (Anchor("centre3", 0.1),), (Anchor("centre0", 1.0),))],
+        [asked(Losses(MODELS), Train(replace(PLAN, anchors=anchors), start=("best",)))
+         for anchors in ((Anchor("own", 0.1),), (Anchor("centre", 1.1),), (Anchor("centre", -0.1),),
+                         (Anchor("centre", float("nan")),), (Anchor("centre", 0.1),) * 2)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ROOM)
+def test_a_setting_has_room_where_the_method_says_so(field: str) -> None:
+    within, beyond = ROOM[field]
+    open_ = Policy.of(SEEN, 3, 5, [field])
+    for question in within:
+        assert open_.error_in(question, SITE) is None
+        assert POLICY.error_in(question, SITE) is not None
+    assert all(open_.error_in(question, SITE) for question in beyond)
+    assert [*open_.lines()] != [*POLICY.lines()]
 
 
 def test_what_another_question_covers_is_not_listed() -> None:
@@ -132,7 +165,5 @@ def test_its_lines_name_each_verb_once_and_all_questions() -> None:
     assert 'signature: measure "theta1"; p 3' in lines
     [described] = [line for line in lines if line.startswith("  signature, classcounts, train")]
     [warmup] = [line for line in lines if line.startswith(described.split(", ")[2].removesuffix(" (of mlp hidden=16)"))]
-    assert warmup.endswith(
-        "1 to 40 epochs; lr (rate 0.1, decay 0.0, power 0.75); momentum 0.5; send all; start initial"
-    )
+    assert warmup.endswith("4 epochs; lr (rate 0.1, decay 0.0, power 0.75); momentum 0.5; send all; start initial")
     assert sum(line.startswith("  ") for line in lines) == len(POLICY.questions) == 7

@@ -193,3 +193,30 @@ def test_skewed_labels_still_run(algorithm: str) -> None:
     assert result.accuracy["C"] > 0.05
     assert all(LABELS_LEFT_OUT in detail or "fewer than 10" in detail or "too few" in detail or "no class" in detail
                for detail in withheld["details"])  # fmt: skip
+
+
+@pytest.mark.parametrize("trainer", ["torch", "native"])
+@pytest.mark.parametrize("left_over", [0, 1, 2, 3])
+def test_two_shuffles_do_not_tell_who_was_left_over(trainer: str, left_over: int) -> None:
+    """With saturated outputs all gradients are constant, so an update is the sum of samples by label and weight.
+
+    A last batch of one would give that sample ten times the weight: the difference of two rounds would be two samples.
+    """
+    spec = ModelSpec("mclr", (1, 8, 8), 10)
+    data = data_of(dict.fromkeys(range(2, 10), 20) | {1: left_over})
+    model = {name: np.zeros_like(value) for name, value in initial(spec, 0).items()}
+    model["fc.bias"][0] = 1e4
+    plan, x = Plan(Schedule(0.1), epochs=1, batch_size=10), data.normalise(data.x[data.train]).reshape(-1, 64)
+    updates = []
+    for round in (1, 2):
+        protection = replace(TEN, entropy=7)
+        client = Client(0, {0: data}, MemoryStore(), choose_trainer(trainer, spec), protection)
+        reply = client.answer(Request(round, 0, spec, (Train(plan, keep=False),), {"model": model}))
+        assert isinstance(reply, Reply)
+        assert reply.answers[0].steps == -(-len(x) // 10)  # type: ignore[attr-defined]
+        updates.append(reply.answers[0].params["fc.weight"])  # type: ignore[attr-defined]
+    difference = updates[0] - updates[1]
+    rows = [row for row in difference[2:] if np.linalg.norm(row) > 1e-4]
+    alike = [float((x @ row / np.linalg.norm(x, axis=1) / np.linalg.norm(row)).max()) for r in rows for row in (r, -r)]
+    assert max(alike, default=0.0) < 0.9
+    assert left_over or not rows

@@ -375,6 +375,7 @@ def test_the_test_part_is_always_the_same(app: Path) -> None:
     assert not set(first.test) & set(first.train)
 
 
+@pytest.mark.integration
 def test_the_test_part_is_drawn_from_the_secret_that_the_server_does_not_know(app: Path) -> None:
     """Not by the site's name, which it does: the same in all federations, so that no two differ by a few samples."""
     terms, site = read_terms(app), read_site(app / "site.toml")
@@ -389,6 +390,7 @@ def test_the_test_part_is_drawn_from_the_secret_that_the_server_does_not_know(ap
     assert f"samples per class: {', '.join(map(str, counts))}" in told
 
 
+@pytest.mark.integration
 def test_a_check_writes_nothing(app: Path) -> None:
     before = sorted(app.rglob("*"))
     check(app)

@@ -132,6 +132,20 @@ def test_a_site_sees_the_policy_and_what_is_held_back(app: Path) -> None:
         check(app)
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("named", [True, False])
+def test_labels_of_few_samples_are_pointed_out(app: Path, named: bool) -> None:
+    with np.load(app / "data.npz") as arrays:
+        x, y = arrays["x_train"], np.array([3] * 40 + [7] * 9 + [1] * 11)
+    np.savez(app / "data.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    if named:
+        changed(app / "federation.toml", "# class_names", f"class_names = {[*'abcdefghij']} #")
+    [told] = [line for line in check(app) if line.startswith("labels with fewer")]
+    assert told == f"labels with fewer than 10 samples, of which training may tell: {'h' if named else 7}"
+    changed(app / "federation.toml", "min_label_samples = 10", "min_label_samples = 9 ")
+    assert not [line for line in check(app) if line.startswith("labels with fewer")]
+
+
 def test_a_small_site_is_told_what_it_holds_back(app: Path) -> None:
     changed(app / "site.toml", "test_share = 0.2", "test_share = 0.1")
     assert "  held back: the answer would stand on fewer than 10 samples" in check(app)

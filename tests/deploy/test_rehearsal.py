@@ -13,6 +13,7 @@ from coterie.federation.loop import rounds
 from coterie.messages import Reply, Request
 from coterie.testing import RecordingEngine, small_federation
 
+pytestmark = pytest.mark.integration
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("lg-fedavg", {"pretrain": 3}),
     ("lg-fedavg", {"pretrain": 2, "broadcast_all": True}),
@@ -65,7 +66,7 @@ def cases() -> Iterator[Any]:
     yield from (pytest.param(method, {}, id=method) for method in ALGORITHMS)
     for method, options in VARIANTS:
         named = ",".join(f"{key}={value}" for key, value in options.items())
-        yield pytest.param(method, options, id=f"{method}:{named}", marks=pytest.mark.integration)
+        yield pytest.param(method, options, id=f"{method}:{named}")
 
 
 @pytest.mark.parametrize(("method", "options"), [*cases()])

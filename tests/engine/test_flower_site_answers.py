@@ -18,7 +18,7 @@ from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.app import BESIDE, WIRE, wire_record
 from coterie.engine.flower.transport import read_answer
 from coterie.errors import CoterieError
-from coterie.messages import ClassCounts, Failure, Request, wire
+from coterie.messages import EVALUATION, ClassCounts, Evaluate, Failure, Request, wire
 
 AGREED: dict[str, Any] = {
     "algorithm": "fedavg",
@@ -88,7 +88,7 @@ def request_to(client: int, request: Request) -> Message:
 def test_a_site_tells_what_failed_by_its_kind_only(site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "site-0" / "state" / FEDERATION / "0" / "2.safetensors").mkdir(parents=True)  # which can't be read
     node = node_of(tmp_path / "app", site=str(tmp_path / "site-0" / "site.toml"))
-    own = replace(REQUEST, verbs=(replace(REQUEST.verbs[0], start=("own",)),))
+    own = replace(REQUEST, verbs=(Evaluate(("own",)),), kind=EVALUATION)
     reply = node(request_to(0, own))
     assert reply is not None
     assert read_answer(reply, 0, REQUEST) == Failure(0, 3, "failed", "CoterieError")

@@ -24,6 +24,7 @@ from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
 from coterie.messages import wire
 
+pytestmark = pytest.mark.integration
 NONCE = "0" * 32
 TERMS: dict[str, Any] = {
     "algorithm": "fedavg",

@@ -136,6 +136,7 @@ def test_a_certificate_is_told_by_its_content(tmp_path: Path) -> None:
         fingerprint(tmp_path / "nowhere")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("authority", [True, False, None])
 def test_a_certificate_of_an_authority_is_pointed_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], authority: bool | None

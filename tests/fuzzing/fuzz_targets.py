@@ -187,6 +187,14 @@ def _joined(folder: Path, file: Path) -> None:
     SiteMemory(folder / "state").federations()
 
 
+def _counted(folder: Path, file: Path) -> None:
+    """How many samples a site had when it last answered."""
+    from coterie.engine.flower.site_record import FewSamplesChanged, SiteMemory
+
+    with contextlib.suppress(FewSamplesChanged):
+        SiteMemory(folder / "state").check_samples({"train": 48, "test": 12}, 10)
+
+
 def _asked(folder: Path, file: Path) -> None:
     """What a site was asked before, when it is asked again."""
     _site_of(folder)[1].answer(0, FEDERATION, (folder / "requests" / "0").read_bytes())
@@ -317,6 +325,7 @@ TARGETS = [
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),
     Target("federations of a site", "app", "state/federations.json", _joined, [json_tree], share=0.3),
+    Target("samples of a site", "app", "state/samples.json", _counted, [json_tree], share=0.3),
     Target("what a site was asked", "app", f"state/{FEDERATION}/asked.json", _asked, [json_tree], share=0.5),
     Target("request at a site", "app", "requests/*", _request, [safetensors], (CoterieError, KeyError), 2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),

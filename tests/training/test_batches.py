@@ -138,3 +138,16 @@ def test_pools_grow_and_end_with_everything() -> None:
     sizes = [pool_size(plan.curriculum, t, 100, 50, 5) for t in range(100)]  # type: ignore[arg-type]
     assert all(a <= b for a, b in pairwise(sizes))
     assert all(top < size for top, size in zip(highest, sizes, strict=True))
+
+
+@given(samples=st.integers(1, 300), batch_size=st.integers(1, 60), seed=st.integers(0, 5))
+def test_even_batches_are_as_many_and_differ_by_one_sample_at_most(samples: int, batch_size: int, seed: int) -> None:
+    plan = Plan(Schedule(0.1), epochs=2, batch_size=batch_size)
+    batches = [batch for (batch,) in steps(samples, plan, np.random.default_rng(seed), even=True)]
+    assert len(batches) == total_steps(samples, plan)
+    sizes = [len(batch) for batch in batches]
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= batch_size
+    half = len(batches) // 2
+    for epoch in (batches[:half], batches[half:]):
+        assert sorted(np.concatenate(epoch).tolist()) == list(range(samples))

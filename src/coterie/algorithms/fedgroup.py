@@ -83,8 +83,10 @@ class FedGroup(GroupedMethod):
 
     @property
     def unfixed(self) -> tuple[str, ...]:
-        """What is left of a client's epochs after pre-training is counted in steps, by its samples."""
-        return ("steps",) if self.continue_pretraining and self.pretrain_epochs is None else ()
+        """Who goes on after pre-training has fewer epochs, or the steps that are left of them by its samples."""
+        if not self.continue_pretraining:
+            return ()
+        return ("steps",) if self.pretrain_epochs is None else ("epochs",)
 
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""

@@ -29,6 +29,11 @@ class FedSoft(GroupedMethod):
     u: dict[ClientId, list[float]] = saved(default_factory=dict)
     """Of the samples of each client that has answered, the share that each centre suits best."""
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """How strong each centre's pull is depends on a client's shares."""
+        return ("anchors",)
+
     def begin(self, fed: Federation) -> None:
         """c_s ← different random models; clients' own models w_i are θ⁰."""
         self.start = fed.initial()

@@ -87,6 +87,11 @@ class FLAG(OneShotClustering[Description]):
         """A client is in one group at each cut of the trial, and is described and trained beside."""
         return self.warmup + min(self.trial_clients, math.ceil(1 / self.step) + 1) * (self.trial_rounds + 1) + 8
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """The trial's epochs follow from how many samples clients have."""
+        return ("epochs",) if self.trial_epochs is None else ()
+
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
         if options.threshold is not None and not 0 <= options.threshold <= 1:

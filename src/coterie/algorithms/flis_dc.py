@@ -55,6 +55,11 @@ class FLISDC(Inference, GroupedMethod):
     server_losses: Array | None = saved(default=None)
     """Then also: the summed losses of each model on the server's samples of each label, (models, classes)."""
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """There are as many models as clients trained in the last round."""
+        return ("models",)
+
     def begin(self, fed: Federation) -> None:
         """θ⁰ is all there is."""
         self.samples(fed)  # refuse what can't work before any client does

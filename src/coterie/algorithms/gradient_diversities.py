@@ -26,6 +26,11 @@ class GradientDiversities(GroupedMethod):
     diversities: dict[int, dict[int, float | None]] = saved(default_factory=dict)
     """Λ of each group, before the training of the rounds in which it was measured; None: gradients cancel out."""
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """A gradient is of one batch of all samples, as many as the largest client has."""
+        return ("batch_size",) if self.diversity else ()
+
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Measure Λ where it is due; then go on as the method does."""
         if self.diversity and (fed.round - 1) % self.diversity == 0:

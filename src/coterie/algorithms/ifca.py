@@ -27,6 +27,11 @@ class IFCA(GroupedMethod):
         int, Ge(0), Le(1000), "draw new models up to this often while too few choose one (IFCA's guard)"
     ] = 0
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """How many models there are follows from the size of a cohort."""
+        return ("models",)
+
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""
         self.start, K = fed.initial(), default_group_count(fed)

@@ -28,6 +28,11 @@ class MTL(Algorithm):
         """The server has no model by which clients could be put in order."""
         refuse_order_by_loss(sampler)
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """How strong the pull to the others is depends on how many there are."""
+        return ("anchors",)
+
     def begin(self, fed: Federation) -> None:
         """Each client begins with θ⁰."""
 

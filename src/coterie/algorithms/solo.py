@@ -27,6 +27,11 @@ class Solo(Algorithm):
         """The server has no model by which clients could be put in order."""
         refuse_order_by_loss(sampler)
 
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """How many epochs a round has follows from how many rounds there are."""
+        return ("epochs",)
+
     def begin(self, fed: Federation) -> None:
         """Each client makes the common start by itself."""
 

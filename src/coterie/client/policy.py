@@ -31,7 +31,7 @@ class Policy:
     min_samples: int = 0
     min_label_samples: int = 0
     unfixed: tuple[str, ...] = ()
-    """Fields of trainings that depend on what a site has, so that no rehearsal could show them."""
+    """Fields that depend on what sites have or who answers, so that no rehearsal could show them."""
 
     @classmethod
     def of(

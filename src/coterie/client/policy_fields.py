@@ -1,7 +1,8 @@
 """What of a question may differ from one of the rehearsal, field by field and with the reason; all else is as it was.
 
-Each rule says whether what is asked for is what was seen, or tells no more than that. Where a number depends on what
-sites have, which nobody knows when the policy is made, it has room.
+Less of a training may be asked for: no step, fewer parameters, a result that is not kept. Beyond that a field has room
+only where the method says that it depends on what sites have, or who answers, which no rehearsal can show
+(`Algorithm.unfixed`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ class Room:
     longer: int = 1
     stronger: float = 1.0
     unfixed: Sequence[str] = ()
-    """Fields of trainings that depend on what a site has."""
+    """The fields that may do so: those that depend on what sites have."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Field:
 
 def _epochs(asked: Any, seen: Verbatim, room: Room) -> bool:
     """SOLO spreads epochs over the rounds; FLAG's trial is longer where sites have few samples."""
-    if seen["epochs"] == 0:
-        return bool(asked == 0)
+    if asked == seen["epochs"] or "epochs" not in room.unfixed:
+        return bool(asked == seen["epochs"])
     return type(asked) is int and 1 <= asked <= room.longer * seen["epochs"]
 
 
@@ -61,11 +62,11 @@ def _steps(asked: Any, seen: Verbatim, room: Room) -> bool:
 def _batch_size(asked: Any, seen: Verbatim, room: Room) -> bool:
     """PACFL's `diversity` takes all samples at once, by a batch as large as the largest site is.
 
-    A batch of all but one is no such: it leaves a last batch of one.
+    A batch of all but one is no such: it leaves one sample over.
     """
-    return bool(asked == seen["batch_size"]) or (
-        type(asked) is int and room.samples is not None and asked >= max(room.samples, 1)
-    )
+    if asked == seen["batch_size"] or "batch_size" not in room.unfixed:
+        return bool(asked == seen["batch_size"])
+    return type(asked) is int and asked >= max(room.samples or 1, 1)
 
 
 def _anchors(asked: Any, seen: Verbatim, room: Room) -> bool:
@@ -73,6 +74,8 @@ def _anchors(asked: Any, seen: Verbatim, room: Room) -> bool:
 
     Stronger ones would let a training forget all but its last samples, negative ones would drive it away.
     """
+    if asked == seen["anchors"] or "anchors" not in room.unfixed:
+        return bool(asked == seen["anchors"])
     names, strengths = {name for name, _ in seen["anchors"]}, [strength for _, strength in asked]
     return (
         len(asked) <= len(seen["anchors"])
@@ -84,6 +87,8 @@ def _anchors(asked: Any, seen: Verbatim, room: Room) -> bool:
 
 def _models(asked: Any, seen: Verbatim, room: Room) -> bool:
     """IFCA and FLIS-DC have as many models as a cohort of that size leads to."""
+    if asked == seen["models"] or "models" not in room.unfixed:
+        return bool(asked == seen["models"])
     return set(asked) <= set(seen["models"]) and 1 <= len(asked) <= room.longer * len(seen["models"])
 
 
@@ -101,28 +106,29 @@ def _pull(anchors: Sequence[Sequence[Any]]) -> float:
     return float(sum(strength for _, strength in anchors))
 
 
-def _sum(anchors: Sequence[Sequence[Any]]) -> str:
-    return f"{len(anchors)} anchors of strength {_pull(anchors):g}"
+def _wanted_epochs(seen: Any, room: Room) -> str:
+    return f"1 to {room.longer * seen} epochs" if "epochs" in room.unfixed and seen else f"{seen} epochs"
+
+
+def _wanted_anchors(seen: Any, room: Room) -> str:
+    strength = room.stronger * _pull(seen) if "anchors" in room.unfixed else _pull(seen)
+    return f"{'up to ' * ('anchors' in room.unfixed)}{len(seen)} anchors of strength {strength:g}" if seen else "none"
+
+
+def _wanted_models(seen: Any, room: Room) -> str:
+    most = f"up to {room.longer * len(seen)}" if "models" in room.unfixed else len(seen)
+    return f"{most} models by the name of {' or '.join(sorted(set(seen)))}"
 
 
 FIELDS: dict[str, Field] = {
-    "epochs": Field(
-        _epochs,
-        lambda seen, room: f"1 to {room.longer * seen} epochs" if seen else "no epochs",
-        lambda asked: f"{asked!r} epochs",
-    ),
+    "epochs": Field(_epochs, _wanted_epochs, lambda asked: f"{asked!r} epochs"),
     "steps": Field(_steps, lambda seen, room: "any number of steps" if "steps" in room.unfixed else f"steps {seen}"),
-    "batch_size": Field(_batch_size, lambda seen, room: f"batch_size {seen}, or all samples"),
-    "anchors": Field(
-        _anchors,
-        lambda seen, room: f"up to {len(seen)} anchors of strength {room.stronger * _pull(seen):g}" if seen else "none",
-        _sum,
+    "batch_size": Field(
+        _batch_size,
+        lambda seen, room: f"batch_size {seen}{', or all samples' if 'batch_size' in room.unfixed else ''}",
     ),
-    "models": Field(
-        _models,
-        lambda seen, room: f"up to {room.longer * len(seen)} models by the name of {' or '.join(sorted(set(seen)))}",
-        lambda asked: f"{len(asked)} models",
-    ),
+    "anchors": Field(_anchors, _wanted_anchors, lambda asked: f"{len(asked)} anchors of strength {_pull(asked):g}"),
+    "models": Field(_models, _wanted_models, lambda asked: f"{len(asked)} models"),
     "send": Field(_send, lambda seen, room: "send all" if seen is True else f"send {', '.join(seen)}"),
     "keep": Field(_keep, lambda seen, room: "keep the result"),
 }

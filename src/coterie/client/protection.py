@@ -27,6 +27,15 @@ class Protection:
     """A secret in place of the seed: who knows the seed could tell which samples were held out, and in which order
     they were shuffled."""
 
+    @property
+    def even_batches(self) -> bool:
+        """Whether a pass ends without a batch of what is left over.
+
+        A sample counts 1/n in a batch of n, and chance says who is in the last: with another shuffle those few would
+        count otherwise, and the difference of two trainings would tell of them.
+        """
+        return self.min_samples > 0
+
     def seed(self, common: int) -> int:
         """Return what hold-outs and shuffles are drawn from; `common` is what the server knows."""
         return common if self.entropy is None else self.entropy

@@ -52,13 +52,15 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     known = (Path(site.state) / "secret").exists()  # nothing is written here
     local = site_data(site, terms, secret_of(Path(site.state)) if known else "")
     choose_trainer(site.trainer, terms.spec)
-    counts = map(str, np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist())
-    names = terms.samples.class_names
+    numbers = np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist()
+    names, counts, least = terms.samples.class_names, map(str, numbers), terms.config.privacy.min_label_samples
     labels = counts if names is None else map(" ".join, zip(names, counts, strict=True))
+    rare = [str(label) if names is None else names[label] for label, n in enumerate(numbers) if 0 < n < least]
     lines = [
         f"'{site.name}' fits '{terms.server.name}': {len(local.train):,} samples to train on, "
         f"{len(local.test):,} to test on, {terms.samples.dtype} of {' x '.join(map(str, terms.samples.shape))}",
         f"samples per class: {', '.join(labels)}",
+        *([f"labels with fewer than {least} samples, of which training may tell: {', '.join(rare)}"] * bool(rare)),
         f"state is kept in {site.state}",
         "what would leave this site, by kind of request:",
     ]

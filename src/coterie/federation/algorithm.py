@@ -111,7 +111,10 @@ class Algorithm(LabelOptions, Resumable, ABC):
 
     @property
     def unfixed(self) -> tuple[str, ...]:
-        """Fields of plans that depend on what a client has, so that no rehearsal can show them: ``steps``."""
+        """Name what no rehearsal shows, as it depends on what clients have or who answers.
+
+        Of plans ``epochs``, ``steps``, ``batch_size`` or ``anchors``, of ``Losses`` how many ``models``.
+        """
         return ()
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:

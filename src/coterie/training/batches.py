@@ -13,11 +13,13 @@ Step = tuple[Index, ...]
 """One batch, or two where the plan has a meta-step."""
 
 
-def steps(samples: int, plan: Plan, rng: np.random.Generator, order: Index | None = None) -> Iterator[Step]:
+def steps(
+    samples: int, plan: Plan, rng: np.random.Generator, order: Index | None = None, even: bool = False
+) -> Iterator[Step]:
     """Yield the batches of each step: shuffled passes over the pool of the moment, the last batch partial.
 
     Without a curriculum the pool is everything. With one it is the first g(t) samples of `order`; when it
-    grows, a new pass begins.
+    grows, a new pass begins. With `even` there are as many batches, whose sizes differ by one at most.
     """
     total = total_steps(samples, plan)
     size, passes = -1, iter(())  # type: int, Iterator[Step]
@@ -29,14 +31,16 @@ def steps(samples: int, plan: Plan, rng: np.random.Generator, order: Index | Non
             size = wanted
             # sorted, so that a pool of everything gives the very batches of training without a curriculum
             pool = np.arange(samples) if size == samples or order is None else np.sort(order[:size])
-            passes = _passes(pool, plan, rng)
+            passes = _passes(pool, plan, rng, even)
         yield next(passes)
 
 
-def _passes(pool: Index, plan: Plan, rng: np.random.Generator) -> Iterator[Step]:
+def _passes(pool: Index, plan: Plan, rng: np.random.Generator, even: bool) -> Iterator[Step]:
     while True:
         shuffled = pool[rng.permutation(len(pool))]
         batches = [shuffled[i : i + plan.batch_size] for i in range(0, len(shuffled), plan.batch_size)]
+        if even:
+            batches = np.array_split(shuffled, len(batches))
         if plan.meta_step is None:
             yield from ((batch,) for batch in batches)
         elif len(batches) == 1:

@@ -30,6 +30,8 @@ class Job:
     """Samples from first to last of the curriculum; needed where the plan has one."""
     label_offset: Floats | None = None
     """Added to the logits, (classes,)."""
+    even_batches: bool = False
+    """Whether the batches of a pass are of one size, as far as that can be, instead of full ones and a rest."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class NativeTrainer:
         if compiled is None or plan.l1 is not None or without_end:  # no compiled network has the scales that L1 is for
             return self._fallback.train(job)
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
-        batches = list(steps(len(job.y), plan, job.rng, job.order))
+        batches = list(steps(len(job.y), plan, job.rng, job.order, job.even_batches))
         outcome = compiled.network.train(
             job.x,
             job.y,

@@ -130,7 +130,7 @@ def _train(network: _Network, job: Job) -> Outcome:
     if mask is not None:
         w.mul_(mask)
 
-    for step, batches in enumerate(steps(len(y), plan, job.rng, job.order)):
+    for step, batches in enumerate(steps(len(y), plan, job.rng, job.order, job.even_batches)):
         rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
         loss, gradient = network.gradient(x[batch], y[batch], offset)

@@ -33,7 +33,8 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         )
     if handler.protection.min_samples:
         outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
-        handler.protection.check_training(steps(len(y), plan, shuffles(), order), outer_only)
+        batches = steps(len(y), plan, shuffles(), order, handler.protection.even_batches)
+        handler.protection.check_training(batches, outer_only)
     if plan.mask is not None:
         mask = handler.state.get("mask") if plan.mask == "own" else request.models[plan.mask]
     job = Job(
@@ -48,6 +49,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         mask=mask,
         order=order,
         label_offset=_label_offset(handler, plan, y),
+        even_batches=handler.protection.even_batches,
     )
     outcome = handler.trainer.train(job)
     snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)

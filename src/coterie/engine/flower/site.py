@@ -13,7 +13,7 @@ from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
 from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, secret_of, signed
-from coterie.engine.flower.site_record import SiteMemory, SiteRecord, TooManyFederations
+from coterie.engine.flower.site_record import FewSamplesChanged, SiteMemory, SiteRecord, TooManyFederations
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
@@ -23,6 +23,9 @@ from coterie.training.job import Floats
 
 MAX_FEDERATIONS = 5
 """That a site joins unless its owner says otherwise."""
+
+
+FEW_CHANGED = "a few of its samples came or went, and answers that differ by few would tell of them: its log says more"
 
 
 class OtherPolicy(CoterieError):
@@ -66,13 +69,18 @@ class DeployedSite:
         samples, tests, error_text = 0, 0, ""
         try:
             self.join(federation)
-            samples, tests = len(self.data().train), len(self.data().test)
+            data = self.data()
+            SiteMemory(self.state).check_samples(_counts(data), self.joined_under(federation).min_samples)
+            samples, tests = len(data.train), len(data.test)
         except OtherPolicy as error:
             log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
         except TooManyFederations as error:
             log_error("it does not take part", error, trace=False)
             error_text = "it has joined as many federations as max_federations in its site.toml allows"
+        except FewSamplesChanged as error:
+            log_error("it does not take part", error, trace=False)
+            error_text = FEW_CHANGED
         except Exception as error:
             log_error("its data can't be used", error, trace=not isinstance(error, CoterieError))
             error_text = "its data can't be used: its log, or 'coterie deploy check' there, says why"
@@ -93,6 +101,11 @@ class DeployedSite:
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
+            try:
+                SiteMemory(self.state).check_samples(_counts(data), policy.min_samples)
+            except FewSamplesChanged as error:
+                log_error("a request is not answered", error, trace=False)
+                return FEW_CHANGED
             return (
                 policy.error_in(request, len(data.train))
                 or error_in_models(request)
@@ -158,6 +171,13 @@ def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, seed:
     if dataset.test is None:
         kept, tested = held_out(kept, test_share, stream(seed, "test part"))
     return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise)
+
+
+def _counts(data: LocalData) -> dict[str, int]:
+    """Count the samples; where the test part is drawn from the training samples, all of them, as it is drawn anew."""
+    if data.x is data.test_x:
+        return {"all": len(data.train) + len(data.test)}
+    return {"train": len(data.train), "test": len(data.test)}
 
 
 def seed_of_test_part(secret: str) -> int:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -141,6 +141,33 @@ class SiteMemory:
         folders = (file.parent.name for file in sorted(self.folder.glob("*/policy.json")))
         return [*dict.fromkeys((*names, *(name for name in folders if FEDERATION.fullmatch(name))))]
 
+    @property
+    def samples_file(self) -> Path:
+        """How many samples the site had when it last answered, in any federation."""
+        return self.folder / "samples.json"
+
+    def check_samples(self, counts: Mapping[str, int], least: int) -> None:
+        """Refuse to answer where there are a few samples more or less than last time; else remember how many.
+
+        Two answers that differ by a sample tell of it, in whichever federations they are given.
+        """
+        with SiteRecord(self.folder).locked():
+            try:
+                known = parse_json(read_bytes(self.samples_file, LARGEST_JSON)) if self.samples_file.exists() else {}
+                apart = {key: abs(counts[key] - known[key]) for key in counts.keys() & known.keys()}
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                raise CoterieError(
+                    f"'{self.samples_file}' is damaged ({one_line(str(error))}): put back a copy, or remove it if no "
+                    "samples came or went since this site last answered"
+                ) from None
+            if few := [number for number in apart.values() if 0 < number < least]:
+                raise FewSamplesChanged(
+                    f"{few[0]} samples came or went since this site last answered: answers that differ by fewer than "
+                    f"{least} would tell of them; put them back, or wait until {least} have changed"
+                )
+            if known != counts:
+                write_whole(self.samples_file, json.dumps(counts).encode())
+
     def join(self, federation: str, policy: Callable[[], Policy], most: int) -> None:
         """Join a federation, unless that would be one too many; one that was joined before is none more."""
         if self.record(federation).policy_file.exists():
@@ -161,6 +188,10 @@ class SiteMemory:
             )
             own.note(Failure(-1, 0, "refused", str(error)), "introduction")
             raise error
+
+
+class FewSamplesChanged(CoterieError):
+    """Data that differ by a few samples from those on which the site's last answer stands."""
 
 
 class TooManyFederations(CoterieError):
