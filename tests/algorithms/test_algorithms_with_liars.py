@@ -126,3 +126,13 @@ def test_huge_lies_do_not_move_the_discrepancy(method: str) -> None:
         assert max(seen) < 3 * max(row["discrepancy"] for row in quiet.history)
         marked = {client for e in attacked.events if e["kind"] in ("clipped", "outlier") for client in e["clients"]}
         assert {int(client) for client in marked} >= SimulatedFaults(liars=1, clients=9).always
+
+
+@pytest.mark.integration
+def test_a_huge_gradient_does_not_move_the_gradient_diversity() -> None:
+    settings = {**SETTINGS, "rounds": 1, "aggregation": "clipped", "algorithm_options": {"diversity": 1}, "groups": 1}
+    quiet, attacked = (
+        small_run("pacfl", **settings, **more).details["gradient_diversity"]["1"]["0"]
+        for more in ({}, {"liars": 1, "hostile_kind": "huge"})
+    )
+    assert quiet < attacked < 4 * quiet  # a huge one alone leads to 1/9
