@@ -109,6 +109,17 @@ def test_a_liar_that_is_alone_in_its_round_ends_no_model(rule: str) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+def test_one_of_two_in_the_first_round_ends_no_model(method: str) -> None:
+    """Nothing is known yet of how long updates are, nor controls."""
+    settings = {**ALONE, "fraction": 0.34, "seed": 0, "rounds": 6, "eval_every": 1}
+    result = small_run(method, **settings, aggregation="clipped", liars=1, hostile_kind="huge")
+    assert result.events[0]["first_round"] == 1
+    assert all(row["loss"] < 30 for row in result.history)
+    assert all(row["discrepancy"] is None or row["discrepancy"] < 30 for row in result.history)
+
+
+@pytest.mark.integration
 def test_what_is_remembered_of_earlier_rounds_is_there_after_a_kill(tmp_path: Path) -> None:
     lies = {"aggregation": "clipped", "liars": 1, "hostile_kind": "huge", "eval_every": 0}
     goes_on_after_an_interruption("fedavg", tmp_path, **ALONE, **lies)
