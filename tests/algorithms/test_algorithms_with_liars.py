@@ -39,7 +39,7 @@ def test_one_update_of_1e11_ends_no_model_by_any_rule_but_the_mean(method: str) 
         rule: honest_accuracy(small_run(method, **SETTINGS, aggregation=rule), liars) for rule in ("mean", "median")
     }
     attack = {**SETTINGS, "liars": 1, "hostile_kind": "huge"}
-    for rule in ("clipped", "median", "trimmed"):
+    for rule in ("clipped", "median"):  # trimmed goes as the median does
         attacked = honest_accuracy(small_run(method, **attack, aggregation=rule), liars)
         assert attacked > min(quiet.values()) - 0.15
 
@@ -109,6 +109,17 @@ def test_a_liar_that_is_alone_in_its_round_ends_no_model(rule: str) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+def test_one_of_two_in_the_first_round_ends_no_model(method: str) -> None:
+    """Nothing is known yet of how long updates are, nor controls."""
+    settings = {**ALONE, "fraction": 0.34, "seed": 0, "rounds": 6, "eval_every": 1}
+    result = small_run(method, **settings, aggregation="clipped", liars=1, hostile_kind="huge")
+    assert result.events[0]["first_round"] == 1
+    assert all(row["loss"] < 30 for row in result.history)
+    assert all(row["discrepancy"] is None or row["discrepancy"] < 30 for row in result.history)
+
+
+@pytest.mark.integration
 def test_what_is_remembered_of_earlier_rounds_is_there_after_a_kill(tmp_path: Path) -> None:
     lies = {"aggregation": "clipped", "liars": 1, "hostile_kind": "huge", "eval_every": 0}
     goes_on_after_an_interruption("fedavg", tmp_path, **ALONE, **lies)
@@ -117,12 +128,22 @@ def test_what_is_remembered_of_earlier_rounds_is_there_after_a_kill(tmp_path: Pa
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl", "cfl", "fesem"])
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "pacfl"])
 def test_huge_lies_do_not_move_the_discrepancy(method: str) -> None:
     attack = {**SETTINGS, "liars": 1, "hostile_kind": "huge", "eval_every": 1}
-    for rule in ("clipped", "median", "trimmed", "krum"):
-        quiet, attacked = (small_run(method, **more, aggregation=rule) for more in (SETTINGS, attack))
-        seen = [row["discrepancy"] for row in attacked.history]
-        assert max(seen) < 3 * max(row["discrepancy"] for row in quiet.history)
+    usual = max(row["discrepancy"] for row in small_run(method, **SETTINGS, eval_every=1).history)
+    for rule in ("clipped", "median", "krum"):
+        attacked = small_run(method, **attack, aggregation=rule)
+        assert max(row["discrepancy"] for row in attacked.history) < 3 * usual
         marked = {client for e in attacked.events if e["kind"] in ("clipped", "outlier") for client in e["clients"]}
         assert {int(client) for client in marked} >= SimulatedFaults(liars=1, clients=9).always
+
+
+@pytest.mark.integration
+def test_a_huge_gradient_does_not_move_the_gradient_diversity() -> None:
+    settings = {**SETTINGS, "rounds": 1, "aggregation": "clipped", "algorithm_options": {"diversity": 1}, "groups": 1}
+    quiet, attacked = (
+        small_run("pacfl", **settings, **more).details["gradient_diversity"]["1"]["0"]
+        for more in ({}, {"liars": 1, "hostile_kind": "huge"})
+    )
+    assert quiet < attacked < 4 * quiet  # a huge one alone leads to 1/9

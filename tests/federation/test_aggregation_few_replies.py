@@ -50,7 +50,7 @@ def test_at_first_an_update_is_measured_by_the_model_itself() -> None:
             assert "3 times the length of the model itself" in aggregator.events[0][2]
     nothing: Params = {"w": np.zeros(3, np.float32)}
     alone = [Contribution(0, {"w": np.ones(3, np.float32)}, nothing, 1.0)]
-    assert Noted(rule="clipped").screened({0: alone})[0][0] is alone[0]  # as with a control of SCAFFOLD
+    assert Noted(rule="clipped").screened({0: alone})[0][0] is alone[0]
 
 
 def test_two_that_did_not_move_do_not_make_three_of_a_liar() -> None:

@@ -26,6 +26,7 @@ from coterie.messages import (
     LossesReply,
     ModelSpec,
     Plan,
+    PruneReply,
     Reply,
     Request,
     Schedule,
@@ -89,6 +90,47 @@ def test_a_variance_below_0_is_invalid() -> None:
         params = {**model, name: np.full_like(model[name], value)}
         reply = Reply(1, 3, (TrainReply(10, 1, 0.5, params),))
         assert (error_in_reply(request, reply, Limits(model, 50)) is not None) == wrong
+
+
+def counted(model: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """A model whose counters say how many batches they have seen."""
+    return {name: np.array(count) if value.dtype.kind == "i" else value for name, value in model.items()}
+
+
+@pytest.mark.parametrize(
+    ("start", "models", "most"),
+    [
+        (("model",), {"model": 70}, 70 + 20),
+        (("initial",), {}, 0 + 20),
+        (("best",), {"a": 30, "b": 90}, 90 + 20),
+        (("own", "model"), {"model": 5}, 5 + 20),
+        (("own",), {"model": 5}, None),
+    ],
+)
+def test_a_counter_grows_with_the_steps(start: tuple[str, ...], models: dict[str, int], most: int | None) -> None:
+    """The largest becomes everybody's: at 10¹² no honest client could count on."""
+    spec = ModelSpec("lenet5-bn", (1, 28, 28), 10)
+    model = initial(spec, 0)
+    sent = {name: counted(model, count) for name, count in models.items()}
+    request = Request(3, 0, spec, (Train(PLAN, start=start),), sent)
+    for count in (1, most or 10**11, 10**12 if most is None else most + 1):
+        reply = Reply(1, 3, (TrainReply(50, 5, 0.5, counted(model, count)),))
+        error = error_in_reply(request, reply, Limits(model, 50))
+        assert (error is not None) == (most is not None and count > most), count
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("method", "of"), [("fedavg", TrainReply), ("sub-fedavg-hy", PruneReply)])
+def test_no_counter_keeps_others_from_training(method: str, of: type) -> None:
+    def lie(answer: Any) -> Any:
+        return replace(answer, params=counted(answer.params, 10**12))
+
+    small = {"rounds": 2, "clients": 3, "model": "lenet5-bn", "model_options": {}, "epochs": 1}
+    with small_federation(method, fraction=1.0, **small) as (run, _):
+        run.fed.wrap_engine(lambda engine: Lying(engine, of, lie))
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=0):
+            pass
+        assert {kind: event["clients"].keys() for kind, event in run.fed.events.kinds.items()} == {"invalid": {"1"}}
 
 
 def test_a_control_follows_from_what_was_trained() -> None:

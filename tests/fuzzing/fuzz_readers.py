@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import importlib
 import json
 import os
 import resource
@@ -40,6 +41,12 @@ HANGS, ROOM = 60.0, 2 * 10**9
 """Seconds after which a reader is stopped, and bytes that it can't exceed: so that the machine survives it."""
 LONGEST = 1500
 """Letters of a refusal."""
+READERS = (
+    "coterie.compare.design", "coterie.coreset.files", "coterie.deploy.deployment", "coterie.report.folders",
+    "coterie.report.page", "coterie.reproduce.catalogue", "coterie.reproduce.graphs", "coterie.run.export",
+    "coterie.run.runner", "coterie.training.torch_trainer", "h5py", "PIL.Image", "scipy.io", "scipy.sparse",
+)  # fmt: skip
+"""What readers import."""
 
 
 @dataclass
@@ -273,6 +280,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, contextlib.chdir(folder):
         place = Path(folder)
         made_apart(place / "sound")
+        for module in READERS:  # once here, not in each process of a reader
+            importlib.import_module(module)
         if options.input is not None:
             for target in targets:
                 inputs = Inputs(target, place / "sound", place, options.seed)

@@ -40,7 +40,8 @@ class GradientDiversities(GroupedMethod):
     def gradient_diversities(self, fed: Federation) -> dict[int, float | None]:
         """Return Λ(θ_z, C_z) of each group z, of ∇F_k on all samples of each client k.
 
-        A gradient is a step of rate 1 on one batch of all samples.
+        A gradient is a step of rate 1 on one batch of all samples. Those that are too long are cut, by any rule but the
+        mean.
         """
         samples, offset = max([1, *fed.samples.values()]), fed.plan.label_offset
         plan = Plan(Schedule(1.0), steps=1, batch_size=samples, label_offset=offset)
@@ -48,9 +49,11 @@ class GradientDiversities(GroupedMethod):
         requests = [fed.request(verb, model=model, kind="gradient") for model in self.models]
         members = {client: self.member[client] for client in fed.trainable if client in self.member}
         gradients: dict[int, list[Array]] = {}
-        for client, reply in fed.ask({client: requests[group] for client, group in members.items()}).items():
+        replies = fed.ask({client: requests[group] for client, group in members.items()})
+        answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
+        for client, answer in fed.aggregator.tamed(answers, self.trained_from, kind="gradient").items():
             group = members[client]
-            gradients.setdefault(group, []).append(update(reply.answer(TrainReply).params, self.models[group]))
+            gradients.setdefault(group, []).append(update(answer.params, self.models[group]))
         measured = {group: gradient_diversity(gradients[group]) for group in sorted(gradients)}
         return {group: value if np.isfinite(value) else None for group, value in measured.items()}
 

@@ -10,6 +10,7 @@ from annotated_types import Ge, Lt
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Contribution, Federation, saved
+from coterie.federation.aggregation import update_lengths
 from coterie.messages import Array, ClientId, Params, Plan, TrainReply
 
 
@@ -47,7 +48,9 @@ class Scaffold(FedAvg):
         """θ ← WAvg(θ_i); c ← c + Σ Δc_i / N. The rule of ``[aggregation]`` is applied to the Δc_i too."""
         divisor = len(fed.trainable) if self.server_divisor == "all" else len(trained)
         zero = {name: np.zeros_like(c) for name, c in self.control.items()}
-        members = [Contribution(client, answer.control, zero, 1.0) for client, answer in trained.items()]
+        size, path = update_lengths(self.model)[0], fed.plan.lr.path  # Δc_i is an update over Σ η_s, less c
+        scales = {client: size / path(answer.steps) if answer.steps else None for client, answer in trained.items()}
+        members = [Contribution(c, answer.control, zero, 1.0, scales[c]) for c, answer in trained.items()]
         if fed.settings.aggregation.rule in ("mean", "clipped"):
             changes = [member.params for member in fed.aggregator.screened({0: members}, kind="control")[0]]
             total = {name: np.sum([change[name] for change in changes], axis=0) for name in zero}

@@ -65,6 +65,8 @@ class Contribution(NamedTuple):
     start: Params
     """What it started from; it may have more tensors."""
     weight: float
+    scale: float | None = None
+    """A length to compare it with if nothing else is known; by default that of what it started from."""
 
 
 @dataclass
@@ -169,8 +171,8 @@ class Aggregator(Resumable):
         limits, of = [math.inf, math.inf], ["", ""]
         for part, (length, median) in enumerate(usual):
             if lengths[part] > 0:
-                own = length or update_lengths({name: member.start[name] for name in member.params})[part]
-                limits[part], of[part] = self.options.clip * own or math.inf, median
+                length = length or member.scale or update_lengths({n: member.start[n] for n in member.params})[part]
+                limits[part], of[part] = self.options.clip * length or math.inf, median
         too_long = [part for part in (0, 1) if lengths[part] > limits[part] * ROUNDING]
         if not too_long:
             return member

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from coterie.messages.envelope import Answer, Part, Request, Verb
 from coterie.messages.limits import Limits, bytes_of, error_in_tensors
 from coterie.messages.params import SENT_IF_SET, STATISTICS, Params
+from coterie.messages.plan import total_steps
+from coterie.messages.verbs.train import Train
 
 Verdict = Literal["pruned", "unchanged", "target", "reverted"]
 """On a proposal to prune: taken; too near to the first one; not needed, as enough is pruned; not accurate enough."""
@@ -138,7 +140,11 @@ class Prune(Verb):
             if bits.dtype != np.uint8 or bits.shape != (-(-size // 8),) or np.unpackbits(bits)[size:].any():
                 return f"the bitmap of '{name}' is {bits.dtype} {bits.shape}, expected uint8 with {size} bits"
             left[name] = np.empty(np.count_nonzero(np.unpackbits(bits)), template[name].dtype)
-        return error_in_tensors(answer.params, sent, left)
+        if error := error_in_tensors(answer.params, sent, left):
+            return error
+        trained = (verb for verb in request.verbs if isinstance(verb, Train))
+        steps = ((verb, total_steps(limits.samples, verb.plan)) for verb in trained)
+        return next((verb.error_in_counters(answer.params, request, limits, most) for verb, most in steps), None)
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of a model, and more than its bitmaps need."""

@@ -18,6 +18,9 @@ from coterie.messages.limits import (
 from coterie.messages.params import Array, Params
 from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule, total_steps
 
+PASSES = 4
+"""A batch is seen so often at most; twice where a step is a meta-step."""
+
 
 @dataclass(frozen=True)
 class TrainReply(Answer):
@@ -77,7 +80,26 @@ class Train(Verb):
             error_in_tensors(answer.params, self.sent(template), template)
             or error_in_tensors(answer.control, controls, template)
             or self._error_in_control(answer, request)
+            or self.error_in_counters(answer.params, request, limits, steps)
         )
+
+    def error_in_counters(self, params: Params, request: Request, limits: Limits, steps: int) -> str | None:
+        """Say which counter of BatchNorm has grown by more than the steps; the largest becomes everybody's.
+
+        What a client's own model had is not known.
+        """
+        sources = self.start[self.start.index("own") + 1 :] if "own" in self.start else self.start
+        known = {"initial": limits.template, **request.models}
+        for name, value in params.items():
+            if value.dtype.kind == "f":
+                continue
+            received = (
+                [known[model] for model in sources if model in known] if "best" not in sources else known.values()
+            )
+            counts = [int(model[name].max()) for model in received if name in model]
+            if counts and int(value.max()) > max(counts) + PASSES * steps:
+                return f"'{name}' is {value.max()}, from {max(counts)} in {steps} steps"
+        return None
 
     def _error_in_control(self, answer: TrainReply, request: Request) -> str | None:
         """Compare a control with what it follows from, (θ_t − θ_i)/Σηₛ − c, where the server knows that."""
