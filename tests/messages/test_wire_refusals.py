@@ -28,6 +28,8 @@ from coterie.messages import (
     LossesReply,
     MetaStep,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     Prune,
     PruneReply,
@@ -57,6 +59,7 @@ REQUEST = Request(
         Signature(),
         ClassCounts(),
         Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
+        Moments(),
     ),
     {"model": WEIGHTS},
 )
@@ -70,6 +73,7 @@ REPLY = Reply(
         SignatureReply(np.eye(3), np.arange(3)),
         ClassCountsReply(np.arange(4)),
         PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
+        MomentsReply(np.ones((3, 4), np.float32), np.ones(3, np.float32), np.arange(3)),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]

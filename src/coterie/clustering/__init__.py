@@ -18,6 +18,7 @@ __all__ = [
     "LINKAGES", "RULES", "Auto", "Components", "Concepts", "Count", "Cut", "Demo", "Evidence", "Gap", "Grouping",
     "GroupingOptions", "KMeans", "Linkage", "Rule", "RuleSupport", "Silhouette", "Spectral", "Threshold", "Trial",
     "adjusted_rand_index", "bipartition", "canonical", "clustering_error", "condensed", "cut", "distance_to_groups",
-    "elbow", "extend", "forest", "granularity_for", "heights", "in_units_of_noise", "k_means", "matched", "mean_between", "noise", "normalised_mutual_information",
-    "number_of_groups", "row_groups", "rule", "should_split", "silhouette", "tree", "update_norms",
+    "elbow", "extend", "forest", "granularity_for", "heights", "in_units_of_noise", "k_means", "matched",
+    "mean_between", "noise", "normalised_mutual_information", "number_of_groups", "row_groups", "rule",
+    "should_split", "silhouette", "tree", "update_norms",
 ]  # fmt: skip

@@ -16,7 +16,8 @@
 
 Angles are in degrees. No result has a NaN: what is undefined follows a rule that the function states, and a NaN in the
 input is a ValueError. The one exception are clients that share no label, whose distance is not known. Given `b` or
-`others`, each function compares all of the first with all of the second, which is how newcomers are placed. `MEASURES` holds those that users choose by name, built-in or their own.
+`others`, each function compares all of the first with all of the second, which is how newcomers are placed.
+`MEASURES` holds those that users choose by name, built-in or their own.
 """
 
 from coterie.similarity.angles import principal_angles

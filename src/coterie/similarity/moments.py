@@ -5,6 +5,7 @@ from each squared distance of means is taken what chance alone gives it. So clie
 average, however many samples they have.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -25,7 +26,7 @@ DIMENSIONS = 64
 SEED = 0
 """Of the projection, which is the same in all federations."""
 TINY = 1e-12
-"""A variance below this is 0: of samples that are all equal."""
+"""No variance is taken to be smaller: samples may all be equal."""
 
 PAIR = np.dtype([("distance", np.float64), ("weight", np.float64), ("excess", np.float64), ("shared", np.float64)])
 """What is known of two clients.
@@ -76,7 +77,7 @@ def described(x: npt.ArrayLike, dimensions: int = DIMENSIONS) -> npt.NDArray[np.
     what has more numbers than `dimensions` is projected, which keeps squared distances and variances on average.
     """
     inputs = np.asarray(x, np.float32)
-    rows = outlines(inputs) if inputs.ndim == 4 else inputs.reshape(len(inputs), -1)
+    rows = outlines(inputs) if inputs.ndim == 4 else inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
     if rows.shape[1] > dimensions:
         return np.asarray(rows @ projection(rows.shape[1], dimensions))
     return rows
@@ -86,7 +87,7 @@ def described(x: npt.ArrayLike, dimensions: int = DIMENSIONS) -> npt.NDArray[np.
 def projection(features: int, dimensions: int) -> npt.NDArray[np.float32]:
     """Return the random projection that all clients share, (features, dimensions)."""
     matrix = stream(SEED, "moments", features, dimensions).normal(size=(features, dimensions))
-    made = (matrix / np.sqrt(dimensions)).astype(np.float32)
+    made: npt.NDArray[np.float32] = (matrix / np.sqrt(dimensions)).astype(np.float32)
     made.flags.writeable = False
     return made
 
@@ -116,13 +117,13 @@ def class_distances(a: Sequence[ClassMoments], b: Sequence[ClassMoments] | None 
         if len(rows) == 0 or len(columns) == 0:
             continue
         n, m = N[rows, label][:, None], K[columns, label]
-        s, t = S[rows, label][:, None], T[columns, label]
+        s, t = np.maximum(S[rows, label][:, None], TINY), np.maximum(T[columns, label], TINY)
         squares = _squares(M[rows, label], Q[columns, label])
-        chance = np.maximum(s / n, TINY) + np.maximum(t / m, TINY)
+        chance = s / n + t / m
         w = n * m / (n + m)
         here = np.ix_(rows, columns)
         apart[here] += w * (squares - chance)
-        result["weight"][here] += w * np.maximum((n * s + m * t) / (n + m), TINY)
+        result["weight"][here] += w * (n * s + m * t) / (n + m)
         result["excess"][here] += squares / chance
         result["shared"][here] += 1
     known = result["shared"] > 0

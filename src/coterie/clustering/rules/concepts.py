@@ -64,20 +64,20 @@ class Concepts(Rule):
         parts, highest = whole.labels, float(np.max(excess[connected], initial=0.0))
         beyond = np.flatnonzero(connected & (within > 0) & (np.nan_to_num(excess) > self.chance))
         if not len(beyond):
-            told = f"the same label looks alike to all: {highest:.2g} times chance at most, not over {self.chance:g}"
+            told = f"the same label looks alike to all: {highest:.3g} times chance at most, not over {self.chance:g}"
             return whole._replace(threshold=self._refused_at(within, excess), reason=_in_parts(parts, told))
         scores = {made: score for made, score in silhouettes(merges, distances, parts, self.least) if made in beyond}
         best = max(scores, key=lambda made: (round(scores[made], 2), -made), default=-1)  # of equal ones the finest
         if best < 0 or scores[best] < self.least:
             found = f"{scores[best]:.2f}" if best >= 0 else f"below {self.least:g}"
             told = (
-                f"the same label looks different ({highest:.2g} times chance), but in no clear groups: the largest "
+                f"the same label looks different ({highest:.3g} times chance), but in no clear groups: the largest "
                 f"mean silhouette is {found}, not {self.least:g}"
             )
             return whole._replace(reason=_in_parts(parts, told))
         made = Cut.into(merges, len(merges) + 1 - best, "")
         told = (
-            f"the same label looks different in different groups: {excess[best]:.2g} times as far apart, squared, as "
+            f"the same label looks different in different groups: {excess[best]:.3g} times as far apart, squared, as "
             f"chance explains, with a mean silhouette of {scores[best]:.2f}"
         )
         return made._replace(reason=_in_parts(parts, told))
