@@ -1,6 +1,7 @@
 """The rule 'concepts' on clients drawn from known distributions: when it parts them, and where newcomers go."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -76,6 +77,73 @@ def test_both_conditions_are_needed() -> None:
     assert Concepts().group(pairs).n_groups == 2
     assert Concepts(chance=1000.0).group(pairs).n_groups == 1
     assert Concepts(least=1.0).group(pairs).n_groups == 1
+
+
+def oracle(pairs: np.ndarray, chance: float = 2.0, least: float = 0.7) -> list[frozenset[int]]:
+    """The rule by loops over sets of clients: merge, look at each cut, take the clearest beyond chance."""
+    known = {
+        (i, j): pairs[i, j] for i in range(len(pairs)) for j in range(len(pairs)) if i != j and pairs[i, j]["shared"]
+    }
+
+    def mean(a: frozenset[int], b: frozenset[int], value: str, weight: str) -> float:
+        found = [known[i, j] for i in a for j in b if (i, j) in known]
+        total = sum(pair[weight] for pair in found)
+        return sum(pair[value] * pair[weight] for pair in found) / total if found else np.inf
+
+    groups = [frozenset({i}) for i in range(len(pairs))]
+    steps: list[tuple[list[frozenset[int]], float, float]] = []
+    while True:
+        height, a, b = min(
+            ((mean(a, b, "distance", "weight"), a, b) for a, b in combinations(groups, 2)),
+            key=lambda found: found[0],
+            default=(np.inf, groups[0], groups[0]),
+        )
+        if np.isinf(height):
+            break
+        steps.append((groups, height, mean(a, b, "excess", "shared")))
+        groups = [group for group in groups if group not in (a, b)] + [a | b]
+    parts, scores = groups, []
+    for cut, height, excess in steps:
+        if height > 0 and excess > chance:
+            scores.append((round(score_of(cut, parts, known), 2), len(cut), cut))
+    best = max(scores, key=lambda found: found[:2], default=(-1.0, 0, parts))
+    return best[2] if best[0] >= least else parts
+
+
+def score_of(cut: list[frozenset[int]], parts: list[frozenset[int]], known: dict[tuple[int, int], np.void]) -> float:
+    """Mean silhouette of the clients whose part is divided."""
+    scores = []
+    for own in cut:
+        for i in own:
+            if next(part for part in parts if i in part) in cut:
+                continue
+            means = {}
+            for group in cut:
+                distances = [known[i, j]["distance"] for j in group if (i, j) in known]
+                if distances:
+                    means[group] = max(sum(distances), 0.0) / len(distances)
+            inside = means.pop(own, None)
+            if inside is None or not means:
+                scores.append(0.0)
+                continue
+            nearest = min(means.values())
+            scores.append((nearest - inside) / max(inside, nearest) if max(inside, nearest) > 0 else 0.0)
+    return float(np.mean(scores))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_finds_what_loops_find(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    clients = int(rng.integers(4, 16))
+    concepts = rng.choice([0.0, 0.5, 1.5], clients) * (seed % 3 > 0)
+    labels = [sorted(rng.choice(LABELS, rng.integers(1, 4), replace=False).tolist()) for _ in range(clients)]
+    pairs = class_distances([client(concepts[k], labels[k], int(rng.integers(8, 80)), 50 + k) for k in range(clients)])
+    found, expected = Concepts().group(pairs).labels, oracle(pairs)
+    alone = [i for group in expected if len(group) == 1 for i in group]  # whom the rule finds mates for
+    for group in expected:
+        if len(group) > 1:
+            assert len({found[i] for i in group}) == 1
+    assert len({*found.tolist()}) == max(len(expected) - len(alone), 1)
 
 
 def test_nobody_is_alone() -> None:

@@ -85,7 +85,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 8) -> bytes:
+def forged(tree: Any, tensors: int = 10) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
