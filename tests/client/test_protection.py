@@ -17,6 +17,7 @@ from coterie.messages import (
     Losses,
     MetaStep,
     ModelSpec,
+    Moments,
     Plan,
     Prune,
     Reply,
@@ -153,6 +154,21 @@ def test_counts_show_no_class_with_few_samples() -> None:
     assert answer.counts.tolist() == [12, 0, 0, 0, 10, 0, 0, 0, 0, 0]
     assert answer.notices() == (LABELS_LEFT_OUT,)
     assert isinstance(ask(data_of({0: 9, 3: 9}), ClassCounts()), Failure)
+
+
+def test_moments_show_no_label_with_few_samples(caplog: pytest.LogCaptureFixture) -> None:
+    answer = ask(data_of({0: 12, 3: 9, 4: 10, 5: 2}), Moments()).answers[0]
+    assert answer.counts.tolist() == [12, 0, 0, 0, 10, 0, 0, 0, 0, 0]
+    assert not answer.means[[3, 5]].any()
+    assert not answer.variances[[3, 5]].any()
+    assert answer.notices() == (LABELS_LEFT_OUT,)
+    assert "labels 3, 5" in caplog.text  # at the site only
+    assert isinstance(ask(data_of({0: 9, 3: 9}), Moments()), Failure)
+    caplog.clear()
+    freely = ask(data_of({0: 12, 3: 9, 5: 2}), Moments(), protection=UNPROTECTED).answers[0]
+    assert freely.counts.tolist() == [12, 0, 0, 9, 0, 0, 0, 0, 0, 0]
+    assert freely.notices() == ()  # fewer than four are no secret, but no mean either
+    assert not caplog.text
 
 
 def test_one_sample_is_not_the_signature() -> None:

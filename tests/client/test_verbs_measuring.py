@@ -26,8 +26,12 @@ from coterie.messages import (
     ClassCountsReply,
     Evaluate,
     EvaluateReply,
+    Limits,
     Losses,
     LossesReply,
+    Moments,
+    MomentsReply,
+    Request,
     Signature,
     SignatureReply,
     Train,
@@ -260,6 +264,33 @@ def test_class_counts() -> None:
 
 def test_class_counts_without_samples() -> None:
     assert World(local_data(train=0)).reply(1, ClassCounts()).answer(ClassCountsReply).counts.tolist() == [0] * CLASSES
+
+
+def test_moments_are_of_samples_as_networks_see_them() -> None:
+    world = World()
+    x, y = samples(world, "train")
+    answer = world.reply(1, Moments()).answer(MomentsReply)
+    counts = [(own if (own := int((y == label).sum())) >= 4 else 0) for label in range(CLASSES)]
+    assert answer.counts.tolist() == counts
+    assert counts[-1] == 0
+    for label in np.flatnonzero(counts):
+        own = x[y == label].astype(np.float64)
+        np.testing.assert_allclose(answer.means[label], own.mean(axis=0), rtol=1e-5)
+        assert answer.variances[label] == pytest.approx(own.var(axis=0, ddof=1).sum(), rel=1e-5)
+    assert not answer.means[-1].any()
+    assert {answer.means.dtype, answer.variances.dtype} == {np.dtype(np.float32)}
+    assert answer.notices() == ()
+    few = world.reply(1, Moments(dimensions=2)).answer(MomentsReply)
+    assert few.means.shape == (CLASSES, 2)
+    for verb, told in ((Moments(), answer), (Moments(2), few)):
+        assert verb.error_in(told, Request(1, SEED, SPEC, (verb,)), Limits({}, samples=len(y))) is None
+
+
+def test_moments_of_a_few_samples_are_empty_and_valid() -> None:
+    for train in (0, 3):
+        answer = World(local_data(train=train)).reply(1, Moments()).answer(MomentsReply)
+        assert not answer.counts.any()
+        assert Moments().error_in(answer, Request(1, SEED, SPEC, (Moments(),)), Limits({}, samples=train)) is None
 
 
 def test_answers_stand_in_the_order_of_the_verbs() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import coterie
 from coterie.data import Dataset, FederatedData, Samples, divide, load
+from coterie.data.loading import check
 from coterie.errors import CoterieError
 from coterie.testing import outcome, small_run
 
@@ -69,6 +72,74 @@ def test_permuted_groups_agree_on_images_and_not_on_names() -> None:
     assert first == list(range(5))
     assert sorted(second) == list(range(5))
     assert second != first
+
+
+@pytest.mark.parametrize("name", ["rotated", "permuted"])
+def test_the_default_is_dealt_evenly_as_ever(name: str) -> None:
+    """Bit for bit: naming the default changes nothing."""
+    plain, named = (divide(numbered(True), name, options, 8, 0) for options in ({}, {"parts": "iid"}))
+    for a, b in zip(plain.train_parts, named.train_parts, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(plain.train.x, named.train.x)
+    np.testing.assert_array_equal(plain.test.y, named.test.y)
+    assert not named.common_test
+
+
+@pytest.mark.parametrize("drift_at", [None, 3])
+def test_skewed_clients_are_tested_on_all_samples_of_their_labels_as_their_group_sees_them(
+    drift_at: int | None,
+) -> None:
+    data = divide(numbered(True), "rotated", {"groups": 3, "parts": "label-skew:rho=0.4", "drift_at": drift_at}, 9, 0)
+    assert data.common_test
+    assert len(data.test) == 3 * 200
+    phases = [(data.train_parts, data.test_parts, data.true_groups)]
+    phases += [(phase.train_parts, phase.test_parts, phase.true_groups) for phase in data.drift]
+    assert len(phases) == 1 + (drift_at is not None)
+    for train_parts, test_parts, groups in phases:
+        assert groups is not None
+        for client, group in enumerate(groups):
+            labels = np.unique(data.train.y[train_parts[client]])
+            assert len(labels) == 2
+            for samples, part in ((data.train, train_parts[client]), (data.test, test_parts[client])):
+                upright = np.rot90(samples.x[part], -group, axes=(2, 3))
+                assert (upright[:, 0, 0, 1] == 255).all()
+                assert (samples.y[part] == upright[:, 0, 0, 0] % 5).all()
+            assert len(test_parts[client]) == 80
+            assert set(data.test.y[test_parts[client]]) == set(labels)
+
+
+def test_skewed_and_renamed_clients_are_tested_in_their_own_names() -> None:
+    data = divide(numbered(True), "permuted", {"groups": 2, "parts": "dirichlet:alpha=0.2;min_samples=2"}, 6, 1)
+    for client in range(6):
+        train, test = data.train_parts[client], data.test_parts[client]
+        trained, tested = (
+            {int(n) % 5: int(y) for n, y in zip(samples.x[part, 0, 0, 0], samples.y[part], strict=True)}
+            for samples, part in ((data.train, train), (data.test, test))
+        )
+        assert trained == tested
+        assert len(train) >= 2
+
+
+def test_what_clients_get_does_not_go_with_their_group() -> None:
+    """Client i has label i modulo their number: without a shuffle even labels would be in group 0 only."""
+    pool = numbered(False)
+    pool = replace(pool, train=Samples(pool.train.x, np.arange(200) % 4), classes=4)
+    data = divide(pool, "rotated", {"groups": 2, "parts": "label-skew:rho=0.25"}, 20, 0)
+    seen = [{int(y) for c in range(g, 20, 2) for y in data.train.y[data.train_parts[c]]} for g in (0, 1)]
+    assert seen == [{0, 1, 2, 3}] * 2
+
+
+def test_parts_that_can_t_be_are_refused_before_data_are_read() -> None:
+    for parts, why in [
+        ("rotated", "makes groups itself"),
+        ("dirichlett", "unknown partition 'dirichlett'"),
+        ("dirichlet:alpha=-1", "alpha = -1 is not valid"),
+        ("dirichlet:alpha", "should read name:option=value"),
+    ]:
+        with pytest.raises(CoterieError, match=why):
+            check("digits", {}, "rotated", {"parts": parts})
+    with pytest.raises(CoterieError, match="use at most 20 groups"):
+        divide(numbered(True), "permuted", {"groups": 21, "parts": "shards"}, 21, 0)
 
 
 def test_rotation_needs_square_images() -> None:

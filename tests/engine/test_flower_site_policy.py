@@ -23,7 +23,19 @@ from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.site_record import SiteRecord
 from coterie.errors import CoterieError
-from coterie.messages import Anchor, ClassCounts, Evaluate, Failure, Losses, ModelSpec, Request, Signature, Train, wire
+from coterie.messages import (
+    Anchor,
+    ClassCounts,
+    Evaluate,
+    Failure,
+    Losses,
+    ModelSpec,
+    Moments,
+    Request,
+    Signature,
+    Train,
+    wire,
+)
 from coterie.models import initial
 
 FEDERATION, NONCE = "0123456789abcdef", "0" * 32
@@ -77,6 +89,7 @@ HOSTILE: dict[str, Request] = {
     "a later round": replace(REQUEST, round=4),
     "an impossible round": replace(REQUEST, round=-1),
     "counts": replace(REQUEST, verbs=(ClassCounts(),)),
+    "moments": replace(REQUEST, verbs=(Moments(),)),
     "a signature": replace(REQUEST, verbs=(Signature(per_label=True),)),
     "losses": replace(REQUEST, verbs=(Losses(("model",), on="holdout", share=0.01),)),
     "drawn to the start, so that the last batch is what is left": training(anchors=(Anchor("model", 10.0),)),

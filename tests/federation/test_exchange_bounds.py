@@ -25,6 +25,8 @@ from coterie.messages import (
     Losses,
     LossesReply,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     PruneReply,
     Reply,
@@ -54,6 +56,10 @@ def unit(count: int) -> np.ndarray:
     return np.tile(np.eye(4, 1, dtype=np.float32), count)
 
 
+def moments_of(counts: np.ndarray) -> MomentsReply:
+    return MomentsReply(np.zeros((3, 16), np.float32), np.zeros(3, np.float32), counts)
+
+
 HELD = replace(PLAN, holdout=0.1)
 AT_MOST: list[tuple[Verb, Callable[[int], Answer], int]] = [
     (Train(PLAN), lambda n: TrainReply(n, math.ceil(n / 10), 0.5, MODEL), 50),
@@ -64,6 +70,7 @@ AT_MOST: list[tuple[Verb, Callable[[int], Answer], int]] = [
     (Losses(("a",)), lambda n: LossesReply(n, (0.5,), (n,), (1,)), 50),
     (Losses(("a",), on="test"), lambda n: LossesReply(n, (0.5,), (n,), (1,)), 20),
     (ClassCounts(), lambda n: ClassCountsReply(np.array([25, n - 25, 0])), 50),
+    (Moments(), lambda n: moments_of(np.array([25, n - 25, 0])), 50),
 ]
 
 

@@ -26,6 +26,8 @@ from coterie.messages import (
     Losses,
     LossesReply,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     Prune,
     PruneReply,
@@ -53,6 +55,7 @@ ASKED: list[tuple[Any, Any]] = [
     (Losses(("a", "b")), LossesReply(5, (0.5, 0.7), (3, 2), (4, 1))),
     (Signature(p=2), SignatureReply(np.eye(4, 2, dtype=np.float32), np.full(2, -1), 12.5)),
     (ClassCounts(), ClassCountsReply(np.array([1, 2, 3]))),
+    (Moments(), MomentsReply(np.ones((3, 16), np.float32), np.ones(3, np.float32), np.array([4, 5, 6]))),
 ]
 REQUEST = Request(3, 0, SPEC, tuple(verb for verb, _ in ASKED), {"model": MODEL})
 HONEST = Reply(1, 3, tuple(answer for _, answer in ASKED))

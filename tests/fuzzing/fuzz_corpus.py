@@ -90,6 +90,8 @@ def messages(folder: Path) -> None:
         LossesReply,
         MetaStep,
         ModelSpec,
+        Moments,
+        MomentsReply,
         Plan,
         Reply,
         Request,
@@ -103,10 +105,11 @@ def messages(folder: Path) -> None:
 
     spec, model = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4}), {"0.weight": np.ones((4, 64), np.float32)}
     plan = Plan(lr=Schedule(0.1), steps=3, anchors=(Anchor("m", 0.1),), correction="c", meta_step=MetaStep(0.1, True))
-    verbs = (Train(plan, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True), ClassCounts())
+    verbs = (Train(plan, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True), ClassCounts(), Moments())
     answers = (
         TrainReply(9, 3, 0.5, model, {}), EvaluateReply(9, 3, 0.4), LossesReply(9, (0.4,), (9,), (3,)),
         SignatureReply(np.ones((64, 3)), np.arange(3), None), ClassCountsReply(np.arange(10)),
+        MomentsReply(np.ones((10, 16), np.float32), np.ones(10, np.float32), np.arange(10)),
     )  # fmt: skip
     made = {
         "request": Request(1, 0, spec, verbs, {"m": model, "c": model}, "train"),

@@ -22,6 +22,8 @@ from coterie.messages import (
     LossesReply,
     MetaStep,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     Prune,
     PruneReply,
@@ -100,6 +102,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text(), st.booleans()
     ),
     "ClassCounts": st.builds(ClassCounts),
+    "Moments": st.builds(Moments, integers),
     "Prune": st.builds(
         Prune,
         names,
@@ -130,6 +133,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "Signed": st.builds(SignatureReply, arrays, arrays, st.none() | floats),
     "Counted": st.builds(ClassCountsReply, arrays),
+    "Described": st.builds(MomentsReply, arrays, arrays, arrays, st.sampled_from([None, True])),
     "Pruned": st.builds(PruneReply, params, params, verdicts, st.none() | verdicts),
     "Schedule": schedules,
     "Anchor": anchors,
@@ -137,8 +141,9 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Plan": plans,
     "ModelSpec": specs,
 }
-verbs = st.one_of([KINDS[name] for name in ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune")])
-answers = st.one_of([KINDS[name] for name in ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned")])
+VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments")
+ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described")
+verbs, answers = (st.one_of([KINDS[name] for name in names]) for names in (VERBS, ANSWERS))
 KINDS["Request"] = requests = st.builds(
     Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),
     st.dictionaries(texts, params, max_size=2), texts,

@@ -26,6 +26,8 @@ from coterie.messages import (
     Losses,
     LossesReply,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     Prune,
     PruneReply,
@@ -51,6 +53,13 @@ def error(verb: Verb, answer: Any) -> str | None:
     return verb.error_in(answer, Request(1, 0, SPEC, (verb,), {"c": {"b": MODEL["b"]}, "model": MODEL}), Limits(MODEL))
 
 
+DESCRIBED = MomentsReply(
+    np.array([[1, 2, 3, 4], [0, 0, 0, 0], [5, 6, 7, 8]], np.float32),
+    np.array([0, 0, 2.5], np.float32),
+    np.array([4, 0, 10**12 - 4]),
+)
+
+
 HONEST: list[tuple[Verb, Any]] = [
     (TRAIN, TrainReply(25, 3, 0.5, MODEL)),
     (replace(TRAIN, send=False), TrainReply(0, 0, 0.0)),
@@ -62,6 +71,9 @@ HONEST: list[tuple[Verb, Any]] = [
     (Signature(p=1, per_label=True), SignatureReply(UNIT, np.array([0, 2]))),
     (ClassCounts(), ClassCountsReply(np.array([1, 0, 10**12 - 1]))),
     (PRUNE, PruneReply.of(MODEL, HOLES, MODEL, "pruned", None)),
+    (Moments(), DESCRIBED),
+    (Moments(2), replace(DESCRIBED, means=DESCRIBED.means[:, :2])),
+    (Moments(), MomentsReply(np.zeros((3, 4), np.float32), np.zeros(3, np.float32), np.zeros(3, np.int64))),
 ]
 
 
@@ -77,6 +89,43 @@ LAYER = Channels("conv", "norm", "fc", 1)
 @pytest.mark.parametrize(
     ("verb", "answer", "expected"),
     [
+        (Moments(), replace(DESCRIBED, means=UNIT), "means of shape (4, 2), expected (3, 4)"),
+        (Moments(2), DESCRIBED, "means of shape (3, 4), expected (3, 2)"),
+        (Moments(), replace(DESCRIBED, variances=np.zeros(2, np.float32)), "variances of shape (2,), expected (3,)"),
+        (Moments(), replace(DESCRIBED, counts=np.zeros(4, np.int64)), "counts of shape (4,), expected (3,)"),
+        (
+            Moments(),
+            replace(DESCRIBED, means=DESCRIBED.means.astype(np.float64)),
+            "means of type float64, expected float32",
+        ),
+        (
+            Moments(),
+            replace(DESCRIBED, means=DESCRIBED.means + np.float32(np.inf)),
+            "means hold a NaN, an infinity or a number beyond 1e+12",
+        ),
+        (
+            Moments(),
+            replace(DESCRIBED, variances=np.array([0, 0, np.nan], np.float32)),
+            "variances hold a NaN, an infinity or a number beyond 1e+12",
+        ),
+        (
+            Moments(),
+            replace(DESCRIBED, variances=np.array([0, 0, -0.5], np.float32)),
+            "variances from -0.5, expected at least 0",
+        ),
+        (
+            Moments(),
+            replace(DESCRIBED, counts=np.array([4, 0, -4])),
+            "counts from -4 to 4, expected 0 to 1000000000000",
+        ),
+        (Moments(), replace(DESCRIBED, counts=np.array([4.0, 0, 5])), "counts of type float64, expected integers"),
+        (Moments(), replace(DESCRIBED, counts=np.array([3, 0, 9])), "3 samples of a label, expected at least 4, or 0"),
+        (Moments(), replace(DESCRIBED, counts=np.array([4, 0, 0])), "moments of a label with 0 samples, expected 0"),
+        (
+            Moments(),
+            replace(DESCRIBED, counts=np.array([5, 0, 10**12 - 4])),
+            "samples = 1000000000001, where the client has declared 1000000000000",
+        ),
         (TRAIN, TrainReply(-1, 3, 0.5, MODEL), "samples = -1, expected 0 to 1e+12"),
         (TRAIN, TrainReply(25, 10**13, 0.5, MODEL), "steps = 10000000000000, expected 0 to 1e+12"),
         (TRAIN, TrainReply(25, 3, float("nan"), MODEL), "loss = nan, expected 0 to 1e+100"),
@@ -143,6 +192,7 @@ def test_names_on_the_wire_stay() -> None:
         "SignatureReply": "Signed",
         "ClassCountsReply": "Counted",
         "PruneReply": "Pruned",
+        "MomentsReply": "Described",
     }
     assert {"Channels", "Plan", "Schedule", "Anchor", "Curriculum"} < set(wire.CLASSES)
 
@@ -207,7 +257,7 @@ def test_a_verb_is_added_with_two_modules_and_an_entry_in_one_list(tmp_path: Pat
     verbs = package / "messages" / "verbs" / "__init__.py"
     text = verbs.read_text(encoding="utf-8")
     text = text.replace("\nVERBS:", "\nfrom coterie.messages.verbs.sample_count import SampleCount\n\nVERBS:").replace(
-        "ClassCounts, Prune)", "ClassCounts, Prune, SampleCount)"
+        "Prune, Moments)", "Prune, Moments, SampleCount)"
     )
     verbs.write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, check=False)

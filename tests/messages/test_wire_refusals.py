@@ -28,6 +28,8 @@ from coterie.messages import (
     LossesReply,
     MetaStep,
     ModelSpec,
+    Moments,
+    MomentsReply,
     Plan,
     Prune,
     PruneReply,
@@ -57,6 +59,7 @@ REQUEST = Request(
         Signature(),
         ClassCounts(),
         Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
+        Moments(),
     ),
     {"model": WEIGHTS},
 )
@@ -70,6 +73,7 @@ REPLY = Reply(
         SignatureReply(np.eye(3), np.arange(3)),
         ClassCountsReply(np.arange(4)),
         PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
+        MomentsReply(np.ones((3, 4), np.float32), np.ones(3, np.float32), np.arange(3)),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
@@ -81,7 +85,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 8) -> bytes:
+def forged(tree: Any, tensors: int = 10) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
