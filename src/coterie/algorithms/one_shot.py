@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import Grouping, Rule, RuleSupport, distance_to_groups, extend, matched
+from coterie.clustering import Grouping, Rule, RuleSupport, matched
 from coterie.federation import Federation, Traits, saved
 from coterie.messages import ClientId, Params
 
@@ -46,8 +46,8 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         """Ask clients to describe themselves."""
 
     @abstractmethod
-    def distances(self, a: Sequence[D], b: Sequence[D] | None = None) -> Floats:
-        """Return how far descriptions are from each other, (len a, len b)."""
+    def distances(self, a: Sequence[D], b: Sequence[D] | None = None) -> npt.NDArray[Any]:
+        """Return how far descriptions are from each other, (len a, len b), or the records that the rule needs."""
 
     @abstractmethod
     def rule(self, fed: Federation) -> Rule:
@@ -98,10 +98,10 @@ class OneShotClustering(GroupedMethod, Generic[D]):
 
     def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Groups stay as they are; newcomers near enough join, others form new ones (PACFL, Alg. 2 and 3)."""
-        self.grouping = extend(grouping, cross, among, rule.reach(grouping))
+        self.grouping = rule.extend(grouping, cross, among)
         for group in range(grouping.n_groups, self.grouping.n_groups):
             founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])
-            self.models.append(self._first_model(grouping, cross[founder]))
+            self.models.append(self._first_model(rule, grouping, cross[founder]))
 
     def _regroup(self, rule: Rule, old: Grouping, cross: Floats, among: Floats) -> None:
         """Cut the tree of all clients at the same height; a group goes on with the model of the old one it is most of.
@@ -119,10 +119,10 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             if len(came_from):  # of several parts of one old group the largest is its heir, but all have its model
                 models.append(self.models[heirs.get(group, int(np.bincount(came_from).argmax()))])
             else:
-                models.append(self._first_model(old, cross[np.flatnonzero(new.labels[n:] == group)[0]]))
+                models.append(self._first_model(rule, old, cross[np.flatnonzero(new.labels[n:] == group)[0]]))
         self.models = models
 
-    def _first_model(self, grouping: Grouping, distances: Floats) -> Params:
+    def _first_model(self, rule: Rule, grouping: Grouping, distances: Floats) -> Params:
         """Return what a newcomer's own group begins with; its distances to all earlier clients are given."""
-        nearest = int(distance_to_groups(grouping, distances[None]).argmin())
+        nearest = int(rule.nearest(grouping, distances[None])[0])
         return self.models[nearest] if self.found == "nearest" else self.start

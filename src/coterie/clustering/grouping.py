@@ -19,7 +19,8 @@ class Grouping:
     labels: Ints
     """The group of each client, numbered by first appearance, (n,)."""
     tree: Floats
-    """The merges that led there, as a linkage matrix in `unit`, without later clients."""
+    """The merges that led there, as a linkage matrix in `unit`, without later clients; infinite heights join what is
+    never merged."""
     threshold: float
     """Where the tree was cut: merges at most this high were made."""
     unit: str
@@ -40,8 +41,9 @@ class Grouping:
 
     @property
     def heights(self) -> Floats:
-        """The thresholds at which groups merge, ascending."""
-        return heights(self.tree)
+        """The thresholds at which groups merge, ascending; those that never do are not in it."""
+        merges = heights(self.tree)
+        return merges[np.isfinite(merges)]
 
     @property
     def confidence(self) -> float | None:

@@ -97,6 +97,8 @@ class RuleSupport:
 
     def error_in(self, options: GroupingOptions) -> str | None:
         """Say which of a user's options the method can't follow, or None."""
+        if options.linkage is not None and "chance" in self.offers:
+            return "merges groups by average linkage over the clients that it can compare: leave linkage out"
         if options.linkage is not None and "distances" not in self.offers:
             return "merges no groups, so there is no linkage: leave it out"
         if options.named is None or self.accepts(options.named):

@@ -64,13 +64,19 @@ def divide(
         test=test,
         train_parts=train_parts,
         test_parts=test_parts,
-        common_test=dataset.test is not None and division.own_test is None and division.concept is None,
+        common_test=_shares_test_set(dataset, division),
         server=reserved,
         normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=tuple(division.notes),
     )
     return data if division.concept is None else _with_concept(data, division)
+
+
+def _shares_test_set(dataset: Dataset, division: Partition) -> bool:
+    """Whether clients are tested on parts of a test set for all."""
+    seen_alike = division.concept is None or division.tested_on_labels
+    return dataset.test is not None and division.own_test is None and seen_alike
 
 
 def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved: int) -> None:
@@ -91,11 +97,16 @@ def _with_test_parts(
         share = division.own_test or _TEST_FRACTION
         halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
         return [training for training, _ in halves], *side_by_side(pool, [testing for _, testing in halves])
-    if division.concept is not None:  # clients see the test set in different ways, so each gets a share of it
+    if division.concept is not None and not division.tested_on_labels:
+        # Clients see the test set in different ways, so each gets a share of it.
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
         return parts, *side_by_side(dataset.test, shares)
     test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
-    return parts, test, _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
+    test_parts = _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
+    if division.concept is None or division.true_groups is None:
+        return parts, test, test_parts
+    copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group
+    return parts, test[copies], [g * len(test) + p for g, p in zip(division.true_groups, test_parts, strict=True)]
 
 
 def _for_server(y: Index, share: float | None, seed: int) -> Index:
@@ -206,15 +217,21 @@ def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
     if division.drift_at is not None:
         seen.append((groups + 1) % (groups.max() + 1))
     trains = [concept(data.train, _per_sample(group, data.train_parts)) for group in seen]
-    tests = [concept(data.test, _per_sample(group, data.test_parts)) for group in seen]
+    if data.common_test:  # the copy of a group is there for all who see it so
+        each = len(data.test) // (groups.max() + 1)
+        tests = [concept(data.test, np.arange(len(data.test)) // each)]
+        moved = [each * (group - groups) for group in seen[1:]]
+    else:
+        tests = [concept(data.test, _per_sample(group, data.test_parts)) for group in seen]
+        moved = [np.full(len(groups), len(data.test)) for _ in seen[1:]]
     later = [
         Phase(
             int(division.drift_at or 0),
             [part + len(data.train) for part in data.train_parts],
-            [part + len(data.test) for part in data.test_parts],
+            [part + by for part, by in zip(data.test_parts, shift, strict=True)],
             group,
         )
-        for group in seen[1:]
+        for group, shift in zip(seen[1:], moved, strict=True)
     ]
     return replace(data, train=_joined(trains), test=_joined(tests), server=server, drift=later)
 

@@ -24,6 +24,9 @@ class Partition:
     """Whether the server's set shows all these ways in turn."""
     drift_at: int | None = None
     """From this round on each group sees its samples as the next group did."""
+    tested_on_labels: bool = False
+    """Where groups see samples in different ways: a client is tested on all test samples of its labels, as its group
+    sees them, not on a share of the test set."""
     own_test: float | None = None
     """The share of each client's samples that is held out to test it; none: the data set's test part serves all."""
     notes: Sequence[str] = ()

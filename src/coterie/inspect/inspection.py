@@ -21,8 +21,8 @@ from coterie.errors import CoterieError, suggestion
 from coterie.files import make_folder, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.inspect.labels import Vectors
-from coterie.messages import ClassCounts, ClassCountsReply, Signature, SignatureReply
-from coterie.results.charts import classical_mds
+from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
+from coterie.results.charts import classical_mds, completed_distances, values
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
 from coterie.run.config import Config
@@ -30,7 +30,8 @@ from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
 from coterie.run.validation import check_names
 from coterie.run.values import parse_choice, split_list
-from coterie.similarity import MEASURES, Measure, label_total_variation, reduced
+from coterie.similarity import MEASURES, ClassMoments, Measure, label_total_variation, reduced
+from coterie.similarity.measures import SIGNATURES
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,22 +57,22 @@ class Measured:
 
     @property
     def values(self) -> Floats:
-        """Those of the pairs; of a measure that is not symmetric, in both directions."""
+        """Those of the pairs that can be compared; of a measure that is not symmetric, in both directions."""
         n = len(self.matrix)
         apart = np.triu(np.ones((n, n), bool), 1) if self.measure.symmetric else ~np.eye(n, dtype=bool)
-        return self.matrix[apart]
+        return self.matrix[apart & ~np.isnan(self.matrix)]
 
     def to_json(self) -> dict[str, Any]:
         """Return mean and spread over pairs, what the measure is, and its matrix."""
-        values = self.values
+        compared = self.values
         return {
-            "mean": float(values.mean()),
-            "sd": float(values.std()),
-            "min": float(values.min()),
-            "quartiles": np.quantile(values, [0.25, 0.5, 0.75]).tolist(),
-            "max": float(values.max()),
+            "mean": float(compared.mean()),
+            "sd": float(compared.std()),
+            "min": float(compared.min()),
+            "quartiles": np.quantile(compared, [0.25, 0.5, 0.75]).tolist(),
+            "max": float(compared.max()),
             **self.measure.to_json(),
-            "matrix": self.matrix.tolist(),
+            "matrix": [list(values(row)) for row in self.matrix],
         }
 
 
@@ -264,18 +265,22 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
         if len(groups.clients) < 2:
             raise CoterieError("fewer than two clients described themselves: there is nothing to compare")
         progress.phase(f"measuring {', '.join(chosen)}")
-        counts, signatures = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
+        counts, inputs = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
     samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
     small = reduced(samples) if any(measure.components for measure, _ in chosen.values()) else []
-    inputs: dict[str, Any] = {need: [signed.vectors for signed in replies] for need, replies in signatures.items()}
-    inputs["label counts"] = counts
+    main = [_main(signed) for signed in inputs["vectors per label"]]
+    inputs |= {need: [signed.vectors for signed in inputs[need]] for need in SIGNATURES if need in inputs}
     measured = {}
     for name, (measure, options) in chosen.items():
         seed = {"seed": config.run.seed} if "seed" in MEASURES.options(measure.name) else {}
         clients = (small if measure.components else samples) if measure.needs == "samples" else inputs[measure.needs]
         measured[name] = Measured(measure, measure(clients, **{**seed, **options}))
+        if not len(measured[name].values):
+            raise CoterieError(
+                f"measure '{name}' can compare no two clients: they have no labels in common; leave it out"
+            )
     partition = choice_text(config.partition.name, config.partition.described) or config.data.name
-    return View(partition, groups, counts, measured, [_main(signed) for signed in signatures["vectors per label"]])
+    return View(partition, groups, counts, measured, main)
 
 
 def _main(signed: SignatureReply) -> Vectors:
@@ -284,25 +289,32 @@ def _main(signed: SignatureReply) -> Vectors:
     return Vectors(labels, np.asarray(signed.vectors[:, first].T, np.float64))
 
 
-def _asked(
-    run: Session, clients: Sequence[int], needs: Set[str]
-) -> tuple[npt.NDArray[np.int64], dict[str, list[SignatureReply]]]:
-    """Ask clients for what they may send: counts of labels, vectors of labels, and of all samples where needed."""
+def _asked(run: Session, clients: Sequence[int], needs: Set[str]) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:
+    """Ask clients for what they may send: counts and vectors of labels, and what else measures need, by their names."""
     verbs = {"vectors per label": Signature(P if "vectors per label" in needs else 1, per_label=True)}
     if "vectors" in needs:
         verbs["vectors"] = Signature(P)
-    replies = run.fed.ask(dict.fromkeys(clients, run.fed.request(ClassCounts(), *verbs.values())))
+    moments = (Moments(),) if "moments" in needs else ()
+    replies = run.fed.ask(dict.fromkeys(clients, run.fed.request(ClassCounts(), *verbs.values(), *moments)))
     if len(replies) < len(clients):
         raise CoterieError("a client that had described itself fell silent: inspect without playing faults")
     counts = np.stack([np.asarray(replies[client].answer(ClassCountsReply).counts) for client in clients])
-    return counts, {need: [replies[c].answer(SignatureReply, k) for c in clients] for k, need in enumerate(verbs)}
+    inputs: dict[str, Any] = {
+        need: [replies[c].answer(SignatureReply, k) for c in clients] for k, need in enumerate(verbs)
+    }
+    if moments:
+        told = [replies[c].answer(MomentsReply) for c in clients]
+        inputs["moments"] = [ClassMoments(each.means, each.variances, each.counts) for each in told]
+    return counts, inputs | {"label counts": counts}
 
 
 def on_a_map(proximity: Floats, seed: int) -> tuple[Floats, str]:
     """Return places in the plane that keep distances where they can, (n, 2), and how they were found.
 
-    UMAP if it is installed and there are enough things to place, else classical multidimensional scaling.
+    UMAP if it is installed and there are enough things to place, else classical multidimensional scaling. What can't be
+    compared is as far apart as the farthest that can.
     """
+    proximity = completed_distances(proximity)
     try:
         from umap import UMAP  # type: ignore[import-not-found]
     except ImportError:

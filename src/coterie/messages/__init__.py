@@ -30,6 +30,7 @@ from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
 from coterie.messages.verbs.losses import Losses, LossesReply
+from coterie.messages.verbs.moments import Moments, MomentsReply
 from coterie.messages.verbs.prune import Channels, Prune, PruneReply, Verdict
 from coterie.messages.verbs.signature import Signature, SignatureReply
 from coterie.messages.verbs.train import Train, TrainReply
@@ -37,7 +38,7 @@ from coterie.messages.verbs.train import Train, TrainReply
 __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty",
-    "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec", "Params", "Plan", "Prune", "PruneReply",
-    "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train", "TrainReply", "Verb", "Verdict", "distance",
-    "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec", "Moments", "MomentsReply", "Params",
+    "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train", "TrainReply",
+    "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

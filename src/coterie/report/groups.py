@@ -12,7 +12,7 @@ from coterie.files import make_folder
 from coterie.report.static import paint, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
-from coterie.results.charts import Block, Chart, Section, Table, classical_mds, tree_of, values
+from coterie.results.charts import Block, Chart, Section, Table, classical_mds, completed_distances, tree_of, values
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun
 
@@ -107,7 +107,7 @@ def proximity_map(
 def _thresholds(grouping: Grouping, title: str) -> Any:
     """Draw how many groups other cuts would give."""
     heights, cut = grouping.heights, grouping.threshold
-    at = np.unique(np.r_[0.0, heights, cut, max(float(heights[-1]), cut) * 1.08 or 1.0])
+    at = np.unique(np.r_[0.0, heights, cut, max(float(heights.max(initial=0.0)), cut) * 1.08 or 1.0])
     counts = number_of_groups(grouping.tree, at)
     chart = charts.Lines(
         title=title,
@@ -229,7 +229,7 @@ def _proximities(run: StoredRun) -> list[Block]:
 
 def _map(run: StoredRun, clients: list[int], labels: list[int], proximity: npt.NDArray[np.float64]) -> Block:
     """Draw clients in a plane, coloured by the groups found, and by the true ones where these are known."""
-    places = classical_mds(proximity - np.diag(np.diag(proximity)))
+    places = classical_mds(completed_distances(proximity - np.diag(np.diag(proximity))))
 
     def scatter(groups: Sequence[int], colouring: str) -> charts.Scatter:
         numbers = sorted(set(groups))

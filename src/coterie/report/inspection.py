@@ -183,7 +183,7 @@ def heat_maps(inspected: Mapping[str, Any], name: str) -> list[HeatMap]:
         for view in views.values()
         for i, row in enumerate(view["measures"][name]["matrix"])
         for j, value in enumerate(row)
-        if i != j
+        if i != j and value is not None
     ]
     measured = inspected["measures"][name]
     return [

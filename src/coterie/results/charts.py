@@ -320,7 +320,10 @@ def tree_of(
     cut: float | None = None,
     note: str = "",
 ) -> Dendrogram:
-    """Return the picture of a linkage matrix, (n − 1, 4); `names` and group `labels` are of its n leaves."""
+    """Return the picture of a linkage matrix, (n − 1, 4); `names` and group `labels` are of its n leaves.
+
+    Merges of infinite height, which are never made, are not drawn: there are several trees.
+    """
     from scipy.cluster.hierarchy import leaves_list
 
     linkage = np.asarray(tree, np.float64).reshape(-1, 4)
@@ -334,7 +337,8 @@ def tree_of(
         left, right = sorted((a, b), key=lambda branch: place[branch])
         group = owner[a] if owner[a] == owner[b] else -1
         ends = {"left": place[left], "right": place[right], "left_height": height[left], "right_height": height[right]}
-        merges.append(Merge(**ends, height=level, group=None if group < 0 else group))
+        if math.isfinite(level):
+            merges.append(Merge(**ends, height=level, group=None if group < 0 else group))
         place.append((place[a] + place[b]) / 2)
         height.append(level)
         owner.append(group)
@@ -359,6 +363,19 @@ def worst_of(numbers: Values, share: float) -> tuple[list[int], float | None]:
     measured = sorted((number, place) for place, number in enumerate(numbers) if number is not None)
     chosen = measured[: math.ceil(share * len(measured) - 1e-9)]
     return [place for _, place in chosen], sum(number for number, _ in chosen) / len(chosen) if chosen else None
+
+
+def completed_distances(proximity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return distances for a map: those that are not known are the largest there is, and none is below 0.
+
+    >>> completed_distances([[0, 2, np.nan], [2, 0, -1], [np.nan, -1, 0]])
+    array([[0., 2., 2.],
+           [2., 0., 0.],
+           [2., 0., 0.]])
+    """
+    distances = np.asarray(proximity, np.float64)
+    largest = float(distances[np.isfinite(distances)].max(initial=0.0)) or 1.0
+    return np.maximum(np.where(np.isfinite(distances), distances, largest), 0.0)
 
 
 def classical_mds(proximity: npt.ArrayLike) -> npt.NDArray[np.float64]:

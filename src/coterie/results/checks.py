@@ -153,7 +153,7 @@ def error_in_arrays(arrays: PlotArrays) -> str | None:
         dimensions = 2 if name in ("label_counts", "proximity", "tree") else 1
         if array.dtype.kind not in ("iu" if whole else "iuf") or array.ndim != dimensions:
             return f"{name} is {array.dtype} {list(array.shape)}"
-        if array.dtype.kind == "f" and name == "tree" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and name == "tree" and (np.isnan(array) | (array == -np.inf)).any():
             return f"{name} holds no numbers"
         if whole and array.size and not 0 <= array.min() <= array.max() < 2**40:
             return f"{name} goes from {array.min()} to {array.max()}"
@@ -182,4 +182,6 @@ def _error_in_tree(tree: np.ndarray[Any, Any], n: int) -> str | None:
         return "tree does not merge every branch once"
     if (children >= n + np.arange(n - 1)[:, None]).any():
         return "tree merges branches before they are there"
+    if not np.isfinite(tree[:, 3]).all():  # heights may be: such merges were never made
+        return "tree has branches of infinitely many clients"
     return "tree has merges below 0, or lower than those before" if (tree[:, 2] < 0).any() else None

@@ -10,12 +10,13 @@
 | samples by class, and updates | `classwise_angles`, `gradient_angles`, `mixed_proximity`, `Scales` | FLAG |
 | samples, simulated | `bhattacharyya`, `kl_divergence`, `mmd`, `sliced_wasserstein`, `emd_pixel`, `moment_cka` | – |
 | all pairs of such samples | `pairwise`, `reduced` | – |
+| samples of each label that two clients share | `class_moments`, `class_distances` | ours |
 | how many samples of each class | `label_total_variation` | – |
 | layers' outputs for the same inputs | `linear_cka`, `cka_of_grams` | – |
 
 Angles are in degrees. No result has a NaN: what is undefined follows a rule that the function states, and a NaN in the
-input is a ValueError. Given `b` or `others`, each function compares all of the first with all of the second, which is
-how newcomers are placed. `MEASURES` holds those that users choose by name, built-in or their own.
+input is a ValueError. The one exception are clients that share no label, whose distance is not known. Given `b` or
+`others`, each function compares all of the first with all of the second, which is how newcomers are placed. `MEASURES` holds those that users choose by name, built-in or their own.
 """
 
 from coterie.similarity.angles import principal_angles
@@ -31,6 +32,7 @@ from coterie.similarity.measures.samples import (
     moment_cka,
     sliced_wasserstein,
 )
+from coterie.similarity.moments import ClassMoments, class_distances, class_moments
 from coterie.similarity.samples import centred_gram, cka_of_grams, linear_cka, reduced
 from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.updates import (
@@ -43,9 +45,10 @@ from coterie.similarity.updates import (
 )
 
 __all__ = [
-    "MEASURES", "Measure", "Scales", "bhattacharyya", "centred_gram", "cka_of_grams", "classwise_angles",
-    "cosine_features", "edc", "emd_pixel", "error_in_signature_measure", "gradient_angles", "gradient_diversity",
-    "inference_similarity", "kl_divergence", "label_total_variation", "linear_cka", "madc", "measure",
-    "mixed_proximity", "mmd", "moment_cka", "pairwise", "principal_angles", "reduced", "signature",
-    "sliced_wasserstein", "split_half_distance", "update_cosines", "vectors_per_label",
+    "MEASURES", "ClassMoments", "Measure", "Scales", "bhattacharyya", "centred_gram", "cka_of_grams",
+    "class_distances", "class_moments", "classwise_angles", "cosine_features", "edc", "emd_pixel",
+    "error_in_signature_measure", "gradient_angles", "gradient_diversity", "inference_similarity", "kl_divergence",
+    "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd", "moment_cka", "pairwise",
+    "principal_angles", "reduced", "signature", "sliced_wasserstein", "split_half_distance", "update_cosines",
+    "vectors_per_label",
 ]  # fmt: skip

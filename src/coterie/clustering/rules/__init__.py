@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering.calibration import in_units_of_noise
-from coterie.clustering.grouping import Grouping, founding_weights
+from coterie.clustering.grouping import Grouping, distance_to_groups, extend, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, cut, heights, tree
 from coterie.registry import Registry
 
 NOISE = "times noise"
-Evidence = Literal["distances", "noise", "trial"]
-"""What a rule may need, and a method may offer: distances between clients, each client's noise, and a trial that
-scores groups."""
+Evidence = Literal["distances", "noise", "trial", "chance"]
+"""What a rule may need, and a method may offer: distances between clients, each client's noise, a trial that scores
+groups, and distances of which only some are known, each with what chance explains of it."""
 
 
 class Cut(NamedTuple):
@@ -100,6 +100,14 @@ class Rule(ABC):
     def reach(self, grouping: Grouping) -> float:
         """Return how far from a group a newcomer may be to join it."""
         return grouping.threshold
+
+    def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
+        """Place newcomers in a grouping, by their distances to its clients and among each other, in its unit."""
+        return extend(grouping, cross, among, self.reach(grouping))
+
+    def nearest(self, grouping: Grouping, cross: npt.ArrayLike) -> Ints:
+        """Return the group nearest to each newcomer, (newcomers,)."""
+        return np.asarray(distance_to_groups(grouping, cross).argmin(axis=1), np.int64)
 
     def regroup(self, grouping: Grouping, distances: Floats) -> Grouping:
         """Regroup clients and newcomers, by distances in the grouping's unit and with the same cut."""

@@ -1,48 +1,119 @@
 """Groups of clients that see the same kind of samples in their own ways (ALGORITHMS 8.12).
 
 Client i belongs to group ``i % groups``, so no group is empty if there are as many clients as groups. The
-samples are dealt out evenly at random. With `drift_at`, each group sees its samples as the next group did
-from that round on.
+samples are dealt out evenly at random, or as another partition divides them. With `drift_at`, each group sees its
+samples as the next group did from that round on.
 """
 
+import re
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
 
+from coterie.bounded import parse_toml
 from coterie.data.federated import Dataset, Index, Samples
-from coterie.data.partitions.even_sizes import iid
-from coterie.data.registries import Partition, partition
+from coterie.data.registries import PARTITIONS, Concept, Partition, partition
 from coterie.errors import CoterieError
+from coterie.registry import Check
+
+EVENLY = "iid"
+MOST = 20
+"""Groups, where each has the whole test set as it sees it."""
+
+
+def error_in_parts(text: str) -> str | None:
+    """Say why samples can't be divided so, or None."""
+    try:
+        name, _ = read_parts(text)
+    except CoterieError as error:
+        return str(error)
+    return f"'{name}' makes groups itself: name another partition" if name in ("rotated", "permuted") else None
+
+
+def read_parts(text: str) -> tuple[str, dict[str, Any]]:
+    """Read a partition with its options, which stand behind a colon with semicolons or commas between them.
+
+    >>> read_parts("dirichlet:alpha=0.5;min_samples=20")
+    ('dirichlet', {'alpha': 0.5, 'min_samples': 20})
+    """
+    name, colon, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for piece in re.split("[;,]", rest) if colon else []:
+        key, equals, value = piece.partition("=")
+        if not equals:
+            raise CoterieError(f"'{text}' should read name:option=value;option=value")
+        try:
+            options[key.strip()] = parse_toml(f"value = {value}")["value"]
+        except ValueError:
+            options[key.strip()] = value.strip()
+    return name, PARTITIONS.validate(name, options)
+
 
 Turns = Annotated[int, Ge(1), Le(4), "Groups of clients; group g sees the images turned g times by 90 degrees."]
 Namings = Annotated[
     int, Ge(1), Le(1000), "Groups of clients; each but the first has its own permutation of the labels."
+]
+Parts = Annotated[
+    str, Check(error_in_parts), "The partition that divides the samples, for instance dirichlet:alpha=0.1."
 ]
 Drift = Annotated[int | None, Ge(1), "Round from which each group sees its samples as the next group did; none: never."]
 
 
 @partition("rotated")
 def rotated(
-    data: Dataset, clients: int, rng: np.random.Generator, *, groups: Turns = 4, drift_at: Drift = None
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    groups: Turns = 4,
+    parts: Parts = EVENLY,
+    drift_at: Drift = None,
 ) -> Partition:
     """Up to four true groups of clients, each seeing the images turned by another right angle."""
     if len(data.shape) != 3 or data.shape[1] != data.shape[2]:
         raise CoterieError(f"partition 'rotated' needs square images, but the inputs have the shape {data.shape}")
-    parts = iid(data, clients, rng).parts
-    return Partition(parts, np.arange(clients) % groups, turned, on_server=True, drift_at=drift_at)
+    return replace(_seen(_divided(data, clients, rng, parts), groups, turned, drift_at), on_server=True)
 
 
 @partition("permuted")
 def permuted(
-    data: Dataset, clients: int, rng: np.random.Generator, *, groups: Namings = 4, drift_at: Drift = None
+    data: Dataset,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    groups: Namings = 4,
+    parts: Parts = EVENLY,
+    drift_at: Drift = None,
 ) -> Partition:
     """True groups of clients, each naming the classes in another order."""
-    parts = iid(data, clients, rng).parts
+    if parts != EVENLY and data.test is not None and groups > MOST:
+        raise CoterieError(
+            f"partition 'permuted': each of {groups} groups would have a test set of its own: use at most {MOST} "
+            "groups, or leave out parts"
+        )
+    division = _divided(data, clients, rng, parts)
     others = [rng.permutation(data.classes) for _ in range(1, groups)]
     names = np.stack([np.arange(data.classes), *others])
-    return Partition(parts, np.arange(clients) % groups, partial(renamed, names), drift_at=drift_at)
+    return _seen(division, groups, partial(renamed, names), drift_at)
+
+
+def _divided(data: Dataset, clients: int, rng: np.random.Generator, parts: str) -> Partition:
+    """Divide the samples; where clients differ, in random order, so that what they get does not go with their group."""
+    name, options = read_parts(parts)
+    division = PARTITIONS[name](data, clients, rng, **options)
+    if name == EVENLY:
+        return division
+    shuffled = [division.parts[place] for place in rng.permutation(len(division.parts))]
+    return replace(division, parts=shuffled, tested_on_labels=True)
+
+
+def _seen(division: Partition, groups: int, concept: Concept, drift_at: int | None) -> Partition:
+    """Plant groups that see samples in their own ways, in place of any that the division has."""
+    member = np.arange(len(division.parts)) % groups
+    return replace(division, true_groups=member, concept=concept, drift_at=drift_at)
 
 
 def turned(samples: Samples, group: Index) -> Samples:

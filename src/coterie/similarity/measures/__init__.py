@@ -18,7 +18,7 @@ from coterie.registry import Registry, home
 from coterie.similarity.samples import COMPONENTS, reduced
 
 Floats = npt.NDArray[np.float64]
-Needs = Literal["vectors", "vectors per label", "label counts", "samples"]
+Needs = Literal["vectors", "vectors per label", "label counts", "moments", "samples"]
 SIGNATURES = ("vectors", "vectors per label")
 ROUNDING = 1e-3
 """Share of the largest entry up to which an asymmetry is float32 rounding of signatures."""
@@ -33,9 +33,11 @@ class Measure:
     - ``vectors``, ``vectors per label``: ``(a, b=None)``, two lists of signatures, of all samples or of each label's,
       (features, vectors) each; without `b`, those of `a` are compared with each other;
     - ``label counts``: ``(counts)``, samples by client and class, (clients, classes);
+    - ``moments``: ``(a, b=None)``, two lists of `coterie.similarity.ClassMoments`, or one;
     - ``samples``: ``(samples)``, each client's, (samples, ...) each, which only a simulation can see.
 
-    It returns (len a, len b) or (clients, clients) finite numbers. Keyword-only parameters are options; one called
+    It returns (len a, len b) or (clients, clients) finite numbers; if it is declared `partial`, NaN for clients that it
+    can't compare. Keyword-only parameters are options; one called
     `seed` is given the seed of the run.
     """
 
@@ -48,6 +50,7 @@ class Measure:
     """True: larger is more alike, 1 is the same. Else 0 is the same, and larger is farther apart."""
     symmetric: bool
     components: bool
+    partial: bool = False
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)  # its module, name, docstring and parameters
@@ -59,16 +62,17 @@ class Measure:
         shape = (len(clients), len(given[-1]))
         if matrix.shape != shape:
             raise CoterieError(f"measure '{self.name}' of {home(self)} returned the shape {matrix.shape}, not {shape}")
-        if not np.isfinite(matrix).all():
+        if np.isinf(matrix).any() or (np.isnan(matrix).any() and not self.partial):
             raise CoterieError(f"measure '{self.name}' of {home(self)} returned NaN or infinity")
         return matrix if others is not None else self._without_rounding(matrix)
 
     def _without_rounding(self, matrix: Floats) -> Floats:
         """Make a matrix of clients with themselves exactly symmetric, with a diagonal of 0, or of 1."""
         np.fill_diagonal(matrix, 1.0 if self.similarity else 0.0)
-        if not self.symmetric or np.array_equal(matrix, matrix.T):
+        if not self.symmetric or np.array_equal(matrix, matrix.T, equal_nan=True):
             return matrix
-        if np.abs(matrix - matrix.T).max() > ROUNDING * np.abs(matrix).max():
+        apart = np.abs(matrix - matrix.T)
+        if np.isnan(apart).sum() > np.isnan(matrix).sum() or np.nanmax(apart) > ROUNDING * np.nanmax(np.abs(matrix)):
             raise CoterieError(f"measure '{self.name}' of {home(self)} is not symmetric: declare symmetric=False")
         return np.asarray((matrix + matrix.T) / 2)
 
@@ -117,15 +121,17 @@ def measure(
     similarity: bool = False,
     symmetric: bool = True,
     components: bool = False,
+    partial: bool = False,
 ) -> Callable[[Callable[..., npt.ArrayLike]], Measure]:
     """Register a function as a measure; see `Measure` for what it is given and returns.
 
     `title` defaults to the name; `similarity` says that larger is more alike, `components` that samples are to be
-    reduced to the first 32 principal components of all clients. The docstring's first line is what the measure says.
+    reduced to the first 32 principal components of all clients, `partial` that it can't compare some clients, for which
+    it returns NaN. The docstring's first line is what the measure says.
     """
 
     def enter(function: Callable[..., npt.ArrayLike]) -> Measure:
-        entry = Measure(name, function, needs, title or name, unit, similarity, symmetric, components)
+        entry = Measure(name, function, needs, title or name, unit, similarity, symmetric, components, partial)
         return MEASURES.register(name)(entry)
 
     return enter

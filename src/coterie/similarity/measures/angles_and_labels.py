@@ -1,4 +1,4 @@
-"""Measures between what clients send: how many samples of each label, and angles between their signatures."""
+"""Measures between what clients send: how many samples of each label, what these look like, and their signatures."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from coterie.similarity.angles import Angles, principal_angles
 from coterie.similarity.measures import measure
+from coterie.similarity.moments import ClassMoments, class_distances
 from coterie.similarity.samples import Floats
 
 
@@ -35,6 +36,18 @@ def label_total_variation(counts: npt.ArrayLike) -> Floats:
     total = table.sum(axis=1, keepdims=True)
     shares = np.hstack([table / np.where(total > 0, total, 1.0), total == 0])  # nothing is a class of its own
     return np.array([np.abs(shares - row).sum(axis=1) / 2 for row in shares]).reshape(len(table), len(table))
+
+
+@measure(
+    "class_moments",
+    needs="moments",
+    title="distance of class means beyond chance",
+    unit="of a label's variance",
+    partial=True,
+)
+def class_moments(a: Sequence[ClassMoments], b: Sequence[ClassMoments] | None = None) -> Floats:
+    """Does the same label look different to two clients; 0 is what chance alone gives, NaN if they share none."""
+    return np.asarray(class_distances(a, b)["distance"])
 
 
 Signatures = Sequence[npt.ArrayLike]
