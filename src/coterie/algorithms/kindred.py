@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
-from coterie.clustering import Rule, RuleSupport, matched
+from coterie.clustering import Rule, RuleSupport
 from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
 from coterie.messages import (
     Array,
@@ -102,11 +102,17 @@ class Kindred(OneShotClustering[MomentsReply]):
         return {client: served.taken(replies[client]) if client in replies else largest for client in clients}
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """FedAvg inside groups; clients whose labels look different than before are placed anew."""
+        """FedAvg inside groups; clients whose labels look different than before are placed anew.
+
+        What these have trained, from a model that may no longer be theirs, counts nowhere.
+        """
         self.place(fed, [client for client in cohort if client not in self.member])
         replies = self.train_described(fed, [client for client in cohort if client in self.member])
-        self.average(fed, {client: reply.answer(TrainReply) for client, reply in replies.items()})
-        self.follow(fed, {client: reply for client, reply in replies.items() if client in self.described})
+        changed = self.changed(replies)
+        stayed = {client: reply for client, reply in replies.items() if client not in changed}
+        self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
+        if changed:
+            self.follow(fed, changed)
 
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
@@ -143,31 +149,31 @@ class Kindred(OneShotClustering[MomentsReply]):
         untold = max(samples - counts.sum(), 0.0)
         return np.where(silent, untold / max(int(silent.sum()), 1), counts)
 
-    def follow(self, fed: Federation, replies: Mapping[ClientId, Reply]) -> None:
-        """Group all clients anew if the labels of some look different than they did; groups keep their models."""
-        told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
-        changed = {c: moments for c, moments in told.items() if _differ(moments, self.described[c])}
-        if not changed or self.grouping is None:
-            return
+    def changed(self, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
+        """Return the descriptions that are not what they were; of clients that still have a label to compare."""
+        told = {client: reply.answer(MomentsReply) for client, reply in replies.items() if client in self.described}
+        changed = {
+            c: moments for c, moments in told.items() if moments.counts.any() and _differ(moments, self.described[c])
+        }
         self.counts |= {client: replies[client].answer(ClassCountsReply).counts for client in changed}
-        lost = {client for client, moments in changed.items() if not moments.counts.any()}
-        if lost:  # the answer of somebody who has no label left to compare is kept as it was
-            changed = {client: moments for client, moments in changed.items() if client not in lost}
-        self.described = {**self.described, **changed}
-        old, new = self.grouping, self.form(fed, self.distances([*self.described.values()]))
-        heirs = matched(new.labels, old.labels)
-        came_from = [np.bincount(old.labels[new.labels == group]).argmax() for group in range(new.n_groups)]
-        self.models = [self.models[heirs.get(group, int(came_from[group]))] for group in range(new.n_groups)]
-        reason = f"{new.reason} Grouped anew in round {fed.round}, as {len(changed)} clients' labels look different."
-        self.grouping = replace(new, reason=reason)
-        self.by_loss = {client: self._heir(group, heirs, came_from) for client, group in self.by_loss.items()}
-        self.member = dict(zip(self.described, new.labels.tolist(), strict=True)) | self.by_loss
+        return changed
 
-    @staticmethod
-    def _heir(group: int, heirs: Mapping[int, int], came_from: Sequence[int]) -> int:
-        """Return the new group that goes on with the model of an old one; if none does, the first."""
-        inherited = {heirs.get(new, int(old)): new for new, old in reversed([*enumerate(came_from)])}
-        return inherited.get(group, 0)
+    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
+        """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
+        if self.grouping is None:
+            return
+        earlier, now = self.described, {**self.described, **changed}
+        old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
+        alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
+        parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
+        reason = (
+            f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
+        )
+        self.models = [self.models[parent] for parent in parents]
+        self.described, self.grouping = now, replace(new, reason=reason)
+        heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
+        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items()}
+        self.member = dict(zip(now, new.labels.tolist(), strict=True)) | self.by_loss
 
     @property
     def reason(self) -> str | None:
