@@ -20,8 +20,8 @@ def numbers(result: coterie.Result) -> list[dict[str, Any]]:
 def test_without_offsets_and_rows_by_label_one_group_is_fedavg_bit_for_bit() -> None:
     plain = {"labels": "none", "rows": "samples"}
     kindred, fedavg = (
-        small_run("kindred", algorithm_options=plain, rounds=6, partition="iid"),
-        small_run("fedavg", rounds=6, partition="iid"),
+        small_run("kindred", algorithm_options=plain, rounds=6, dataset="digits", partition="iid"),
+        small_run("fedavg", rounds=6, dataset="digits", partition="iid"),
     )
     assert set(kindred.groups) == {0}
     assert numbers(kindred) == numbers(fedavg)
