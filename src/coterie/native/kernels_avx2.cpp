@@ -2,8 +2,11 @@
 #include "network.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #if defined(__x86_64__)
 #if defined(__clang__)
@@ -12,6 +15,7 @@
 #pragma GCC target("avx2,fma")
 #endif
 #define LANES 8
+#define REGISTERS 16
 namespace coterie {
 #include "products.inc"
 #include "network.inc"

@@ -2,8 +2,11 @@
 #include "network.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #if defined(__x86_64__)
 #if defined(__clang__)
@@ -12,6 +15,7 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,fma")
 #endif
 #define LANES 16
+#define REGISTERS 32
 namespace coterie {
 #include "products.inc"
 #include "network.inc"

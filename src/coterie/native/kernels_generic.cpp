@@ -2,10 +2,14 @@
 #include "network.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #define LANES 4
+#define REGISTERS 16
 namespace coterie {
 #include "products.inc"
 #include "network.inc"

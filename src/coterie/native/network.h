@@ -6,6 +6,8 @@
 
 namespace coterie {
 
+constexpr int LARGEST_KERNEL = 7, LARGEST_POOL = 15;  // as in stage.py
+
 // One stage: a convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling.
 struct Stage {
     bool conv;
