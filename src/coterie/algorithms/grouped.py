@@ -68,10 +68,20 @@ class GroupedMethod(Algorithm):
         They have started from their groups' models, unless `start` says from what.
         """
         members: dict[int, list[Contribution]] = {}
-        for member in fed.aggregator.contributions(trained, start or self.trained_from, equal):
+        for member in self.contributions(fed, trained, start or self.trained_from, equal):
             members.setdefault(self.member[member.client], []).append(member)
         for group, model in fed.aggregator.averages(members).items():
             self.models[group] = model
+
+    def contributions(
+        self,
+        fed: Federation,
+        trained: Mapping[ClientId, TrainReply],
+        start: Params | Callable[[ClientId], Params],
+        equal: bool,
+    ) -> list[Contribution]:
+        """Return what clients bring to their groups' means."""
+        return fed.aggregator.contributions(trained, start, equal)
 
     def trained_from(self, client: ClientId) -> Params:
         """Return the model of a client's group, from which its training starts."""

@@ -67,6 +67,8 @@ class Contribution(NamedTuple):
     weight: float
     scale: float | None = None
     """A length to compare it with if nothing else is known; by default that of what it started from."""
+    by_row: Mapping[str, npt.NDArray[np.float64]] = {}
+    """Weights of the rows of some tensors that count otherwise, (rows,); only for rules that weigh."""
 
 
 @dataclass
@@ -190,7 +192,8 @@ class Aggregator(Resumable):
         models, n = [member.params for member in members], len(members)
         match self.options.rule:
             case "mean" | "clipped":
-                return weighted_mean(models, [member.weight for member in members])
+                mean = weighted_mean(models, [member.weight for member in members])
+                return frozen({**mean, **means_by_row(members)}) if members[0].by_row else mean
             case "krum" if n >= FEW:
                 return frozen({name: value.copy() for name, value in models[self.nearest(models)].items()})
         stacks = {name: np.stack([model[name] for model in models]) for name in models[0]}
@@ -208,6 +211,27 @@ class Aggregator(Resumable):
         """Return how many of n numbers are left out at either end: all but the middle, or the share of ``trimmed``."""
         most = (n - 1) // 2
         return min(most, math.ceil(self.options.trim * n - 1e-9)) if self.options.rule == "trimmed" else most
+
+
+def means_by_row(members: Sequence[Contribution]) -> dict[str, Array]:
+    """Return the tensors whose rows have weights of their own; rows of which nobody brings anything stay as they were.
+
+    >>> start = {"w": np.float32([[0], [7]])}
+    >>> trained = [({"w": np.float32([[1], [9]])}, [1, 0]), ({"w": np.float32([[4], [9]])}, [2, 0])]
+    >>> means_by_row([Contribution(0, model, start, 1.0, by_row={"w": np.array(rows)}) for model, rows in trained])
+    {'w': array([[3.],
+           [7.]], dtype=float32)}
+    """
+    result: dict[str, Array] = {}
+    for name in members[0].by_row:
+        stack = np.stack([member.params[name] for member in members])
+        weights = np.stack([member.by_row[name] for member in members]).reshape(
+            stack.shape[:2] + (1,) * (stack.ndim - 2)
+        )
+        total = weights.sum(axis=0)
+        mean = (weights * stack).sum(axis=0) / np.where(total > 0, total, 1.0)
+        result[name] = np.where(total > 0, mean, members[0].start[name]).astype(stack.dtype)
+    return result
 
 
 def update_lengths(params: Params, start: Params | None = None) -> Lengths:

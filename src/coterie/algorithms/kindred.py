@@ -1,0 +1,200 @@
+"""Kindred: one method for every federation (Coterie's own; docs/no-settings.md).
+
+Which labels a client has is no reason to part clients: it goes into the softmax as an offset (`labels`). That the same
+label looks different is one: such clients get models of their own, before training begins.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.algorithms import algorithm
+from coterie.algorithms.one_shot import OneShotClustering
+from coterie.clustering import Rule, RuleSupport
+from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
+from coterie.messages import (
+    Array,
+    ClassCounts,
+    ClassCountsReply,
+    ClientId,
+    Moments,
+    MomentsReply,
+    Params,
+    Reply,
+    Train,
+    TrainReply,
+)
+from coterie.similarity import ClassMoments, class_distances
+
+DESCRIPTION = (Moments(), ClassCounts())
+"""What clients tell of themselves: how each label looks, and how many samples of it they have."""
+
+
+@algorithm("kindred")
+@dataclass(kw_only=True)
+class Kindred(OneShotClustering[MomentsReply]):
+    """One model per group to which labels look alike; label frequencies are offsets, not a reason to part."""
+
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), unit="variances"))
+
+    labels: Annotated[
+        Literal["none", "trained", "served", "both"],
+        "clients add an offset to the logits that says which labels they have: while they train, when models are used "
+        "(served), or both",
+    ] = "both"
+    rows: Annotated[
+        Literal["labels", "samples"],
+        "in means, rows of the last layer count by samples of their label, or by all samples as the rest does",
+    ] = "labels"
+
+    counts: dict[ClientId, Array] = saved(default_factory=dict)
+    """Samples of each label that clients told of, n_iy."""
+    by_loss: dict[ClientId, int] = saved(default_factory=dict)
+    """The groups of clients that can't be compared, as none of their labels has enough samples."""
+    head: tuple[str, ...] = saved(default=())
+    """The tensors of the last layer, which have a row for each label."""
+
+    def begin(self, fed: Federation) -> None:
+        """Group by how labels look; θ_g ← θ⁰ for all groups."""
+        self.head = last_layer(fed.initial(), fed.spec.classes) if self.rows == "labels" else ()
+        super().begin(fed)
+
+    def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, MomentsReply]:
+        """Ask clients how their labels look; those without a label that can be compared are left out."""
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*DESCRIPTION)))
+        self.counts |= {client: reply.answer(ClassCountsReply).counts for client, reply in replies.items()}
+        told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
+        return {client: moments for client, moments in told.items() if moments.counts.any()}
+
+    def distances(self, a: Sequence[MomentsReply], b: Sequence[MomentsReply] | None = None) -> npt.NDArray[Any]:
+        """Σ_y w_y (d² − chance) / Σ_y w_y s_y² over the labels that two clients share, and d² / chance."""
+        return class_distances([*map(_moments, a)], None if b is None else [*map(_moments, b)])
+
+    def rule(self, fed: Federation) -> Rule:
+        """Part what differs by over twice what chance explains, and clearly."""
+        return fed.settings.grouping.make("concepts", unit="variances")
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Place clients by how their labels look; who can't be compared takes the model that fits its samples best.
+
+        As long as all groups have the same model, that is the largest group.
+        """
+        super().place(fed, clients)
+        if not self.models:
+            self.models = [self.start]
+        lost = [client for client in clients if client not in self.described]
+        if lost:
+            self.by_loss |= self._best_models(fed, lost)
+        self.member |= self.by_loss
+
+    def _best_models(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
+        """Return the group whose model has the smallest loss on each client's training samples."""
+        sizes = np.bincount([*self.member.values()], minlength=len(self.models))
+        largest = int(sizes.argmax())
+        if all(model is self.models[0] for model in self.models):
+            return dict.fromkeys(clients, largest)
+        served = CandidateModels(tuple(self.models))
+        verbs, _, models = as_request(served)
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
+        return {client: served.taken(replies[client]) if client in replies else largest for client in clients}
+
+    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
+        """FedAvg inside groups; clients whose labels look different than before are placed anew.
+
+        What these have trained, from a model that may no longer be theirs, counts nowhere.
+        """
+        self.place(fed, [client for client in cohort if client not in self.member])
+        replies = self.train_described(fed, [client for client in cohort if client in self.member])
+        changed = self.changed(replies)
+        stayed = {client: reply for client, reply in replies.items() if client not in changed}
+        self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
+        if changed:
+            self.follow(fed, changed)
+
+    def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
+        """Let clients train their groups' models, and describe themselves again in the same reply."""
+        train = Train(self.plan(fed))
+        kinds = {client: (self.member[client], client in self.described) for client in clients}
+        requests = {
+            (group, told): fed.request(train, *(DESCRIPTION if told else ()), model=self.models[group])
+            for group, told in sorted({*kinds.values()})
+        }
+        return fed.ask({client: requests[kind] for client, kind in kinds.items()})
+
+    def contributions(
+        self,
+        fed: Federation,
+        trained: Mapping[ClientId, TrainReply],
+        start: Params | Callable[[ClientId], Params],
+        equal: bool,
+    ) -> list[Contribution]:
+        """Rows of the last layer count by the samples of their label."""
+        members = super().contributions(fed, trained, start, equal)
+        if not self.head:
+            return members
+        result = []
+        for member in members:
+            share = member.weight / max(trained[member.client].samples, 1)  # less than 1 where weights are limited
+            rows = share * self.samples_by_label(member.client, trained[member.client].samples, fed.spec.classes)
+            result.append(member._replace(by_row=dict.fromkeys(self.head, rows)))
+        return result
+
+    def samples_by_label(self, client: ClientId, samples: int, classes: int) -> npt.NDArray[np.float64]:
+        """Return n_iy; what a client does not tell is spread evenly over the labels that it tells nothing of."""
+        counts = np.asarray(self.counts.get(client, np.zeros(classes)), np.float64)
+        silent = counts == 0
+        untold = max(samples - counts.sum(), 0.0)
+        return np.where(silent, untold / max(int(silent.sum()), 1), counts)
+
+    def changed(self, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
+        """Return the descriptions that are not what they were; of clients that still have a label to compare."""
+        told = {client: reply.answer(MomentsReply) for client, reply in replies.items() if client in self.described}
+        changed = {
+            c: moments for c, moments in told.items() if moments.counts.any() and _differ(moments, self.described[c])
+        }
+        self.counts |= {client: replies[client].answer(ClassCountsReply).counts for client in changed}
+        return changed
+
+    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
+        """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
+        if self.grouping is None:
+            return
+        earlier, now = self.described, {**self.described, **changed}
+        old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
+        alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
+        parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
+        reason = (
+            f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
+        )
+        self.models = [self.models[parent] for parent in parents]
+        self.described, self.grouping = now, replace(new, reason=reason)
+        heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
+        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items()}
+        self.member = dict(zip(now, new.labels.tolist(), strict=True)) | self.by_loss
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is one group, where no rule could say it."""
+        return None if self.grouping else "No client has enough samples of a label to be compared: there is one group."
+
+
+def last_layer(model: Params, labels: int) -> tuple[str, ...]:
+    """Return the tensors of the last layer, if these have a row per label; else none.
+
+    >>> last_layer({"fc.weight": np.zeros((5, 8)), "head.weight": np.zeros((3, 5)), "head.bias": np.zeros(3)}, 3)
+    ('head.weight', 'head.bias')
+    """
+    layer = next(reversed([*model])).rpartition(".")[0]
+    tensors = tuple(name for name in model if name.rpartition(".")[0] == layer)
+    return tensors if all(model[name].shape[:1] == (labels,) for name in tensors) else ()
+
+
+def _moments(reply: MomentsReply) -> ClassMoments:
+    return ClassMoments(reply.means, reply.variances, reply.counts)
+
+
+def _differ(a: MomentsReply, b: MomentsReply) -> bool:
+    return not all(np.array_equal(x, y) for x, y in zip(_moments(a), _moments(b), strict=True))

@@ -1,0 +1,179 @@
+"""Kindred: what it is without its parts, how rows of the last layer count, who is placed where, and drift."""
+
+from typing import Any
+
+import numpy as np
+
+import coterie
+from coterie.algorithms.kindred import Kindred, last_layer
+from coterie.federation.aggregation import Contribution, means_by_row
+from coterie.messages import EVALUATION, Moments, Train, TrainReply
+from coterie.testing import RecordingEngine, small_federation, small_run
+
+ROTATED = {"dataset": "digits-rotated", "partition": None, "clients": 12, "fraction": 0.5, "rounds": 6, "seed": 0}
+
+
+def numbers(result: coterie.Result) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in ("round", "L", "C", "W", "loss", "discrepancy")} for row in result.history]
+
+
+def test_without_offsets_and_rows_by_label_one_group_is_fedavg_bit_for_bit() -> None:
+    plain = {"labels": "none", "rows": "samples"}
+    kindred, fedavg = (
+        small_run("kindred", algorithm_options=plain, rounds=6, dataset="digits", partition="iid"),
+        small_run("fedavg", rounds=6, dataset="digits", partition="iid"),
+    )
+    assert set(kindred.groups) == {0}
+    assert numbers(kindred) == numbers(fedavg)
+    assert kindred.per_client == fedavg.per_client
+
+
+def test_rows_of_the_last_layer_are_means_by_samples_of_their_label() -> None:
+    """Against a loop over clients and rows."""
+    rng = np.random.default_rng(0)
+    start = {"w": rng.normal(size=(3, 4)).astype(np.float32), "b": rng.normal(size=3).astype(np.float32)}
+    counts = np.array([[5.0, 0, 0], [1, 2, 0], [0, 6, 0]])
+    members = []
+    for client, rows in enumerate(counts):
+        params = {name: value + rng.normal(size=value.shape).astype(np.float32) for name, value in start.items()}
+        members.append(Contribution(client, params, start, float(rows.sum()), by_row={"w": rows, "b": rows}))
+    got = means_by_row(members)
+    for name in start:
+        for row in range(3):
+            total = sum(counts[:, row])
+            wanted = sum(n * m.params[name][row] for n, m in zip(counts[:, row], members, strict=True)) / (total or 1)
+            np.testing.assert_allclose(got[name][row], wanted if total else start[name][row], rtol=1e-6)
+        assert got[name].dtype == np.float32
+
+
+def test_a_round_counts_each_label_by_its_samples_and_the_rest_by_all() -> None:
+    settings = {"dataset": "digits", "partition": "label-skew:rho=0.3", "clients": 6, "fraction": 1.0}
+    with small_federation("kindred", **settings) as (run, data):
+        fed, method = run.fed, run.algorithm
+        recorder = fed.wrap_engine(RecordingEngine)
+        method.begin(fed)
+        fed.start_round(1)
+        before, cohort = method.models[0], fed.cohort(1)
+        method.round(fed, cohort)
+        trained = {
+            client: reply.answer(TrainReply) for (_, client, kind), reply in recorder.replies.items() if kind == "train"
+        }
+        counts = np.stack([np.bincount(data.train.y[part], minlength=10) for part in data.train_parts])
+        assert all(np.array_equal(method.counts[client], counts[client]) for client in cohort)
+        absent = counts[list(cohort)].sum(axis=0) == 0
+        head = last_layer(before, 10)
+        for name, old in before.items():
+            weights = {
+                c: counts[c].astype(float) if name in head else np.full(len(old), t.samples) for c, t in trained.items()
+            }
+            total = sum(weights.values())
+            wanted = sum((weights[c] * t.params[name].T).T for c, t in trained.items()) / np.maximum(total, 1).reshape(
+                -1, *[1] * (old.ndim - 1)
+            )
+            kept = (absent if name in head else np.zeros(len(old), bool)).reshape(-1, *[1] * (old.ndim - 1))
+            np.testing.assert_allclose(method.models[0][name], np.where(kept, old, wanted), rtol=2e-6, atol=1e-7)
+
+
+def test_what_clients_hold_back_is_spread_over_the_labels_that_they_tell_nothing_of() -> None:
+    method = Kindred()
+    method.counts = {0: np.array([6, 0, 0, 14]), 1: np.array([10, 10, 0, 0])}
+    assert method.samples_by_label(0, 24, 4).tolist() == [6, 2, 2, 14]
+    assert method.samples_by_label(1, 20, 4).tolist() == [10, 10, 0, 0]
+    assert method.samples_by_label(2, 20, 4).tolist() == [5, 5, 5, 5]  # it told nothing
+
+
+def test_it_parts_clients_to_whom_labels_look_different_and_says_why() -> None:
+    result = coterie.run(algorithm="kindred", **ROTATED)
+    assert result.ari == 1.0
+    assert "looks different" in result.grouping["reason"]
+    alike = coterie.run(algorithm="kindred", **{**ROTATED, "dataset": "digits", "partition": "label-skew:rho=0.3"})
+    assert set(alike.groups) == {0}
+    assert "looks alike" in alike.grouping["reason"]
+
+
+def test_it_costs_little_more_than_fedavg_and_as_many_steps() -> None:
+    kindred, fedavg = (coterie.run(algorithm=name, **ROTATED) for name in ("kindred", "fedavg"))
+    bytes_of = [run.traffic["up_bytes"] + run.traffic["down_bytes"] for run in (kindred, fedavg)]
+    assert bytes_of[0] <= 1.1 * bytes_of[1]
+    with small_federation("kindred", **ROTATED) as (run, _):
+        recorder = run.fed.wrap_engine(RecordingEngine)
+        run.algorithm.begin(run.fed)
+        run.fed.start_round(1)
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        plans = [
+            verb.plan for request in recorder.requests.values() for verb in request.verbs if isinstance(verb, Train)
+        ]
+        assert {(plan.epochs, plan.steps, plan.holdout) for plan in plans} == {(run.fed.plan.epochs, None, 0.0)}
+
+
+def test_clients_that_can_not_be_compared_join_the_largest_group_then_the_best_model() -> None:
+    """With 17 clients the last ones have a few samples of each label: none has 4 of one."""
+    settings = {**ROTATED, "algorithm_options": {}}
+    with small_federation("kindred", **settings) as (run, _):
+        fed, method = run.fed, run.algorithm
+        everyone = list(fed.trainable)
+        lost = everyone[:2]
+        described = method.describe
+
+        def without_the_first(fed: Any, clients: Any) -> Any:
+            return {c: told for c, told in described(fed, clients).items() if c not in lost}
+
+        method.describe = without_the_first
+        method.begin(fed)
+        sizes = np.bincount([method.member[c] for c in everyone if c not in lost])
+        assert all(method.member[client] == sizes.argmax() for client in lost)
+        for round in range(1, 7):
+            fed.start_round(round)
+            method.round(fed, fed.cohort(round))
+        del method.by_loss[lost[0]], method.member[lost[0]]
+        method.place(fed, [lost[0]])
+        true = [client % 4 for client in everyone]
+        mates = [c for c in everyone if c not in lost and true[c] == true[lost[0]]]
+        assert method.member[lost[0]] == method.member[mates[0]]
+
+
+def test_without_any_client_to_compare_there_is_one_group() -> None:
+    result = coterie.run(algorithm="kindred", dataset="digits", clients=80, fraction=0.2, rounds=2, epochs=1)
+    assert set(result.groups) == {0}
+
+
+def test_clients_that_change_are_placed_anew_and_models_stay_with_what_labels_look_like() -> None:
+    """From round 4 on client i sees what client i + 1 saw."""
+    with small_federation("kindred", **{**ROTATED, "dataset": "digits-rotated:drift_at=4", "fraction": 1.0}) as (
+        run,
+        _,
+    ):
+        fed, method = run.fed, run.algorithm
+        method.begin(fed)
+        for round in (1, 2, 3):
+            fed.start_round(round)
+            method.round(fed, fed.cohort(round))
+        before = {client: method.model_for(client) for client in fed.clients}
+        fed.start_round(4)
+        method.round(fed, fed.cohort(4))
+        assert "Grouped anew in round 4" in method.grouping.reason
+        for client in range(11):
+            assert method.model_for(client) is before[client + 1]
+        fed.start_round(5)
+        method.round(fed, fed.cohort(5))
+        assert "round 4" in method.grouping.reason
+
+
+def test_descriptions_travel_with_the_training_and_are_not_asked_for_to_measure() -> None:
+    with small_federation("kindred", **ROTATED) as (run, _):
+        recorder = run.fed.wrap_engine(RecordingEngine)
+        run.algorithm.begin(run.fed)
+        run.fed.start_round(1)
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        training = [
+            request for request in recorder.requests.values() if any(isinstance(v, Train) for v in request.verbs)
+        ]
+        assert training
+        assert all(any(isinstance(verb, Moments) for verb in request.verbs) for request in training)
+        assert all(request.kind != EVALUATION for request in training)
+
+
+def test_the_last_layer_is_found_where_it_has_a_row_per_label() -> None:
+    head = {"a.weight": np.zeros((10, 4)), "b.weight": np.zeros((10, 4)), "b.bias": np.zeros(10)}
+    assert last_layer(head, 10) == ("b.weight", "b.bias")
+    assert last_layer({**head, "c.scale": np.zeros(1)}, 10) == ()
