@@ -48,6 +48,23 @@ def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
         assert np.linalg.norm(ours[name] - value) <= tolerance * scale, name
 
 
+def assert_gradient(job: Job, lanes: int) -> Params:
+    """Check one step at rate 1 against autograd in double precision; return what it led to."""
+    after = NativeTrainer(Forbidden(), lanes).train(job).params
+    module = build(job.spec.shape, job.spec.classes, **job.spec.options).double()
+    module.load_state_dict({k: torch.tensor(v.astype(np.float64)) for k, v in job.start.items()})
+    outputs = module(torch.from_numpy(job.x.astype(np.float64)))
+    if job.label_offset is not None:
+        outputs = outputs + torch.from_numpy(job.label_offset.astype(np.float64))
+    loss = nn.functional.cross_entropy(outputs, torch.from_numpy(job.y))
+    wanted = dict(zip(job.start, torch.autograd.grad(loss, list(module.parameters())), strict=True))
+    for name, gradient in wanted.items():
+        ours = job.start[name].astype(np.float64) - after[name]
+        rounding = 1e-6 * np.linalg.norm(job.start[name])  # of the subtraction, not of the gradient
+        assert np.linalg.norm(ours - gradient.numpy()) <= 1e-4 * np.linalg.norm(gradient.numpy()) + rounding, name
+    return after
+
+
 @pytest.mark.integration
 @given(specs(), plans(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
@@ -71,19 +88,32 @@ def test_gradients_equal_autograd_in_double_precision(
     spec: ModelSpec, seed: int, batch: int, lanes: int, label_offset: Literal["prior"] | None
 ) -> None:
     plan = Plan(Schedule(1.0), steps=1, batch_size=batch, label_offset=label_offset)
-    job = make_job(spec, plan, seed, samples=batch)
-    after = NativeTrainer(Forbidden(), lanes).train(job).params
-    module = build(spec.shape, spec.classes, **spec.options).double()
-    module.load_state_dict({k: torch.tensor(v.astype(np.float64)) for k, v in job.start.items()})
-    outputs = module(torch.from_numpy(job.x.astype(np.float64)))
-    if job.label_offset is not None:
-        outputs = outputs + torch.from_numpy(job.label_offset.astype(np.float64))
-    loss = nn.functional.cross_entropy(outputs, torch.from_numpy(job.y))
-    wanted = dict(zip(job.start, torch.autograd.grad(loss, list(module.parameters())), strict=True))
-    for name, gradient in wanted.items():
-        ours = job.start[name].astype(np.float64) - after[name]
-        rounding = 1e-6 * np.linalg.norm(job.start[name])  # of the subtraction, not of the gradient
-        assert np.linalg.norm(ours - gradient.numpy()) <= 1e-4 * np.linalg.norm(gradient.numpy()) + rounding, name
+    assert_gradient(make_job(spec, plan, seed, samples=batch), lanes)
+
+
+WIDE = [
+    ((1, 9, 20), [["conv", 6, 5, 0], ["relu"], ["pool", 2]]),
+    ((3, 8, 37), [["conv", 7, 3, 1], ["pool", 3], ["relu"]]),
+    ((2, 7, 70), [["conv", 1, 1, 0], ["relu"], ["pool", 2], ["conv", 5, 3, 2], ["pool", 2]]),
+    ((3, 18, 18), [["conv", 2, 7, 0], ["relu"], ["pool", 6]]),
+    ((3, 32, 32), [["conv", 6, 5, 0], ["relu"], ["pool", 2], ["conv", 16, 5, 0], ["relu"], ["pool", 2]]),
+]
+"""Wide images and few outputs, for which vectors lie along the rows."""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(("shape", "layers"), WIDE)
+def test_wide_images_and_few_outputs(shape: tuple[int, ...], layers: list[list[object]], lanes: int) -> None:
+    spec = ModelSpec(NAME, shape, 5, {"layers": layers})
+    job = make_job(spec, Plan(Schedule(1.0), steps=1, batch_size=6), 3, samples=6)
+    after = assert_gradient(again(job), lanes)
+    outputs = TorchTrainer().logits(spec, job.start, job.x)
+    last = replace(job, x=np.ascontiguousarray(job.x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2))
+    trainer = NativeTrainer(Forbidden(), lanes)
+    assert all(np.array_equal(value, after[name]) for name, value in trainer.train(last).params.items())
+    assert np.allclose(trainer.logits(spec, job.start, job.x), outputs, rtol=1e-3, atol=1e-4)
+    assert np.allclose(trainer.logits(spec, job.start, last.x), outputs, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.integration
