@@ -59,7 +59,8 @@ def rehearse(
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
-            run.evaluator.fine_tune()  # at the end only in a real run, but what it asks then may be as in any round
+            run.evaluator.evaluate_by_label()  # at the end only in a real run, as the next,
+            run.evaluator.fine_tune()  # but what they ask then may be as in any round
         return run.fed.events
 
 

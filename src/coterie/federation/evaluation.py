@@ -117,6 +117,11 @@ class Evaluator(Resumable):
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
         return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label)
 
+    def evaluate_by_label(self) -> None:
+        """Measure C by the labels that clients have and lack; `evaluate` does it in the last round."""
+        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
+        self._evaluate_by_label(models, _names(models), self.algorithm.adaptation(self.fed))
+
     def _evaluate_by_label(
         self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
     ) -> None:
