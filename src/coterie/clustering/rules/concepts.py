@@ -1,6 +1,5 @@
 """A rule for clients that are compared by what they share: it parts what differs beyond chance, and clearly."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from coterie.clustering.forest import forest, known_silhouette, mean_between
+from coterie.clustering.forest import forest, mean_between, parts_of, silhouettes
 from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
 from coterie.clustering.rules import Cut, Evidence, Rule, rule
@@ -60,13 +59,13 @@ class Concepts(Rule):
         """Of the cuts below a merge beyond chance, take the one of largest silhouette, if that is large enough."""
         within = merges[:, 2] if len(merges) else np.zeros(0)
         connected = np.isfinite(within)
-        whole = Cut.at(merges, float(within[connected].max(initial=0.0)), "")
-        parts, highest = whole.labels, float(np.max(excess[connected], initial=0.0))
+        parts, highest = parts_of(merges), float(np.max(excess[connected], initial=0.0))
+        whole = Cut(parts, float(within[connected].max(initial=0.0)), "")
         beyond = np.flatnonzero(connected & (within > 0) & (np.nan_to_num(excess) > self.chance))
         if not len(beyond):
             told = f"the same label looks alike to all: {highest:.3g} times chance at most, not over {self.chance:g}"
             return whole._replace(threshold=self._refused_at(within, excess), reason=_in_parts(parts, told))
-        scores = {made: score for made, score in silhouettes(merges, distances, parts, self.least) if made in beyond}
+        scores = dict(silhouettes(merges, distances, {*beyond.tolist()}, self.least))
         best = max(scores, key=lambda made: (round(scores[made], 2), -made), default=-1)  # of equal ones the finest
         if best < 0 or scores[best] < self.least:
             found = f"{scores[best]:.2f}" if best >= 0 else f"below {self.least:g}"
@@ -155,31 +154,6 @@ class Concepts(Rule):
     def regroup(self, grouping: Grouping, distances: Any) -> Grouping:
         """Group all clients anew."""
         return self.group(distances)
-
-
-def silhouettes(merges: Floats, distances: Floats, parts: Ints, least: float) -> Iterator[tuple[int, float]]:
-    """Yield how many merges are made, and the silhouette, of every cut that can reach the least one.
-
-    A client alone in its group counts 0, so that cuts with many of these are passed over.
-    """
-    n, mates = len(distances), int((np.bincount(parts)[parts] > 1).sum())
-    known = np.isfinite(distances)
-    np.fill_diagonal(known, False)
-    sums, numbers = np.where(known, distances, 0.0).T.copy(), known.astype(np.float64)  # of a group in each row
-    column, labels, size = np.arange(2 * n - 1), np.arange(n), np.ones(n)
-    alive = np.ones(n, bool)
-    connected = int(np.isfinite(merges[:, 2]).sum())
-    for made in range(connected):
-        singles = int((size[alive] == 1).sum()) - (n - mates)
-        if singles <= (1 - least) * mates:
-            groups = np.flatnonzero(alive)
-            own = np.searchsorted(groups, labels)
-            yield made, known_silhouette(sums[groups].T, numbers[groups].T, own, parts)
-        i, j = column[merges[made, :2].astype(np.int64)]
-        for table in (sums, numbers, size):
-            table[i] += table[j]
-        labels[labels == j] = i
-        alive[j], column[n + made] = False, i
 
 
 def to_groups(pairs: Pairs, labels: Ints, groups: int | None = None) -> Pairs:
