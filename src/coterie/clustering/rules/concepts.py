@@ -109,7 +109,7 @@ class Concepts(Rule):
     def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
         """Let newcomers join the nearest group that differs from them by no more than chance allows.
 
-        Those whom all groups differ from found groups where several are alike among each other; nobody is alone: others
+        Those whom all groups differ from found groups where several are alike, and clearly so; nobody is alone: others
         join the nearest group, and those that share nothing with any the largest. Groups are their founders.
         """
         far = self._to_founders(grouping, cross)
@@ -119,10 +119,10 @@ class Concepts(Rule):
         weights = np.zeros(len(labels))
         left = np.flatnonzero((labels < 0) & np.isfinite(near).any(axis=1))
         if len(left) > 1:
-            founded = self._founded(self.scaled(among, None, None)[np.ix_(left, left)])
-            mates = np.bincount(founded)[founded] > 1
+            founded = self._founded(self.scaled(among, None, None)[np.ix_(left, left)], near[left].min(axis=1))
+            mates = founded >= 0
             labels[left[mates]] = grouping.n_groups + canonical(founded[mates])
-            weights[left[mates]] = 1 / np.bincount(founded)[founded[mates]]
+            weights[left[mates]] = 1 / np.bincount(founded[mates])[founded[mates]]
         labels = np.where(labels < 0, self.nearest(grouping, cross), labels)
         return replace(
             grouping,
@@ -131,13 +131,23 @@ class Concepts(Rule):
             proximity=None,
         )
 
-    def _founded(self, among: Pairs) -> Ints:
-        """Merge newcomers up to the first merge that chance does not explain."""
+    def _founded(self, among: Pairs, nearest: Floats) -> Ints:
+        """Merge newcomers up to the first merge that chance does not explain; −1 for those that make no clear group.
+
+        `nearest` is how far each is from the nearest group that there is.
+        """
         merges = forest(among["distance"], among["weight"])
         excess = mean_between(merges, among["excess"], among["shared"])
         refused = np.flatnonzero(np.isfinite(merges[:, 2]) & (np.nan_to_num(excess) > self.chance) & (merges[:, 2] > 0))
         made = int(refused[0]) if len(refused) else int(np.isfinite(merges[:, 2]).sum())
-        return cut(merges, count=len(merges) + 1 - made)
+        founded = cut(merges, count=len(merges) + 1 - made)
+        known = np.isfinite(among["distance"]) & (founded[:, None] == founded) & ~np.eye(len(founded), dtype=bool)
+        total = np.where(known, among["distance"], 0.0).sum(axis=1)
+        inside = np.maximum(total, 0.0) / np.maximum(known.sum(axis=1), 1)
+        scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), 1e-12)
+        sizes = np.bincount(founded)
+        clear = (sizes > 1) & (np.bincount(founded, scores) >= self.least * sizes)
+        return np.where(clear[founded], founded, -1)
 
     def nearest(self, grouping: Grouping, cross: npt.ArrayLike) -> Ints:
         """Return the group nearest to each newcomer over known pairs; for one without any, the largest."""
