@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 
-from coterie.clustering import canonical, cut, forest, heights, mean_between, tree
-from coterie.clustering.forest import known_silhouette
+from coterie.clustering import cut, forest, heights, mean_between, tree
+from coterie.clustering.forest import parts_of, silhouettes
 
 
 def random_distances(n: int, missing: float, seed: int, low: float = 0.0) -> np.ndarray:
@@ -46,7 +46,8 @@ def contents(merges: np.ndarray) -> list[set[int]]:
     return clients[len(merges) + 1 :]
 
 
-@given(st.integers(1, 30), st.integers(0, 99))
+@given(st.integers(1, 20), st.integers(0, 99))
+@settings(max_examples=30)
 def test_with_all_pairs_known_it_is_scipys_average_linkage(n: int, seed: int) -> None:
     distances = random_distances(n, 0.0, seed)
     expected, found = tree(distances, "average"), forest(distances)
@@ -95,26 +96,25 @@ def test_means_between_merges_are_brute_force(n: int, missing: float, seed: int)
         assert found[k] == pytest.approx(np.mean([values[p] for p in pairs]) if pairs else np.nan, nan_ok=True)
 
 
-@given(st.integers(4, 20), st.integers(2, 3), st.integers(0, 99))
-def test_with_all_pairs_known_the_silhouette_is_sklearns(n: int, groups: int, seed: int) -> None:
+@given(st.integers(3, 16), st.integers(0, 99))
+def test_with_all_pairs_known_silhouettes_are_sklearns(n: int, seed: int) -> None:
     distances = random_distances(n, 0.0, seed)
-    labels = canonical(np.random.default_rng(seed).permutation(np.arange(n) % groups))
-    member = np.eye(groups)[labels]
-    others = ~np.eye(n, dtype=bool)
-    found = known_silhouette(distances @ member, others.astype(float) @ member, labels, np.zeros(n, np.int64))
-    assert found == pytest.approx(silhouette_score(distances, labels, metric="precomputed"))
+    merges = forest(distances)
+    found = dict(silhouettes(merges, distances, range(1, n - 1)))
+    assert list(found) == [*range(1, n - 1)]
+    for made, score in found.items():
+        labels = cut(merges, count=n - made)
+        assert score == pytest.approx(silhouette_score(distances, labels, metric="precomputed"), abs=1e-9)
 
 
-def test_the_silhouette_is_of_parts_that_are_divided() -> None:
-    parts, labels = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 2, 2])
+def test_silhouettes_are_of_parts_that_are_divided() -> None:
     distances = np.full((6, 6), np.nan)
     distances[:4, :4] = [[0, 1, 4, 4], [1, 0, 4, 4], [4, 4, 0, 1], [4, 4, 1, 0]]
-    distances[4:, 4:] = [[0, 9], [9, 0]]
-    known = np.isfinite(distances) & ~np.eye(6, dtype=bool)
-    member = np.eye(3)[labels]
-    sums, numbers = np.where(known, distances, 0) @ member, known.astype(float) @ member
-    assert known_silhouette(sums, numbers, labels, parts) == pytest.approx(0.75)
-    assert known_silhouette(sums[:, [0, 2]], numbers[:, [0, 2]], np.array([0, 0, 0, 0, 1, 1]), parts) == -1
+    distances[4:, 4:] = [[0, 0.5], [0.5, 0]]
+    merges = forest(distances)
+    assert parts_of(merges).tolist() == [0, 0, 0, 0, 1, 1]
+    assert dict(silhouettes(merges, distances, [3]))[3] == pytest.approx(0.75)  # of the first four
+    assert dict(silhouettes(merges, distances, [0, 3], least=0.7)).keys() == {3}  # with all alone it can't be
 
 
 @pytest.mark.integration

@@ -202,6 +202,17 @@ def test_newcomers_found_groups_together_and_never_alone(
     assert again.labels[-1] == 2
 
 
+def test_newcomers_that_differ_each_in_its_own_way_found_nothing() -> None:
+    """As among writers, who are one group: beyond chance from each other, and from it."""
+    shifts = np.random.default_rng(8).normal(size=(30, FEATURES))
+    made = [client(shift, ALL, 200, 500 + k) for k, shift in enumerate(shifts)]
+    grouping = Concepts().group(class_distances(made[:15]))
+    assert grouping.n_groups == 1
+    pairs = class_distances(made[15:], made[:15])
+    assert (to_groups(pairs, grouping.labels)["excess"] > 2).all()
+    assert extended(grouping, made[:15], made[15:]) == [0] * 15
+
+
 def test_regrouping_is_grouping_all() -> None:
     pairs = federation([2.0 * (k % 2) for k in range(12)], [ALL] * 12)
     first = Concepts().group(pairs[:6, :6])

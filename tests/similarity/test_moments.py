@@ -87,6 +87,7 @@ def test_distances_are_those_of_the_definition(counts: list[list[int]], seed: in
         np.testing.assert_allclose(cross[field], pairs[field][:2, 2:], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("samples", [20, 60, 500])
 @pytest.mark.parametrize("shift", [0.0, 0.3])
 def test_squared_distances_less_chance_are_unbiased(samples: int, shift: float) -> None:

@@ -4,10 +4,12 @@ What no chain of known pairs connects is never merged. Such parts are joined at 
 are still SciPy's linkage matrix; no threshold makes them.
 """
 
+from collections.abc import Collection, Iterator
+
 import numpy as np
 import numpy.typing as npt
 
-from coterie.clustering.hierarchical import Floats, Ints, canonical
+from coterie.clustering.hierarchical import Floats, Ints, cut
 
 
 def forest(distances: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats:
@@ -92,30 +94,52 @@ def mean_between(merges: Floats, values: npt.ArrayLike, weights: npt.ArrayLike) 
     return result
 
 
-def known_silhouette(sums: Floats, numbers: Floats, labels: Ints, parts: Ints) -> float:
-    """Return the mean silhouette over clients whose part is divided; only known pairs count.
+def parts_of(merges: Floats) -> Ints:
+    """Return the tree of a forest that each client is in, (n,)."""
+    count = 1 + int(np.isinf(merges[:, 2]).sum()) if len(merges) else 1
+    return cut(merges, count=count)
 
-    `sums` and `numbers` say how far each client is from the clients of each group that it can be compared with, in all,
-    and how many these are, (n, groups). A client with no known pair in its own group, or to others, counts 0; a mean
-    distance below 0 is 0. With no part divided it is −1.
+
+def silhouettes(
+    merges: Floats, distances: Floats, wanted: Collection[int], least: float = -1.0
+) -> Iterator[tuple[int, float]]:
+    """Yield how many merges are made, and the mean silhouette, of the wanted cuts of a forest.
+
+    Only known pairs count, and clients whose part is divided. A client with no known pair in its own group, or to
+    others, counts 0; a mean distance below 0 is 0. Cuts with so many clients alone that they can't reach the least
+    silhouette are passed over.
     """
-    every = np.arange(len(labels))
-    divided = np.bincount(canonical(parts), canonical(labels) != canonical(labels)[first_of(parts)]) > 0
-    counted = divided[canonical(parts)]
-    if not counted.any():
-        return -1.0
-    means = np.where(numbers > 0, np.maximum(sums, 0) / np.maximum(numbers, 1), np.inf)
-    inside = means[every, labels].copy()
-    means[every, labels] = np.inf
-    nearest = means.min(axis=1)
+    n, parts, every = len(distances), parts_of(merges), np.arange(len(distances))
+    known = np.isfinite(distances)
+    np.fill_diagonal(known, False)
+    sums, numbers = np.where(known, distances, 0.0), known.astype(np.float64)  # of a group, to each client
+    means = np.where(known, np.maximum(sums, 0.0), np.inf)  # but infinite to its own members
+    row, own, size, groups_in = np.arange(2 * n - 1), np.arange(n), np.ones(n), np.bincount(parts)
+    mates = int((groups_in[parts] > 1).sum())
+    inside, near = np.full(n, np.inf), means.argmin(axis=0)
+    for made in range(int(np.isfinite(merges[:, 2]).sum())):
+        singles = int((size == 1).sum()) - (n - mates)
+        if made in wanted and singles <= (1 - least) * mates:
+            yield made, _mean_score(inside, means[near, every], groups_in[parts] > 1)
+        i, j = row[merges[made, :2].astype(np.int64)]
+        for table in (sums, numbers, size):
+            table[i] += table[j]
+        size[j] = 0
+        groups_in[parts[i]] -= 1
+        own[own == j], row[n + made] = i, i
+        members = own == i
+        mean = np.where(numbers[i] > 0, np.maximum(sums[i], 0.0) / np.maximum(numbers[i], 1), np.inf)
+        inside[members] = mean[members]
+        means[i], means[j] = np.where(members, np.inf, mean), np.inf
+        # A mean of two is never below both, so that only these can have another nearest group now.
+        stale, groups = np.flatnonzero(members | (near == i) | (near == j)), np.flatnonzero(size)
+        near[stale] = groups[means[np.ix_(groups, stale)].argmin(axis=0)]
+
+
+def _mean_score(inside: Floats, nearest: Floats, counted: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of (b − a) / max(a, b) over the clients that count; 0 for one without a or b."""
     usable = np.isfinite(inside) & np.isfinite(nearest)
-    inside, nearest = np.where(usable, inside, 0.0), np.where(usable, nearest, 0.0)
-    larger = np.maximum(inside, nearest)
-    scores = np.where(larger > 0, (nearest - inside) / np.where(larger > 0, larger, 1), 0.0)
+    a, b = np.where(usable, inside, 0.0), np.where(usable, nearest, 0.0)
+    larger = np.maximum(a, b)
+    scores = np.where(larger > 0, (b - a) / np.where(larger > 0, larger, 1.0), 0.0)
     return float(scores[counted].mean())
-
-
-def first_of(parts: Ints) -> Ints:
-    """Return for each client the first client of its part."""
-    _, first, inverse = np.unique(parts, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse], np.int64)

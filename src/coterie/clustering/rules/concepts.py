@@ -1,6 +1,5 @@
 """A rule for clients that are compared by what they share: it parts what differs beyond chance, and clearly."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from coterie.clustering.forest import forest, known_silhouette, mean_between
+from coterie.clustering.forest import forest, mean_between, parts_of, silhouettes
 from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
 from coterie.clustering.rules import Cut, Evidence, Rule, rule
@@ -60,13 +59,13 @@ class Concepts(Rule):
         """Of the cuts below a merge beyond chance, take the one of largest silhouette, if that is large enough."""
         within = merges[:, 2] if len(merges) else np.zeros(0)
         connected = np.isfinite(within)
-        whole = Cut.at(merges, float(within[connected].max(initial=0.0)), "")
-        parts, highest = whole.labels, float(np.max(excess[connected], initial=0.0))
+        parts, highest = parts_of(merges), float(np.max(excess[connected], initial=0.0))
+        whole = Cut(parts, float(within[connected].max(initial=0.0)), "")
         beyond = np.flatnonzero(connected & (within > 0) & (np.nan_to_num(excess) > self.chance))
         if not len(beyond):
             told = f"the same label looks alike to all: {highest:.3g} times chance at most, not over {self.chance:g}"
             return whole._replace(threshold=self._refused_at(within, excess), reason=_in_parts(parts, told))
-        scores = {made: score for made, score in silhouettes(merges, distances, parts, self.least) if made in beyond}
+        scores = dict(silhouettes(merges, distances, {*beyond.tolist()}, self.least))
         best = max(scores, key=lambda made: (round(scores[made], 2), -made), default=-1)  # of equal ones the finest
         if best < 0 or scores[best] < self.least:
             found = f"{scores[best]:.2f}" if best >= 0 else f"below {self.least:g}"
@@ -110,7 +109,7 @@ class Concepts(Rule):
     def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
         """Let newcomers join the nearest group that differs from them by no more than chance allows.
 
-        Those whom all groups differ from found groups where several are alike among each other; nobody is alone: others
+        Those whom all groups differ from found groups where several are alike, and clearly so; nobody is alone: others
         join the nearest group, and those that share nothing with any the largest. Groups are their founders.
         """
         far = self._to_founders(grouping, cross)
@@ -120,10 +119,10 @@ class Concepts(Rule):
         weights = np.zeros(len(labels))
         left = np.flatnonzero((labels < 0) & np.isfinite(near).any(axis=1))
         if len(left) > 1:
-            founded = self._founded(self.scaled(among, None, None)[np.ix_(left, left)])
-            mates = np.bincount(founded)[founded] > 1
+            founded = self._founded(self.scaled(among, None, None)[np.ix_(left, left)], near[left].min(axis=1))
+            mates = founded >= 0
             labels[left[mates]] = grouping.n_groups + canonical(founded[mates])
-            weights[left[mates]] = 1 / np.bincount(founded)[founded[mates]]
+            weights[left[mates]] = 1 / np.bincount(founded[mates])[founded[mates]]
         labels = np.where(labels < 0, self.nearest(grouping, cross), labels)
         return replace(
             grouping,
@@ -132,13 +131,23 @@ class Concepts(Rule):
             proximity=None,
         )
 
-    def _founded(self, among: Pairs) -> Ints:
-        """Merge newcomers up to the first merge that chance does not explain."""
+    def _founded(self, among: Pairs, nearest: Floats) -> Ints:
+        """Merge newcomers up to the first merge that chance does not explain; −1 for those that make no clear group.
+
+        `nearest` is how far each is from the nearest group that there is.
+        """
         merges = forest(among["distance"], among["weight"])
         excess = mean_between(merges, among["excess"], among["shared"])
         refused = np.flatnonzero(np.isfinite(merges[:, 2]) & (np.nan_to_num(excess) > self.chance) & (merges[:, 2] > 0))
         made = int(refused[0]) if len(refused) else int(np.isfinite(merges[:, 2]).sum())
-        return cut(merges, count=len(merges) + 1 - made)
+        founded = cut(merges, count=len(merges) + 1 - made)
+        known = np.isfinite(among["distance"]) & (founded[:, None] == founded) & ~np.eye(len(founded), dtype=bool)
+        total = np.where(known, among["distance"], 0.0).sum(axis=1)
+        inside = np.maximum(total, 0.0) / np.maximum(known.sum(axis=1), 1)
+        scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), 1e-12)
+        sizes = np.bincount(founded)
+        clear = (sizes > 1) & (np.bincount(founded, scores) >= self.least * sizes)
+        return np.where(clear[founded], founded, -1)
 
     def nearest(self, grouping: Grouping, cross: npt.ArrayLike) -> Ints:
         """Return the group nearest to each newcomer over known pairs; for one without any, the largest."""
@@ -155,31 +164,6 @@ class Concepts(Rule):
     def regroup(self, grouping: Grouping, distances: Any) -> Grouping:
         """Group all clients anew."""
         return self.group(distances)
-
-
-def silhouettes(merges: Floats, distances: Floats, parts: Ints, least: float) -> Iterator[tuple[int, float]]:
-    """Yield how many merges are made, and the silhouette, of every cut that can reach the least one.
-
-    A client alone in its group counts 0, so that cuts with many of these are passed over.
-    """
-    n, mates = len(distances), int((np.bincount(parts)[parts] > 1).sum())
-    known = np.isfinite(distances)
-    np.fill_diagonal(known, False)
-    sums, numbers = np.where(known, distances, 0.0).T.copy(), known.astype(np.float64)  # of a group in each row
-    column, labels, size = np.arange(2 * n - 1), np.arange(n), np.ones(n)
-    alive = np.ones(n, bool)
-    connected = int(np.isfinite(merges[:, 2]).sum())
-    for made in range(connected):
-        singles = int((size[alive] == 1).sum()) - (n - mates)
-        if singles <= (1 - least) * mates:
-            groups = np.flatnonzero(alive)
-            own = np.searchsorted(groups, labels)
-            yield made, known_silhouette(sums[groups].T, numbers[groups].T, own, parts)
-        i, j = column[merges[made, :2].astype(np.int64)]
-        for table in (sums, numbers, size):
-            table[i] += table[j]
-        labels[labels == j] = i
-        alive[j], column[n + made] = False, i
 
 
 def to_groups(pairs: Pairs, labels: Ints, groups: int | None = None) -> Pairs:
