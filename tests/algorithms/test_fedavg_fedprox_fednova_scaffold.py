@@ -93,7 +93,7 @@ def test_a_client_that_claims_a_billion_samples_does_not_hold_the_server_up(powe
 def test_fednova_averages_what_batchnorm_counts() -> None:
     """By its weights a client with few samples could count for less than nothing, and a variance become negative."""
     options = AggregationOptions()
-    aggregator = Aggregator(options, dict, lambda client, kind, detail: None)
+    aggregator = Aggregator(options, dict, lambda client, kind, detail: None, lambda: 1)
     settings = SimpleNamespace(aggregation=options)
     fed = SimpleNamespace(plan=Plan(Schedule(0.1)), aggregator=aggregator, settings=settings)
     values = [(900, 90, 0.1), (50, 5, 2.0), (50, 5, 3.0)]
