@@ -12,13 +12,11 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-import coterie
-from coterie.algorithms.by_moments import GroupingByMoments
 from coterie.data import FederatedData
 from coterie.run.building import load_data
 from coterie.run.cluster import grouped
@@ -40,12 +38,6 @@ SEVERAL: list[tuple[str, str, int]] = [
 """As many groups as are planted."""
 
 
-@coterie.algorithm("by-moments")
-@dataclass(kw_only=True)
-class ByMoments(GroupingByMoments):
-    """One model per group of clients to whom the same label looks alike."""
-
-
 def with_samples(data: FederatedData, most: int) -> FederatedData:
     """Leave each client at most so many training samples, drawn at random."""
     parts = [
@@ -64,7 +56,7 @@ def rows(only: str, seeds: list[int], samples: int | None) -> Iterator[tuple[str
             settings: dict[str, Any] = {"dataset": name, "clients": clients, "seed": seed}
             if partition:
                 settings["partition"] = partition
-            config = settings_to_config(None, settings, "by-moments")
+            config = settings_to_config(None, settings, "kindred")
             data = load_data(config)
             if samples:
                 data = with_samples(data, samples)

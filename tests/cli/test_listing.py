@@ -60,7 +60,8 @@ def test_a_list_has_a_line_for_each(kind: str) -> None:
     ("arguments", "shown"),
     [
         (["algorithms", "solo"], ["epochs = None", "epochs in all"]),
-        (["algorithms", "fedavg"], ["no options"]),
+        (["algorithms", "fedavg"], ["labels = 'none'", "serving = 'lacking'"]),
+        (["models", "mclr"], ["no options"]),
         (["partitions", "label-skew"], ["rho = 0.2", "Fraction of the labels"]),
         (["models", "mlp"], ["hidden = 128", "width of the hidden layer"]),
         (["datasets", "digits-rotated"], ["groups = 4", "turned"]),

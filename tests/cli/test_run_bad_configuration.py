@@ -22,7 +22,7 @@ WRONG_FLAGS = {
     "unknown option of a data set": (["--dataset", "digits-rotated:group=2"], ["'group'", "'groups'"]),
     "unknown option of a partition": (["--partition", "label-skew:rh=0.2"], ["'label-skew'", "'rh'", "'rho'"]),
     "unknown option of a model": (["--model", "mlp:hiden=3"], ["'mlp'", "'hiden'", "'hidden'"]),
-    "option of what has none": (["--set", "algorithm.p=3"], ["'fedavg'", "'p'", "no options"]),
+    "option of what has none": (["--model", "mclr:p=3"], ["'mclr'", "'p'", "no options"]),
     "option without a name": (["--set", "model.hidden=3"], ["[model]", "hidden", "name"]),
     "text for a whole number": (["--rounds", "many"], ["--rounds", "'many'", "integer"]),
     "fraction for a whole number": (["--rounds", "3.5"], ["--rounds", "'3.5'", "integer"]),

@@ -27,8 +27,9 @@ from coterie.messages import (
     Train,
     TrainReply,
 )
-from coterie.similarity import ClassMoments, class_distances
+from coterie.similarity import MEASURES, ClassMoments, class_distances
 
+UNIT = MEASURES["class_moments"].unit
 DESCRIPTION = (Moments(), ClassCounts())
 """What clients tell of themselves: how each label looks, and how many samples of it they have."""
 
@@ -38,7 +39,7 @@ DESCRIPTION = (Moments(), ClassCounts())
 class Kindred(OneShotClustering[MomentsReply]):
     """One model per group to which labels look alike; label frequencies are offsets, not a reason to part."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), unit="variances"))
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), UNIT, refuses=("count",)))
 
     labels: Annotated[
         Literal["none", "trained", "served", "both"],
@@ -64,7 +65,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, MomentsReply]:
         """Ask clients how their labels look; those without a label that can be compared are left out."""
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*DESCRIPTION)))
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*DESCRIPTION, kind="describe")))
         self.counts |= {client: reply.answer(ClassCountsReply).counts for client, reply in replies.items()}
         told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
         return {client: moments for client, moments in told.items() if moments.counts.any()}
@@ -75,7 +76,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def rule(self, fed: Federation) -> Rule:
         """Part what differs by over twice what chance explains, and clearly."""
-        return fed.settings.grouping.make("concepts", unit="variances")
+        return fed.settings.grouping.make("concepts", unit=UNIT)
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Place clients by how their labels look; who can't be compared takes the model that fits its samples best.
