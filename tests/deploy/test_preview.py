@@ -17,7 +17,7 @@ from coterie.deploy.terms import Terms, read_site, read_terms
 from coterie.errors import CoterieError
 from coterie.federation.exchange import Ledger
 from coterie.federation.loop import rounds
-from coterie.messages import EVALUATION
+from coterie.messages import MEASUREMENTS
 from coterie.run.building import session
 from coterie.run.config import Config
 from coterie.testing import RecordingEngine
@@ -88,8 +88,8 @@ def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -
     left, held_back = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
     assert not held_back
     ledger, answers = really_run(terms)
-    assert {(one.kind, one.asked) for one in left if one.kind != EVALUATION} == {
-        a for a in answers if a[0] != EVALUATION
+    assert {(one.kind, one.asked) for one in left if one.kind not in MEASUREMENTS} == {
+        a for a in answers if a[0] not in MEASUREMENTS
     }
     assert set(answers) <= {(one.kind, one.asked) for one in left}
     assert "newcomer" in ledger.by_kind
