@@ -3,7 +3,7 @@
 >>> import coterie
 >>> result = coterie.run(algorithm="fedavg", dataset="digits", clients=5, rounds=2, epochs=1)
 >>> sorted(result.accuracy)
-['C', 'G', 'L', 'L_best', 'L_max', 'W_max', 'plus']
+['C', 'C_lacking', 'C_own', 'G', 'L', 'L_best', 'L_max', 'W_max', 'plus']
 """
 
 from typing import TYPE_CHECKING, Any

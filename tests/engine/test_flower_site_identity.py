@@ -170,7 +170,7 @@ def test_a_federation_whose_sites_and_server_name_their_certificate(tmp_path: Pa
         grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(file))
     serve(grid, read_terms(tmp_path / "app"))
     result = coterie.Result.load(tmp_path / "run")
-    assert len(result.per_client) == 2
+    assert len(result.per_client["L"]) == 2
     [event] = result.events
     assert event["kind"] == "turned away"
     assert "'site-2' gives a proof that is not for this server" in event["example"]

@@ -27,9 +27,9 @@ from coterie.messages import (
     Train,
     TrainReply,
 )
-from coterie.similarity import MEASURES, ClassMoments, class_distances
+from coterie.similarity import ClassMoments, class_distances
+from coterie.similarity.moments import VARIANCES
 
-UNIT = MEASURES["class_moments"].unit
 DESCRIPTION = (Moments(), ClassCounts())
 """What clients tell of themselves: how each label looks, and how many samples of it they have."""
 
@@ -39,7 +39,7 @@ DESCRIPTION = (Moments(), ClassCounts())
 class Kindred(OneShotClustering[MomentsReply]):
     """One model per group to which labels look alike; label frequencies are offsets, not a reason to part."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), UNIT, refuses=("count",)))
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), VARIANCES, refuses=("count",)))
 
     labels: Annotated[
         Literal["none", "trained", "served", "both"],
@@ -76,7 +76,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def rule(self, fed: Federation) -> Rule:
         """Part what differs by over twice what chance explains, and clearly."""
-        return fed.settings.grouping.make("concepts", unit=UNIT)
+        return fed.settings.grouping.make("concepts", unit=VARIANCES)
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Place clients by how their labels look; who can't be compared takes the model that fits its samples best.

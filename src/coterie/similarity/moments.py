@@ -19,6 +19,8 @@ from coterie.streams import stream
 Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.void]
 
+VARIANCES = "of a label's variance"
+"""The unit of distances."""
 FEWEST = 4
 """Samples of a label that make a mean worth telling."""
 DIMENSIONS = 64

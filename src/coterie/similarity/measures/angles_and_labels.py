@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from coterie.similarity.angles import Angles, principal_angles
 from coterie.similarity.measures import measure
-from coterie.similarity.moments import ClassMoments, class_distances
+from coterie.similarity.moments import VARIANCES, ClassMoments, class_distances
 from coterie.similarity.samples import Floats
 
 
@@ -42,7 +42,7 @@ def label_total_variation(counts: npt.ArrayLike) -> Floats:
     "class_moments",
     needs="moments",
     title="distance of class means beyond chance",
-    unit="of a label's variance",
+    unit=VARIANCES,
     partial=True,
 )
 def class_moments(a: Sequence[ClassMoments], b: Sequence[ClassMoments] | None = None) -> Floats:
