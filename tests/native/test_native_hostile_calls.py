@@ -226,6 +226,20 @@ def test_threads_may_share_a_network_and_their_inputs_may_change() -> None:
     assert not wrong
 
 
+def test_inputs_that_are_being_checked_can_not_be_resized(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, mine, checked = Network(PLAN), job(), list[int]()
+
+    def check(network: Network, x: np.ndarray, count: int) -> None:
+        with pytest.raises(ValueError, match="resize"):
+            mine["x"].resize((1, 1, 6, 6), refcheck=False)
+        checked.append(count)
+
+    monkeypatch.setattr(Network, "_check", check)
+    network.train(**mine)
+    network.logits(mine["x"], mine["model"])
+    assert checked == [5, 5]
+
+
 def test_a_plan_without_end_is_not_held_in_memory() -> None:
     spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
     plan, x, y = Plan(Schedule(0.1), steps=10**12), np.zeros((4, 6), np.float32), np.zeros(4, np.int64)

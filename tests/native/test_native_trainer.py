@@ -91,6 +91,22 @@ def test_gradients_equal_autograd_in_double_precision(
     assert_gradient(make_job(spec, plan, seed, samples=batch), lanes)
 
 
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("shape", [(2, 6, 6), (2, 6, 30)])
+def test_infinite_inputs_that_nothing_passes_on_spoil_the_gradient_all_the_same(
+    shape: tuple[int, ...], lanes: int
+) -> None:
+    spec = ModelSpec(NAME, shape, 3, {"layers": [["conv", 2, 3, 0], ["relu"], ["pool", 2]]})
+    job = make_job(spec, Plan(Schedule(0.1), steps=1, batch_size=4), 0, samples=4)
+    job.x[1, 0, 2, 2] = np.inf
+    start = {name: -np.abs(value) if value.ndim == 4 else value for name, value in job.start.items()}
+    job = replace(job, start=start)
+    for trainer in (TorchTrainer(), NativeTrainer(Forbidden(), lanes)):
+        with pytest.raises(Diverged) as error:
+            trainer.train(again(job))
+        assert error.value.step == 1
+
+
 WIDE = [
     ((1, 9, 20), [["conv", 6, 5, 0], ["relu"], ["pool", 2]]),
     ((3, 8, 37), [["conv", 7, 3, 1], ["pool", 3], ["relu"]]),

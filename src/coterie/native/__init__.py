@@ -164,19 +164,17 @@ class Network:
 
     def pack(self, model: Floats) -> Floats:
         """Return a model in the library's own layout."""
-        model = _vector(model, self._parameters, "a model")
+        model, pins = _vector(model, self._parameters, "a model")
         packed = np.empty(self._engine.size, np.float32)
-        pins = _pins(model)
         self._lib.coterie_pack(self._engine.pointer, model.ctypes.data, packed.ctypes.data)
         del pins
         return packed
 
     def unpack(self, packed: Floats, size: int) -> Floats:
         """Return a model of the library's layout as a plain vector, of this size."""
-        packed = _vector(packed, self._engine.size, "a packed model")
+        packed, pins = _vector(packed, self._engine.size, "a packed model")
         if size != self._parameters:
             raise ValueError(f"a model is a vector of {self._parameters} numbers, not of {size}")
-        pins = _pins(packed)
         model = self._unpacked(packed)
         del pins
         return model
@@ -209,6 +207,7 @@ class Network:
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
+        pins = _pins(x)
         self._check(x, len(y))
         packed, (samples, offsets) = self.pack(model), _samples(batches, len(y))
         rates = _rates(rates, len(offsets) - 1, 1 if meta_step is None else 2)
@@ -238,7 +237,7 @@ class Network:
             label_offset=None if shift is None else shift.ctypes.data,
             **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
-        outcome, pins = _Outcome(), _pins(x)
+        outcome = _Outcome()
         with self._engine.lock:
             self._lib.coterie_train(
                 self._engine.pointer, x.ctypes.data, channels_last, y.ctypes.data, len(y),
@@ -253,9 +252,10 @@ class Network:
     def logits(self, x: Floats, model: Floats) -> Floats:
         """Return the outputs, (samples, classes)."""
         x, channels_last = _in_order(x)
+        pins = _pins(x)
         self._check(x, len(x))
         packed = self.pack(model)
-        outputs, pins = np.empty((len(x), self._classes), np.float32), _pins(x)
+        outputs = np.empty((len(x), self._classes), np.float32)
         with self._engine.lock:
             self._lib.coterie_logits(
                 self._engine.pointer, x.ctypes.data, channels_last, len(x), packed.ctypes.data, outputs.ctypes.data
@@ -288,11 +288,13 @@ def _floats(values: Any) -> Floats:
         raise ValueError("a number is too large for a float") from None
 
 
-def _vector(values: Floats, size: int, what: str) -> Floats:
+def _vector(values: Floats, size: int, what: str) -> tuple[Floats, list[Any]]:
+    """Return a vector of this size, and what keeps it so."""
     vector = np.ascontiguousarray(_floats(values))
+    pins = _pins(vector)
     if vector.shape != (size,):
         raise ValueError(f"{what} is a vector of {size} numbers, got shape {vector.shape}")
-    return vector
+    return vector, pins
 
 
 def _whole_numbers(values: Any, what: str) -> Integers:
@@ -347,7 +349,10 @@ def _moments(snapshot_steps: Sequence[int], steps: int) -> Integers:
 
 
 def _pins(array: Any) -> list[Any]:
-    """Return what keeps an array, and those that it is a view of, from being resized while it is held."""
+    """Return what keeps an array, and those that it is a view of, from being resized while it is held.
+
+    It is taken before the array's size is checked: another thread may resize it between any two lines.
+    """
     pins = []
     while isinstance(array, np.ndarray):
         pins.append(weakref.ref(array))
