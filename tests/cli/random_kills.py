@@ -33,6 +33,8 @@ from coterie.run.config import to_toml
 from coterie.run.settings import settings_to_config
 from coterie.testing import small_settings
 
+OTHER_SEED = 9
+"""Of the run that others are run over."""
 VARIANTS = {"new": [], "durable": ["--durable"], "over": ["--overwrite"]}
 
 
@@ -139,7 +141,7 @@ class Killer:
 
     def _has_begun(self, config: Path) -> bool:
         """Say whether the configuration is already the new one."""
-        return f'name = "{self.name.rpartition("-")[0]}"' in config.read_text(encoding="utf-8")
+        return f"seed = {OTHER_SEED} " not in config.read_text(encoding="utf-8")
 
     def _note(self, code: int, folder: Path) -> None:
         if code == 0:
@@ -159,7 +161,9 @@ def kill_many(kills: int, seed: int, methods: Sequence[str], trainers: Sequence[
     tally, luck, processes = Tally(), random.Random(seed), Coterie()
     with chdir(place):
         try:
-            processes.start("run", "--out", "over", "--quiet", "--rounds", "1", "--clients", "3", "--seed", "9")
+            processes.start(
+                "run", "--out", "over", "--quiet", "--rounds", "1", "--clients", "3", "--seed", str(OTHER_SEED)
+            )
             assert processes.wait() == 0, Path("output").read_text()
             pairs = [(method, trainer) for method in methods for trainer in trainers]
             killers: dict[tuple[str, str], Killer] = {}
