@@ -151,6 +151,7 @@ def of_another_network(state: dict[str, Any]) -> None:
     [
         ("fedavg", of_another_network),
         ("fedavg", lambda state: state["algorithm"]["model"].popitem()),
+        ("fedavg", lambda state: state["algorithm"].update(model="none")),
         ("fedavg", lambda state: state.update(normalise={"scale": 1.0})),
         ("fedavg", lambda state: state.update(journal={})),
         ("fedavg", lambda state: state.update(spec=ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 2**40}))),

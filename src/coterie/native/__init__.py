@@ -269,7 +269,9 @@ class Network:
             raise ValueError(f"{count} inputs of {self._inputs} numbers each are wanted, got shape {x.shape}")
 
     def _shift(self, label_offset: Floats) -> Floats:
-        shift = np.array(_vector(label_offset, self._classes, "a label offset"))
+        vector, pins = _vector(label_offset, self._classes, "a label offset")
+        shift = np.array(vector)
+        del pins
         if not np.isfinite(shift).all():
             raise ValueError("a label offset holds a NaN or an infinity")
         return shift

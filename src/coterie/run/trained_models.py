@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
@@ -105,7 +107,8 @@ class TrainedRun:
 
     def checked(self, model: Params, where: str) -> Params:
         """Return a model after checking that it is one of the run's network."""
-        found = {name: getattr(value, "shape", None) for name, value in model.items()}
+        named = model if isinstance(model, Mapping) else {}
+        found = {name: getattr(value, "shape", None) for name, value in named.items()}
         if odd := next((name for name in (*self.shapes, *found) if found.get(name) != self.shapes.get(name)), None):
             raise CoterieError(f"{where} in '{self.folder.path}' is damaged: its '{odd}' is not that of the network")
         return model
@@ -115,7 +118,11 @@ class TrainedRun:
         if self.folder.deployed:
             return None
         counts = self.folder.read_arrays()[0].get("label_counts")
-        return None if counts is None or client >= len(counts) else counts[client]
+        if counts is None:
+            return None
+        if counts.dtype.kind not in "iu" or counts.shape != (self.clients, self.spec.classes) or (counts < 0).any():
+            raise CoterieError(f"'{self.folder.path}' is damaged: its label counts are not those of its clients")
+        return np.asarray(counts[client])
 
     def own_models(self) -> dict[int, Params]:
         """Return the own models of the clients that have trained."""
