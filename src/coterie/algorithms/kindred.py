@@ -15,6 +15,7 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
 from coterie.clustering import Rule, RuleSupport
 from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
+from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
     Array,
     ClassCounts,
@@ -41,11 +42,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), VARIANCES, refuses=("count",)))
 
-    labels: Annotated[
-        Literal["none", "trained", "served", "both"],
-        "clients add an offset to the logits that says which labels they have: while they train, when models are used "
-        "(served), or both",
-    ] = "both"
+    labels: LabelUse = "both"
     rows: Annotated[
         Literal["labels", "samples"],
         "in means, rows of the last layer count by samples of their label, or by all samples as the rest does",

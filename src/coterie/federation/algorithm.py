@@ -33,15 +33,18 @@ class Traits:
     """Settings of ``coterie.run`` for the battery of tests."""
 
 
+LabelUse = Annotated[
+    Literal["none", "trained", "served", "both"],
+    "clients add an offset to the logits that says which labels they have: while they train, when models are used "
+    "(served), or both",
+]
+
+
 @dataclass(kw_only=True, eq=False)
 class LabelOptions:
     """Options that every method has: what clients do about the labels that they have, and those that they lack."""
 
-    labels: Annotated[
-        Literal["none", "trained", "served", "both"],
-        "clients add an offset to the logits that says which labels they have: while they train, when models are used "
-        "(served), or both",
-    ] = "none"
+    labels: LabelUse = "none"
     serving: Annotated[
         LabelOffset,
         "the offset when models are used, with labels = served or both: less for labels that a client lacks; or prior, "

@@ -216,8 +216,8 @@ class Network:
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
+        fixed |= {} if label_offset is None else {"label_offset": self._shift(label_offset)}
         step, shared = meta_step or (0.0, False)
-        shift = None if label_offset is None else self._shift(label_offset)
         plan = _Plan(
             steps=len(rates),
             samples=samples.ctypes.data,
@@ -234,7 +234,6 @@ class Network:
             snapshots=len(moments),
             snapshot_steps=moments.ctypes.data,
             snapshot=snapshots.ctypes.data,
-            label_offset=None if shift is None else shift.ctypes.data,
             **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
         outcome = _Outcome()
@@ -245,7 +244,10 @@ class Network:
             )  # fmt: skip
         del pins
         done = [snapshot for snapshot, step in zip(snapshots, moments, strict=True) if step <= outcome.steps]
-        trained, *taken = map(self._unpacked, (packed, *done))
+        return self._led_to(outcome, packed, done)
+
+    def _led_to(self, outcome: _Outcome, packed: Floats, snapshots: Sequence[Floats]) -> CompiledTraining:
+        trained, *taken = map(self._unpacked, (packed, *snapshots))
         diverged = None if outcome.diverged < 0 else outcome.diverged
         return CompiledTraining(trained, taken, outcome.loss, outcome.steps, diverged)
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from coterie.clustering import GroupingOptions, RuleSupport
 from coterie.errors import CoterieError, suggestion
+from coterie.federation import Algorithm
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.run.config import CHOICES, SECTIONS, Config, keys
 from coterie.run.plugins import NOBODY, Permission, import_plugins
@@ -117,11 +118,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "algorithm"):
         if method.server_data_from is not None:
             check_other(method.server_data_from)
-        if method.serving != "lacking" and method.served_offset is None:
-            raise CoterieError(
-                f"serving = '{method.serving}' says which label offset is served, but labels = '{method.labels}' "
-                "serves none: write labels = served or both"
-            )
+        _check_serving(method)
     if method.needs_server_data == "reserved":
         _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):
@@ -157,6 +154,15 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 f"{' and '.join(config.partition.described)}"
             )
     return Config.model_validate(chosen)
+
+
+def _check_serving(method: Algorithm) -> None:
+    """Refuse a choice among offsets where none is served."""
+    if method.serving != "lacking" and method.served_offset is None:
+        raise CoterieError(
+            f"serving = '{method.serving}' says which label offset is served, but labels = '{method.labels}' "
+            "serves none: write labels = served or both"
+        )
 
 
 def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | None) -> None:
