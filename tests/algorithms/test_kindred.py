@@ -7,14 +7,24 @@ import numpy as np
 import coterie
 from coterie.algorithms.kindred import Kindred, last_layer
 from coterie.federation.aggregation import Contribution, means_by_row
-from coterie.messages import EVALUATION, Moments, Train, TrainReply
-from coterie.testing import RecordingEngine, small_federation, small_run
+from coterie.messages import EVALUATION, Moments, Request, Train, TrainReply
+from coterie.testing import RecordingEngine, small_federation, small_run, small_settings
 
 ROTATED = {"dataset": "digits-rotated", "partition": None, "clients": 12, "fraction": 0.5, "rounds": 6, "seed": 0}
 
 
 def numbers(result: coterie.Result) -> list[dict[str, Any]]:
     return [{key: row[key] for key in ("round", "L", "C", "W", "loss", "discrepancy")} for row in result.history]
+
+
+def asked_in_a_round() -> list[Request]:
+    """Return the requests of the work before the first round, and of that round."""
+    with small_federation("kindred", **ROTATED) as (run, _):
+        recorder = run.fed.wrap_engine(RecordingEngine)
+        run.algorithm.begin(run.fed)
+        run.fed.start_round(1)
+        run.algorithm.round(run.fed, run.fed.cohort(1))
+        return [*recorder.requests.values()]
 
 
 def test_without_offsets_and_rows_by_label_one_group_is_fedavg_bit_for_bit() -> None:
@@ -95,21 +105,15 @@ def test_it_costs_little_more_than_fedavg_and_as_many_steps() -> None:
     kindred, fedavg = (coterie.run(algorithm=name, **ROTATED) for name in ("kindred", "fedavg"))
     bytes_of = [run.traffic["up_bytes"] + run.traffic["down_bytes"] for run in (kindred, fedavg)]
     assert bytes_of[0] <= 1.1 * bytes_of[1]
-    with small_federation("kindred", **ROTATED) as (run, _):
-        recorder = run.fed.wrap_engine(RecordingEngine)
-        run.algorithm.begin(run.fed)
-        run.fed.start_round(1)
-        run.algorithm.round(run.fed, run.fed.cohort(1))
-        plans = [
-            verb.plan for request in recorder.requests.values() for verb in request.verbs if isinstance(verb, Train)
-        ]
-        assert {(plan.epochs, plan.steps, plan.holdout) for plan in plans} == {(run.fed.plan.epochs, None, 0.0)}
+    plans = [verb.plan for request in asked_in_a_round() for verb in request.verbs if isinstance(verb, Train)]
+    assert {(plan.epochs, plan.steps, plan.holdout) for plan in plans} == {
+        (small_settings("kindred")["epochs"], None, 0.0)
+    }
 
 
 def test_clients_that_can_not_be_compared_join_the_largest_group_then_the_best_model() -> None:
-    """With 17 clients the last ones have a few samples of each label: none has 4 of one."""
-    settings = {**ROTATED, "algorithm_options": {}}
-    with small_federation("kindred", **settings) as (run, _):
+    """Two clients describe no label, as if they had too few samples of each."""
+    with small_federation("kindred", **ROTATED) as (run, _):
         fed, method = run.fed, run.algorithm
         everyone = list(fed.trainable)
         lost = everyone[:2]
@@ -160,17 +164,10 @@ def test_clients_that_change_are_placed_anew_and_models_stay_with_what_labels_lo
 
 
 def test_descriptions_travel_with_the_training_and_are_not_asked_for_to_measure() -> None:
-    with small_federation("kindred", **ROTATED) as (run, _):
-        recorder = run.fed.wrap_engine(RecordingEngine)
-        run.algorithm.begin(run.fed)
-        run.fed.start_round(1)
-        run.algorithm.round(run.fed, run.fed.cohort(1))
-        training = [
-            request for request in recorder.requests.values() if any(isinstance(v, Train) for v in request.verbs)
-        ]
-        assert training
-        assert all(any(isinstance(verb, Moments) for verb in request.verbs) for request in training)
-        assert all(request.kind != EVALUATION for request in training)
+    training = [request for request in asked_in_a_round() if any(isinstance(verb, Train) for verb in request.verbs)]
+    assert training
+    assert all(any(isinstance(verb, Moments) for verb in request.verbs) for request in training)
+    assert all(request.kind != EVALUATION for request in training)
 
 
 def test_the_last_layer_is_found_where_it_has_a_row_per_label() -> None:
