@@ -132,6 +132,22 @@ def test_the_pool_holds_the_easiest_or_the_hardest_for_the_model_of_the_moment(o
         assert selection.losses == pytest.approx(truths[last - 1], rel=1e-5)  # type: ignore[attr-defined]
 
 
+@pytest.mark.integration
+def test_an_expert_ranks_clients_once_and_for_all() -> None:
+    with world(client_curriculum="score=E,order=anti", expert_epochs=2) as w:
+        expert = w.run.fed.settings.expert
+        assert expert is not None
+        truth = {c: w.loss(c, expert) for c in range(12)}
+        w.go()
+        assert w.run.fed.sampler.losses == pytest.approx(truth, rel=1e-5)  # type: ignore[attr-defined]
+        assert [w.who("losses", r) for r in range(1, 7)] == [list(range(12)), *[[]] * 5]
+        for r, cohort in w.cohorts:
+            hardest = sorted(truth, key=lambda c: -truth[c])[
+                : max(1, int(paced("linear", 12, 0.8, 0.2, r - 1, 6) + 1e-9))
+            ]
+            assert set(cohort) <= set(hardest)
+
+
 def test_the_cohort_is_drawn_from_the_pool() -> None:
     with world(Noting(a=1.0)) as w:
         w.go()
@@ -247,6 +263,7 @@ def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
 def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
     with pytest.raises(CoterieError, match=r"no server model .* leave out --client-curriculum"):
         small_run(method, client_curriculum="")
+    assert small_run(method, client_curriculum="score=E", expert_epochs=1).accuracy["L"] is not None
 
 
 def test_a_method_that_selects_clients_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ PACINGS = ("exponential", "step", "root", "linear", "quadratic")
 ORDERS = ("curriculum", "anti", "random")
 POOLED = {**SMALL, "dataset": "digits", "clients": 8, "partition": "label-skew:rho=0.4", "expert_epochs": 3}
 DATA = "score=G,pacing=linear,a=0.8,b=0.2,order=curriculum"
-CLIENTS = "pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false"
+CLIENTS = "score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false"
 
 
 def of(**settings: Any) -> Config:
@@ -63,6 +63,7 @@ def test_all_settings_arrive() -> None:
     )  # fmt: skip
     assert make_plan(config).curriculum == Curriculum("LG-pred", "root", 0.5, 0.0025, "anti")
     assert config.curriculum.sampler == ClientCurriculum("step", 1.0, 0.0, "random", 7, True)
+    assert of(client_curriculum="score=E").curriculum.sampler == ClientCurriculum(score="E")
 
 
 def test_without_any_there_is_none() -> None:
@@ -101,7 +102,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "not a number": ({"data": "b=nan"}, ["b = nan", "finite"]),
     "no equals sign": ({"data": "anti"}, ["'anti'", "key=value,key=value"]),
     "a number": ({"data": 3}, ["curriculum.data = 3", "table"]),
-    "score of clients": ({"clients": "score=G"}, ["curriculum.clients", "no 'score'"]),
+    "score of clients": ({"clients": "score=L"}, ["curriculum.clients", "score 'L' is unknown"]),
     "never refreshed": ({"clients": "refresh_every=0"}, ["refresh_every = 0", "greater than or equal to 1"]),
     "half a batch": ({"clients": "all_batches=0.5"}, ["all_batches = 0.5", "valid boolean"]),
     "unknown key of clients": ({"clients": "refresh=2"}, ["no 'refresh'", "'refresh_every'"]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
@@ -16,11 +17,13 @@ from coterie.training import pool_size
 
 LOSSES = "losses"
 """The heading under which the ledger counts the requests for clients' losses."""
+ClientScore = Literal["G", "E"]
+"""Whose loss says how hard a client is: that of the model it would receive now, or the expert's."""
 
 
 @dataclass
 class ClientCurriculum(ClientSampler):
-    """Draws the clients of a round from the first K(r) in order of ℒ_i, the mean loss of what client i would receive.
+    """Draws the clients of a round from the first K(r) in order of ℒ_i, the mean loss on client i's training samples.
 
     K(r) grows with the rounds, as the pool of samples of a curriculum grows with the steps.
     """
@@ -33,6 +36,8 @@ class ClientCurriculum(ClientSampler):
     """Losses are requested once in this many rounds."""
     all_batches: bool = False
     """Whether a round goes through the whole pool, one cohort after the other, instead of drawing one cohort."""
+    score: ClientScore = "G"
+    """ℒ_i is the loss of what client i would receive now (s_G), or the expert's, which stays the same (s_E)."""
 
     losses: dict[ClientId, float] = saved(default_factory=dict)
     """The latest of each client that has answered."""
@@ -72,17 +77,23 @@ class ClientCurriculum(ClientSampler):
 
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
         """Ask for ℒ_i: all clients that can train when it is due, otherwise those that have not answered yet."""
-        due = (fed.round - 1) % self.refresh_every == 0 or fed.round in fed.settings.drifts
-        requests = questions(fed, algorithm, [c for c in fed.trainable if due or c not in self.losses])
+        by_expert = self.score == "E"
+        due = (not by_expert and (fed.round - 1) % self.refresh_every == 0) or fed.round in fed.settings.drifts
+        asked = [client for client in fed.trainable if due or client not in self.losses]
+        if by_expert:
+            requests = dict.fromkeys(asked, _question(fed, fed.settings.expert))
+        else:
+            requests = questions(fed, algorithm, asked)
         for client, reply in fed.ask(requests).items():
             self.losses[client] = next(a.loss for a in reply.answers if isinstance(a, EvaluateReply))
 
 
 def refuse_order_by_loss(sampler: ClientSampler) -> None:
     """Refuse a client curriculum for a method that has no model at the server."""
-    if isinstance(sampler, ClientCurriculum) and sampler.order != "random":
+    if isinstance(sampler, ClientCurriculum) and sampler.order != "random" and sampler.score == "G":
         raise CoterieError(
-            "the method has no server model by which to rank clients from easy to hard: leave out --client-curriculum"
+            "the method has no server model by which to rank clients from easy to hard: leave out --client-curriculum, "
+            "or rank by an expert, --client-curriculum score=E"
         )
 
 

@@ -159,14 +159,14 @@ class CurriculumSection(ConfigSection):
     )
     clients: str | None = setting(
         None,
-        "train the easiest clients first; pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,"
+        "train the easiest clients first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,"
         "all_batches=false unless set otherwise",
         "--client-curriculum",
     )
     expert: str | None = setting(
         None,
-        "model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is "
-        "trained on the samples of all clients",
+        "model that judges samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors "
+        "file; by default one is trained on the samples of all clients",
     )
     expert_epochs: int = setting(10, "epochs of training the expert", ge=1, le=MOST_EPOCHS)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coterie.errors import suggestion
-from coterie.federation.curriculum import ClientCurriculum
+from coterie.federation.curriculum import ClientCurriculum, ClientScore
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.messages.plan import Order, Pacing, Score
@@ -73,9 +73,10 @@ class ClientsCurriculum(Paced):
     """Which clients a round may draw.
 
     >>> ClientsCurriculum.read({"refresh_every": 5}).short()
-    'pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=5,all_batches=false'
+    'score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=5,all_batches=false'
     """
 
+    score: ClientScore = "G"
     refresh_every: int = Field(1, ge=1)
     all_batches: bool = False
 
@@ -83,4 +84,5 @@ class ClientsCurriculum(Paced):
         """Return who draws the cohorts."""
         if self.order == "vanilla" or (self.hides_nothing and not self.all_batches):
             return UniformSampler()
-        return ClientCurriculum(self.pacing, self.a, self.b, self.order, self.refresh_every, self.all_batches)
+        score: ClientScore = "G" if self.order == "random" else self.score
+        return ClientCurriculum(self.pacing, self.a, self.b, self.order, self.refresh_every, self.all_batches, score)

@@ -14,6 +14,7 @@ from safetensors.numpy import load
 from coterie.bounded import read_tensors
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
+from coterie.federation.curriculum import ClientCurriculum
 from coterie.files import seal
 from coterie.messages import Array, ModelSpec, Params, Plan
 from coterie.models import initial
@@ -54,9 +55,11 @@ def trust_expert(tables: dict[str, Any]) -> None:
 
 
 def needs_expert(config: Config) -> bool:
-    """Say whether samples are judged by an expert: for their order in training, or to divide them among clients."""
-    curriculum = config.curriculum.of_samples
-    return bool(config.partition.f_ord) or (curriculum is not None and curriculum.score == "E")
+    """Say whether an expert judges samples: for their order or that of clients, or to divide them among clients."""
+    curriculum, sampler = config.curriculum.of_samples, config.curriculum.sampler
+    orders_samples = curriculum is not None and curriculum.score == "E"
+    orders_clients = isinstance(sampler, ClientCurriculum) and sampler.score == "E"
+    return bool(config.partition.f_ord) or orders_samples or orders_clients
 
 
 def make_expert(
