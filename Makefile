@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/coterie/native/
 	@touch $@
 
 demo: $(READY) ## Run the demonstration on the embedded data
-	$(BIN)/python examples/demo.py
+	$(BIN)/coterie demo
 
 quick: $(READY) ## Run the tests that take a moment, for use before a commit
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not integration" --durations 5 tests

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from coterie.files import (
     remove_tree,
     seal,
     sealed,
+    take_lock,
     write_first,
     write_whole,
 )
@@ -95,6 +97,21 @@ def test_a_lock_is_not_opened_through_a_link_and_keeps_its_content(precious: Pat
     os.mkfifo(lock)
     with pytest.raises(CoterieError, match="not a file"):
         open_lock(lock)
+
+
+def test_a_lock_keeps_others_out_until_its_file_is_closed(tmp_path: Path) -> None:
+    with open_lock(tmp_path / "lock") as ours, open_lock(tmp_path / "lock") as others:
+        assert take_lock(ours)
+        assert not take_lock(others)
+        waiting = threading.Thread(target=take_lock, args=(others, True))
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
+        ours.close()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        with open_lock(tmp_path / "lock") as late:
+            assert not take_lock(late)
 
 
 def test_a_tree_that_is_a_link_is_removed_without_what_is_behind(precious: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "coterie"
-ABOUT_ALL = {"docs", "imports", "layout"}
+ABOUT_ALL = {"docs", "imports", "layout", "packaging"}
 """What the files beside this one look at that is no module."""
 FILES = sorted(TESTS.rglob("test_*.py"))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie.run.result import Result
     from coterie.similarity import measure
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Algorithm",
     "Comparison",

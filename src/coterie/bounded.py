@@ -17,6 +17,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.files import open_flags
+
 MOST_VALUES = 300_000
 """Values that a JSON document may hold, about 60 MB in memory; the result of 10,000 clients has a third of it."""
 DEEPEST = 32
@@ -64,7 +66,7 @@ def file_mode(file: IO[bytes]) -> int:
 
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file; a pipe in its place is not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.open(path, flags | open_flags("O_NONBLOCK", "O_CLOEXEC"))
 
 
 def parse_json(content: str | bytes, most: int = MOST_VALUES) -> Any:

@@ -12,7 +12,9 @@ import hashlib
 import os
 import re
 import stat
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +30,16 @@ is)."""
 UNSEALED = {"digest": "0" * 32}
 """What the metadata of a safetensors file say before it is sealed."""
 _SEAL = re.compile(rb'"digest":"([0-9a-f]{32})"')
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_flags(*names: str) -> int:
+    """Return the flags of these names for `os.open`, as far as the system has them: Windows lacks most."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+_OWN = open_flags("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+"""For files that are Coterie's own; on Windows bytes are written as they are only if that is asked for."""
+_FOLDER = open_flags("O_DIRECTORY", "O_CLOEXEC")
 
 
 def _syncfs() -> Callable[[int], int] | None:
@@ -47,7 +58,7 @@ class Disk:
 
     def create(self, path: Path, content: bytes, mode: int, flush: bool) -> None:
         """Write a file that is not there; it is an error if it is, also as a link."""
-        descriptor = os.open(path, _NEW, mode)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, mode)
         try:
             _write_all(descriptor, content)
             if flush:
@@ -57,7 +68,7 @@ class Disk:
 
     def extend(self, path: Path, content: bytes, at: int, flush: bool) -> None:
         """Write into a file from a position on; what is there behind goes."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _OWN, 0o666)
         try:
             if os.fstat(descriptor).st_size > at:
                 os.ftruncate(descriptor, at)
@@ -74,7 +85,7 @@ class Disk:
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; it is an error if that is there."""
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target, follow_symlinks=os.link not in os.supports_follow_symlinks)
 
     def remove(self, path: Path) -> None:
         """Remove a file, or a link itself."""
@@ -90,7 +101,9 @@ class Disk:
 
     def flush_folder(self, path: Path) -> None:
         """Have the names in a folder reach the disk."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if os.name == "nt":  # Windows opens no folders
+            return
+        descriptor = os.open(path, os.O_RDONLY | _FOLDER)
         try:
             os.fsync(descriptor)
         except OSError as error:
@@ -102,7 +115,7 @@ class Disk:
     def flush_all(self, path: Path) -> None:
         """Have everything on the file system of a folder reach the disk."""
         assert self.flush_system is not None
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | _FOLDER)
         try:
             if self.flush_system(descriptor) != 0:
                 number = ctypes.get_errno()
@@ -223,7 +236,7 @@ def make_folder(path: Path, flush: bool = True) -> None:
 def open_lock(path: Path) -> IO[str]:
     """Open a file to be locked, made if it is not there; never through a link, and its content stays."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _OWN | open_flags("O_NONBLOCK"), 0o666)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -232,6 +245,32 @@ def open_lock(path: Path) -> IO[str]:
         os.close(descriptor)
         raise CoterieError(f"'{path}' is not a file, which Coterie makes itself to be locked: remove it")
     return os.fdopen(descriptor, "r+")
+
+
+def take_lock(file: IO[str], wait: bool = False) -> bool:
+    """Lock a file of `open_lock` against other processes, and say whether that was possible.
+
+    It is free again when the file is closed, or its process ends, however that happens.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                return True
+            except PermissionError:
+                if not wait:
+                    return False
+                time.sleep(0.05)
+    else:
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
 
 
 def part_of(path: Path, name: str) -> Path:

@@ -20,8 +20,8 @@ from coterie.registry import Registry
 from coterie.run.plugins import blamed_on_plugin, import_plugins
 
 COMMANDS = (
-    "run", "cluster", "compare", "sweep", "resume", "predict", "export", "report", "inspect", "pairs", "layers",
-    "reproduce", "coreset", "data", "deploy", "bench", "algorithms", "partitions", "models", "datasets",
+    "demo", "run", "cluster", "compare", "sweep", "resume", "predict", "export", "report", "inspect", "pairs",
+    "layers", "reproduce", "coreset", "data", "deploy", "bench", "algorithms", "partitions", "models", "datasets",
     "rules", "measures",
 )  # fmt: skip
 """In the order of ``coterie --help``."""

@@ -222,7 +222,7 @@ class Worker(threading.Thread):
         text = output.read()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         last = (text.strip().splitlines() or [""])[-1]
-        why = f"its process {how}" + (": perhaps memory was short" if code == -signal.SIGKILL else "")
+        why = f"its process {how}" + (": perhaps memory was short" if how.endswith("SIGKILL") else "")
         return {"event": "failed", "why": why + (f" ({last})" if last else ""), "trace": text}
 
     def _ready(self, output: IO[str]) -> subprocess.Popen[str]:
@@ -241,7 +241,7 @@ class Worker(threading.Thread):
                     text=True,
                     encoding="utf-8",
                     env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-                    pass_fds=[] if self.lock is None else [self.lock.fileno()],
+                    pass_fds=[self.lock.fileno()] if self.lock is not None and os.name == "posix" else [],
                     process_group=0,  # Ctrl-C is for this process, which then ends them
                 )
             return self.process

@@ -9,6 +9,7 @@ copied before, lest somebody changes them meanwhile. No input ends the process.
 """
 
 import ctypes
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ __all__ = ["CompiledTraining", "Network", "Stage", "available", "library", "stag
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
+LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
+"""Where setup.py puts it."""
 INTERFACE = 3
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
@@ -63,11 +66,8 @@ class _Outcome(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled library, or None where it was not built, or from other sources than these."""
-    built = sorted(Path(__file__).parent.glob("_library*.so")) + sorted(Path(__file__).parent.glob("_library*.pyd"))
-    if not built:
-        return None
     try:
-        lib = ctypes.CDLL(str(built[0]))
+        lib = ctypes.CDLL(str(LIBRARY))
         if lib.coterie_interface() != INTERFACE:
             return None
     except (OSError, AttributeError):

@@ -6,6 +6,8 @@
 
 namespace coterie {
 
+using Dist = std::ptrdiff_t;  // between two floats; long has 32 bits on Windows
+
 constexpr int LARGEST_KERNEL = 7, LARGEST_POOL = 15;  // as in stage.py
 
 // One stage: a convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling.

@@ -4,20 +4,48 @@
 
 #include <new>
 #include <stdexcept>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(_WIN32)
+#define API __declspec(dllexport)
+#else
+#define API
+#endif
+#if defined(_WIN32)
+#define __declspec(dllexport)
+#else
+#define EXPORTED
+#endif
 
 using namespace coterie;
 
 namespace {
 
+#if defined(__x86_64__)
+// Which vectors the processor has, and the system keeps when it changes threads. (__builtin_cpu_supports needs a library
+// that clang does not link on Windows.)
+struct Vectors {
+    bool avx2, avx512;
+};
+Vectors vectors() {
+    unsigned a, b, c, d, kept, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return {};
+    const bool fma = c >> 12 & 1, tells = c >> 27 & 1;  // whether xgetbv is there
+    if (!fma || !tells || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return {};
+    asm("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
+    const auto all = [](unsigned bits, unsigned wanted) { return (bits & wanted) == wanted; };
+    const unsigned f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31;
+    return {all(b, 1u << 5) && all(kept, 0x06), all(b, f | dq | bw | vl) && all(kept, 0xe6)};
+}
+#endif
+
 // Which instruction set to use: the widest that this machine has, unless `wanted` names one (4, 8 or 16 lanes).
 Engine* make(const std::vector<Stage>& stages, int wanted) {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                __builtin_cpu_supports("avx512bw");
-    bool usual = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (wide && (wanted == 0 || wanted == 16)) return make_avx512(stages);
-    if (usual && (wanted == 0 || wanted == 8)) return make_avx2(stages);
+    static const Vectors here = vectors();
+    if (here.avx512 && (wanted == 0 || wanted == 16)) return make_avx512(stages);
+    if (here.avx2 && (wanted == 0 || wanted == 8)) return make_avx2(stages);
 #endif
     return wanted == 0 || wanted == 4 ? make_generic(stages) : nullptr;
 }
@@ -43,10 +71,10 @@ int32_t guarded(Work work) noexcept {
 extern "C" {
 
 // Raised when functions change, so that a binding never calls a library that was built for another.
-int32_t coterie_interface() { return 3; }
+API int32_t coterie_interface() { return 3; }
 
 // `numbers` holds 11 integers per stage, in the order of Stage's fields.
-int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, void** network) {
+API int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, void** network) {
     *network = nullptr;
     int32_t status = guarded([&] {
         std::vector<Stage> list;
@@ -59,22 +87,25 @@ int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, v
     return status == DONE && !*network ? NO_LANES : status;
 }
 
-void coterie_free(void* network) { delete static_cast<Engine*>(network); }
+API void coterie_free(void* network) { delete static_cast<Engine*>(network); }
 
-int64_t coterie_size(void* network) { return (int64_t) static_cast<Engine*>(network)->size(); }
+API int64_t coterie_size(void* network) { return (int64_t) static_cast<Engine*>(network)->size(); }
 
-void coterie_pack(void* network, const float* plain, float* packed) { static_cast<Engine*>(network)->pack(plain, packed); }
+API void coterie_pack(void* network, const float* plain, float* packed) {
+    static_cast<Engine*>(network)->pack(plain, packed);
+}
 
-void coterie_unpack(void* network, const float* packed, float* plain) {
+API void coterie_unpack(void* network, const float* packed, float* plain) {
     static_cast<Engine*>(network)->unpack(packed, plain);
 }
 
-int32_t coterie_train(void* network, const float* x, int32_t channels_last, const int64_t* y, int64_t count, const Plan* plan,
-                      float* packed, Outcome* outcome) {
+API int32_t coterie_train(void* network, const float* x, int32_t channels_last, const int64_t* y, int64_t count,
+                          const Plan* plan, float* packed, Outcome* outcome) {
     return guarded([&] { static_cast<Engine*>(network)->train(x, channels_last != 0, y, count, *plan, packed, *outcome); });
 }
 
-int32_t coterie_logits(void* network, const float* x, int32_t channels_last, int64_t count, const float* packed, float* out) {
+API int32_t coterie_logits(void* network, const float* x, int32_t channels_last, int64_t count, const float* packed,
+                           float* out) {
     return guarded([&] { static_cast<Engine*>(network)->logits(x, channels_last != 0, count, packed, out); });
 }
 }

@@ -1,6 +1,5 @@
 """One process at a time in a folder of runs."""
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from coterie.errors import CoterieError
-from coterie.files import open_lock
+from coterie.files import open_lock, take_lock
 
 LOCK = "lock"
 MOMENT = 0.3
@@ -39,7 +38,6 @@ def locked(path: Path, patience: float = MOMENT) -> Iterator[IO[str]]:
 def _is_ours(file: IO[str], path: Path) -> bool:
     """Lock a file, and say whether that was possible; one that was removed by whoever held it is of no use."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except (BlockingIOError, FileNotFoundError):
+        return take_lock(file) and os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
         return False

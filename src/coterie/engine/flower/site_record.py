@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import time
@@ -16,7 +15,7 @@ from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.client import Policy
 from coterie.engine.flower.identity import FEDERATION
 from coterie.errors import CoterieError, one_line
-from coterie.files import extend, make_folder, open_lock, write_whole
+from coterie.files import extend, make_folder, open_lock, take_lock, write_whole
 from coterie.messages import ClientId, Failure, Request
 
 LARGEST_LOG = 1 << 20
@@ -108,7 +107,7 @@ class SiteRecord:
         """Let one process at a time in: Flower starts one for each message."""
         make_folder(self.folder)
         with open_lock(self.folder / "lock") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            take_lock(file, wait=True)
             yield
 
 
