@@ -1,9 +1,10 @@
-"""Is the advice of ``coterie inspect`` right? Each federation is inspected, and trained in all three ways.
+"""Is the advice of ``coterie inspect`` right? Each federation is inspected, and trained as advised and in other ways.
 
     python examples/advice_on_digits.py [SEEDS]
 
-prints a row per federation: the advice, and the accuracy of what each client would use: the one model it receives
-(fedavg, C), the model of its group (pacfl, C), its own after training alone (solo, L); means over seeds, in %.
+prints a row per federation: the advice, and the accuracy of what each client would use: the model it receives from the
+method that is advised (C), the one model of all (fedavg, C), the model of its group by whatever differs (pacfl, C), its
+own after training alone (solo, L); means over seeds, in %.
 """
 
 import sys
@@ -40,7 +41,7 @@ TRAINING = {"rounds": 40, "epochs": 2, "fraction": 0.5, "lr": 0.05, "eval_every"
 def main() -> None:
     """Print the table."""
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
-    print("| federation | clients | advice | one model | groups | alone |\n|---|---|---|---|---|---|")
+    print("| federation | clients | advice | as advised | fedavg | pacfl | solo |\n|---|---|---|---|---|---|---|")
     for dataset, partition, clients in FEDERATIONS:
         given: dict[str, int] = {}
         scores = []
@@ -49,13 +50,15 @@ def main() -> None:
             if partition:
                 settings["partition"] = partition
             advice = inspect(settings_to_config(None, settings, method="pacfl"), measures="labels").advice
-            text = f"{advice.choice} ({advice.groups})" if advice.choice == "cluster" else advice.choice
+            text = f"cluster ({advice.groups})" if advice.choice == "cluster" else advice.choice
+            text += ", offsets" if advice.offsets else ""
             given[text] = given.get(text, 0) + 1
-            one, groups, alone = (
-                coterie.run(algorithm=method, **settings, **TRAINING).accuracy[protocol]
-                for method, protocol in (("fedavg", "C"), ("pacfl", "C"), ("solo", "L"))
-            )
-            scores.append((one, groups, alone))
+            advised = advice.command.split()[3]
+            trained = {
+                method: coterie.run(algorithm=method, **settings, **TRAINING).accuracy["L" if method == "solo" else "C"]
+                for method in {advised: 0, "fedavg": 0, "pacfl": 0, "solo": 0}
+            }
+            scores.append([trained[method] for method in (advised, "fedavg", "pacfl", "solo")])
         means = " | ".join(f"{100 * score:.1f}" for score in np.mean(scores, axis=0))
         told = ", ".join(
             text + (f" × {times}" if len(given) > 1 and times > 1 else "") for text, times in given.items()

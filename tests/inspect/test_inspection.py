@@ -101,6 +101,8 @@ def test_json_has_what_scripts_need(all_measures: Inspection) -> None:
     assert len(told["map"]) == len(told["clients"]) == 6
     assert sorted(told["order"]) == list(range(6))
     assert told["advice"]["choice"] in ("one model", "cluster", "alone")
+    assert told["advice"]["command"].startswith("coterie run --algorithm ")
+    assert told["method"] == "pacfl"
     assert sorted(label for one in told["classes"]["super_clusters"] for label in one) == list(range(10))
     assert len(told["classes"]["super_clusters"]) == 3
     assert np.shape(told["classes"]["angles"]) == (10, 10)
@@ -129,6 +131,8 @@ def test_files(all_measures: Inspection, tmp_path: Path) -> None:
     assert all(path.stat().st_size > 500 for path in written)
     page = (tmp_path / "new" / "folder" / "inspection.html").read_text(encoding="utf-8")
     assert all_measures.advice.sentence.split(":")[0] in page
+    assert all_measures.advice.command in page
+    assert "Groups of `pacfl`" in page or "Groups of pacfl" in page
     assert "simulation only" in page
 
 
@@ -138,6 +142,7 @@ def test_report_says_it_all(all_measures: Inspection) -> None:
     assert "simulation only" in text
     assert "also for a real" in text
     assert "Advice: " in text
+    assert f"\n    {all_measures.advice.command}\n" in text
     assert "Super clusters of classes: {" in text
 
 

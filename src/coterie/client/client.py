@@ -26,9 +26,13 @@ class Client:
         self.id, self.protection = id, protection
         self._data, self._store, self._trainer = data, store, trainer
 
+    def data_at(self, round: int) -> LocalData:
+        """Return the samples that it has in a round."""
+        return self._data[max(start for start in self._data if start <= round)]
+
     def answer(self, request: Request) -> Reply | Failure:
         """Answer all verbs of a request, or none; only then is a new state kept."""
-        data = self._data[max(start for start in self._data if start <= request.round)]
+        data = self.data_at(request.round)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
         handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection)

@@ -27,6 +27,8 @@ class LocalData:
     """Set where the test part is a part of a test set for all."""
     others_tests: bool = False
     """Whether the test samples of others are here too, as a simulation may lend them: a client's own are at `test`."""
+    test_views: Index | None = None
+    """As which group sees it each test sample is there; None: all see them alike."""
 
     @property
     def counts(self) -> Index:
@@ -34,10 +36,16 @@ class LocalData:
         return np.bincount(self.y[self.train], minlength=self.classes)
 
     def tests_lacking(self, most: int) -> Index:
-        """Return test samples of labels that the client lacks, spread evenly if there are more than `most`."""
-        if not self.others_tests:
+        """Return test samples of labels that the client lacks, spread evenly if there are more than `most`.
+
+        Where groups see samples in different ways, they are as the client sees its own test samples.
+        """
+        if not self.others_tests or (self.test_views is not None and not len(self.test)):
             return self.test[:0]
-        index = np.flatnonzero(self.counts[self.test_y] == 0)
+        lacking = self.counts[self.test_y] == 0
+        if self.test_views is not None:
+            lacking &= self.test_views == self.test_views[self.test[0]]
+        index = np.flatnonzero(lacking)
         return index if len(index) <= most else index[np.arange(most) * len(index) // most]
 
     def training_part(self, share: float, seed: int, client: int) -> tuple[Index, Index]:

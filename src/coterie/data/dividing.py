@@ -219,10 +219,10 @@ def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
     trains = [concept(data.train, _per_sample(group, data.train_parts)) for group in seen]
     if data.common_test:  # the copy of a group is there for all who see it so
         each = len(data.test) // (groups.max() + 1)
-        tests = [concept(data.test, np.arange(len(data.test)) // each)]
+        views = [np.arange(len(data.test)) // each]
         moved = [each * (group - groups) for group in seen[1:]]
     else:
-        tests = [concept(data.test, _per_sample(group, data.test_parts)) for group in seen]
+        views = [_per_sample(group, data.test_parts) for group in seen]
         moved = [np.full(len(groups), len(data.test)) for _ in seen[1:]]
     later = [
         Phase(
@@ -233,7 +233,15 @@ def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
         )
         for group, shift in zip(seen[1:], moved, strict=True)
     ]
-    return replace(data, train=_joined(trains), test=_joined(tests), server=server, drift=later)
+    tests = [concept(data.test, view) for view in views]
+    return replace(
+        data,
+        train=_joined(trains),
+        test=_joined(tests),
+        server=server,
+        test_views=np.concatenate(views),
+        drift=later,
+    )
 
 
 def _joined(pieces: Sequence[Samples]) -> Samples:
@@ -264,5 +272,21 @@ def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData
     trains, tests = ([parts[a : a + data.clients] for a in ends] for parts in (train_parts, test_parts))
     drift = [replace(phase, train_parts=trains[k], test_parts=tests[k]) for k, phase in enumerate(data.drift, start=1)]
     return replace(
-        data, train=train, test=test, train_parts=trains[0], test_parts=tests[0], common_test=False, drift=drift
+        data,
+        train=train,
+        test=test,
+        train_parts=trains[0],
+        test_parts=tests[0],
+        common_test=False,
+        test_views=_views_of_parts(data, test_parts),
+        drift=drift,
     )
+
+
+def _views_of_parts(data: FederatedData, test_parts: Sequence[Index]) -> Index | None:
+    """Return as which group sees it each test sample is there: those of all clients, one phase after the other."""
+    groups = [data.true_groups, *(phase.true_groups for phase in data.drift)]
+    known = [group for group in groups if group is not None]
+    if data.test_views is None or len(known) < len(groups):
+        return None
+    return np.repeat(np.concatenate(known), [len(part) for part in test_parts])

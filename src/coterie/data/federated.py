@@ -105,6 +105,8 @@ class FederatedData:
     """Reserved before the clients get theirs, and the same in every run."""
     normalise: Normaliser
     true_groups: npt.NDArray[np.int64] | None = None
+    test_views: Index | None = None
+    """As which true group sees it each sample of `test` is there, where groups see samples in different ways."""
     drift: Sequence[Phase] = ()
     """What changes later, in order of rounds."""
     notes: Sequence[str] = ()

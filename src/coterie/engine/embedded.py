@@ -96,12 +96,11 @@ def make_clients(
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
     phases = {0: (data.train_parts, data.test_parts)}
     phases |= {phase.start: (phase.train_parts, phase.test_parts) for phase in data.drift}
+    shared = (data.classes, data.normalise, common_test, data.lends_tests, data.test_views)
     clients = []
     for id in range(data.clients):
         local = {
-            start: LocalData(
-                x, y, train[id], test_x, test_y, test[id], data.classes, data.normalise, common_test, data.lends_tests
-            )
+            start: LocalData(x, y, train[id], test_x, test_y, test[id], *shared)
             for start, (train, test) in phases.items()
         }
         clients.append(Client(id, local, store, trainer, protection))

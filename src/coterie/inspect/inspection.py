@@ -5,6 +5,7 @@ they serve a real federation too. The other measures look at clients' samples, w
 """
 
 import json
+import shlex
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +21,11 @@ from coterie.data.super_clusters import SuperClusters, class_angles, super_clust
 from coterie.errors import CoterieError, suggestion
 from coterie.files import make_folder, write_whole
 from coterie.inspect.advice import Advice, advise
-from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
 from coterie.results.charts import classical_mds, completed_distances, values
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
-from coterie.run.config import Config
+from coterie.run.config import Config, keys
 from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
 from coterie.run.validation import check_names
@@ -86,8 +86,8 @@ class View:
     counts: npt.NDArray[np.int64]
     """Training samples by client and class, as the clients counted them, (clients, classes)."""
     measures: dict[str, Measured]
-    vectors: list[Vectors]
-    """The main direction of each label, by client."""
+    moments: list[ClassMoments]
+    """What labels look like, by client."""
 
     @property
     def order(self) -> list[int]:
@@ -136,6 +136,8 @@ class Inspection:
     """What there is to know of a federation before training."""
 
     title: str
+    method: str
+    """That formed the groups of views."""
     view: View
     against: list[View]
     advice: Advice
@@ -150,6 +152,7 @@ class Inspection:
         """Return what ``coterie inspect --json`` prints."""
         return {
             "title": self.title,
+            "method": self.method,
             "partition": self.view.partition,
             "labels": self.view.counts.tolist(),
             **self.view.to_json(),
@@ -203,9 +206,10 @@ def inspect(
     places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
         title=f"{config.data.name}, {data.clients} clients, seed {config.run.seed}",
+        method=config.algorithm.name,
         view=view,
         against=compared,
-        advice=advise(view.groups.grouping, view.counts, view.vectors),
+        advice=advise(view.counts, view.moments, data_flags(config)),
         places=places,
         drawn_by=how,
         classes=_classes(data, per_class or super_clusters is not None, super_clusters, config.run.seed),
@@ -268,8 +272,6 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
         counts, inputs = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
     samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
     small = reduced(samples) if any(measure.components for measure, _ in chosen.values()) else []
-    main = [_main(signed) for signed in inputs["vectors per label"]]
-    inputs |= {need: [signed.vectors for signed in inputs[need]] for need in SIGNATURES if need in inputs}
     measured = {}
     for name, (measure, options) in chosen.items():
         seed = {"seed": config.run.seed} if "seed" in MEASURES.options(measure.name) else {}
@@ -280,32 +282,35 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
                 f"measure '{name}' can compare no two clients: they have no labels in common; leave it out"
             )
     partition = choice_text(config.partition.name, config.partition.described) or config.data.name
-    return View(partition, groups, counts, measured, main)
-
-
-def _main(signed: SignatureReply) -> Vectors:
-    """Return the first vector of each label."""
-    labels, first = np.unique(signed.labels, return_index=True)
-    return Vectors(labels, np.asarray(signed.vectors[:, first].T, np.float64))
+    return View(partition, groups, counts, measured, inputs["moments"])
 
 
 def _asked(run: Session, clients: Sequence[int], needs: Set[str]) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:
-    """Ask clients for what they may send: counts and vectors of labels, and what else measures need, by their names."""
-    verbs = {"vectors per label": Signature(P if "vectors per label" in needs else 1, per_label=True)}
-    if "vectors" in needs:
-        verbs["vectors"] = Signature(P)
-    moments = (Moments(),) if "moments" in needs else ()
-    replies = run.fed.ask(dict.fromkeys(clients, run.fed.request(ClassCounts(), *verbs.values(), *moments)))
+    """Ask clients for what they may send: counts and moments of labels, and what else measures need, by their names."""
+    verbs = {need: Signature(P, per_label=need == "vectors per label") for need in SIGNATURES if need in needs}
+    replies = run.fed.ask(dict.fromkeys(clients, run.fed.request(ClassCounts(), Moments(), *verbs.values())))
     if len(replies) < len(clients):
         raise CoterieError("a client that had described itself fell silent: inspect without playing faults")
     counts = np.stack([np.asarray(replies[client].answer(ClassCountsReply).counts) for client in clients])
+    told = [replies[client].answer(MomentsReply) for client in clients]
     inputs: dict[str, Any] = {
-        need: [replies[c].answer(SignatureReply, k) for c in clients] for k, need in enumerate(verbs)
+        need: [replies[client].answer(SignatureReply, k).vectors for client in clients] for k, need in enumerate(verbs)
     }
-    if moments:
-        told = [replies[c].answer(MomentsReply) for c in clients]
-        inputs["moments"] = [ClassMoments(each.means, each.variances, each.counts) for each in told]
+    inputs["moments"] = [ClassMoments(each.means, each.variances, each.counts) for each in told]
     return counts, inputs | {"label counts": counts}
+
+
+def data_flags(config: Config) -> str:
+    """Return the flags of ``coterie run`` that say which data these are, among which clients."""
+    flags = []
+    for key in keys():
+        if key.section in ("data", "partition") or key.path in ("run.seed", "run.plugins"):
+            section = getattr(config, key.section)
+            value = getattr(section, key.name)
+            value = choice_text(value, section.options) if key.name == "name" else value
+            if value != key.info.default or key.path == "data.name":
+                flags += [word for each in (value if key.is_list else [value]) for word in (key.flag, str(each))]
+    return shlex.join(flags)
 
 
 def on_a_map(proximity: Floats, seed: int) -> tuple[Floats, str]:

@@ -1,39 +1,16 @@
 """How the labels of two clients compare: by how many samples each has, and by what they look like."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.similarity import label_total_variation
+from coterie.similarity import ClassMoments, label_total_variation
+from coterie.similarity.moments import TINY
 from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-
-HALF = 0.5
-"""Labels can be told apart that come back at least this share as often, beyond chance, as they could."""
-TIE = 1e-6
-"""Cosines so close are equal: vectors come in single precision."""
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """One vector per label that a client has: the main direction of its samples of that label."""
-
-    labels: npt.NDArray[np.int64]
-    vectors: Floats
-    """(labels, features), of length 1."""
-
-
-def samples_per_label(counts: Counts) -> float:
-    """Return how many samples clients have of each label that they have, on average over clients and labels.
-
-    >>> samples_per_label(np.array([[4, 2, 0], [0, 0, 9]]))
-    5.0
-    """
-    return float(counts.sum() / max(np.count_nonzero(counts), 1))
 
 
 def beyond_chance(counts: Counts, shuffles: int = 20) -> Floats:
@@ -78,59 +55,37 @@ def _dealt(counts: Counts, rng: np.random.Generator) -> Counts:
     return dealt
 
 
-def recognised(clients: Sequence[Vectors]) -> Floats:
+def recognised(clients: Sequence[ClassMoments]) -> Floats:
     """Return how well client j finds the labels of client i again, (n, n): 1 is all, 0 no better than guessing.
 
-    Of the labels that both have, it is the share whose vector at i is nearest to the vector of the same label at j,
-    scaled so that choosing any of j's labels gives 0. NaN where they have no label in common, or j has one only.
+    Of the labels that both have, it is the share whose mean at i is nearest to the mean of the same label at j, scaled
+    so that choosing any of j's labels gives 0. NaN where they have no label in common, or j has one only.
     """
     n = len(clients)
     result = np.full((n, n), np.nan)
-    for j, there in enumerate(clients):
-        if len(there.labels) < 2:
+    labels = [np.flatnonzero(client.counts) for client in clients]
+    for j, there in enumerate(labels):
+        if len(there) < 2:
             continue
-        guess = 1 / len(there.labels)
-        for i, here in enumerate(clients):
-            same = here.labels[:, None] == there.labels
+        guess = 1 / len(there)
+        for i, here in enumerate(labels):
+            same = here[:, None] == there
             shared = same.any(axis=1)
-            if i == j or not shared.any():
-                continue
-            right = float((_nearest(here, there) * same).sum() / shared.sum())
-            result[i, j] = (right - guess) / (1 - guess)
+            if i != j and shared.any():
+                nearest = _squares(clients[i].means[here], clients[j].means[there]).argmin(axis=1)
+                right = float(same[np.arange(len(here)), nearest].sum() / shared.sum())
+                result[i, j] = (right - guess) / (1 - guess)
     return result
 
 
-def recognisable(clients: Sequence[Vectors], rounds: int = 300) -> bool:
-    """Whether labels can be told apart by their vectors, whatever each client calls them.
-
-    A label is looked up at a second client, what is found there at a third, and what is found there at the first: it
-    should come back to itself, and does so by chance once in as many times as there are labels. Two clients have only
-    the way there and back, which nearest vectors of k and m labels return from in m / (k + m − 1) of the cases. Labels
-    are recognisable if they come back at least half as often beyond chance as they could, and more often than by two
-    standard deviations of chance.
-    """
-    choosers = [client for client in clients if len(client.labels) > 1]
-    stops = min(len(choosers), 3)
-    if stops < 2:
-        return False
-    rng = stream(0, "advice-rounds")
-    back, chance = [], []
-    for _ in range(rounds):
-        way = [choosers[k] for k in rng.choice(len(choosers), stops, replace=False)]
-        path = np.eye(len(way[0].labels))
-        for here, there in zip(way, [*way[1:], way[0]], strict=True):
-            path = path @ _nearest(here, there)
-        k, m = len(way[0].labels), len(way[1].labels)
-        back.append(np.trace(path) / k)
-        chance.append(1 / k if stops == 3 else m / (k + m - 1))
-    guess = float(np.mean(chance))
-    trials = sum(len(client.labels) for client in choosers) / stops
-    beyond = float(np.mean(back)) - guess
-    return bool(beyond >= max(HALF * (1 - guess), 2 * np.sqrt(guess * (1 - guess) / trials)))
+def apart(client: ClassMoments) -> float:
+    """Return how far the labels of a client are from each other, squared, in times chance; NaN if it has one only."""
+    has = np.flatnonzero(client.counts)
+    pairs = np.triu_indices(len(has), 1)
+    spread = np.maximum(client.variances[has], TINY) / client.counts[has]
+    squares = _squares(client.means[has], client.means[has])[pairs]
+    return float(np.mean(squares / (spread[:, None] + spread)[pairs])) if len(has) > 1 else np.nan
 
 
-def _nearest(here: Vectors, there: Vectors) -> Floats:
-    """Return which label there is nearest to each label here, as shares of 1: several that tie are guessed among."""
-    alike = np.abs(here.vectors @ there.vectors.T)
-    best = alike >= alike.max(axis=1, keepdims=True) - TIE
-    return np.asarray(best / best.sum(axis=1, keepdims=True), np.float64)
+def _squares(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Floats:
+    return np.asarray(((a[:, None].astype(np.float64) - b) ** 2).sum(axis=2), np.float64)

@@ -12,7 +12,7 @@ from coterie.report.groups import describe_unit, profile
 from coterie.report.page import render
 from coterie.report.static import paint, paint_grid, write
 from coterie.report.text_table import TextTable, printed, sentence, wrapped
-from coterie.results.charts import Chart, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
+from coterie.results.charts import Chart, Code, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
 
 SIMULATION = "simulation only"
 ANYWHERE = "also for a real federation"
@@ -46,6 +46,7 @@ def inspection_text(inspected: Mapping[str, Any], groups: str) -> str:
         sets = "  ".join(map(_set, inspected["classes"]["super_clusters"]))
         parts.append(wrapped([f"Super clusters of classes: {sets}. {inspected['classes']['reason']}"]))
     parts.append(wrapped([f"Advice: {inspected['advice']['sentence']}"]))
+    parts.append(f"    {inspected['advice']['command']}")
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -86,12 +87,16 @@ def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
         *(_proximities(inspected, name) for name in inspected["measures"]),
         Section(heading="Maps", text=(maps_text,), blocks=maps),
         Section(
-            heading="Suggested groups",
+            heading=f"Groups of `{inspected['method']}`",
             text=(groups["reason"], f"Rule `{groups['rule']}`.{agreement}"),
             blocks=(*([tree_chart(inspected, grouping)] if len(grouping.tree) else []), groups_table(inspected)),
         ),
         *([_classes(classes)] if classes and "angles" in classes else []),
-        Section(heading="The evidence for the advice", text=(advice["sentence"],), blocks=(evidence_table(advice),)),
+        Section(
+            heading="The evidence for the advice",
+            text=(advice["sentence"],),
+            blocks=(Code(title="What to run", text=advice["command"]), evidence_table(advice)),
+        ),
     ]
     return Page(
         title=f"How heterogeneous is {named(inspected)}?",
@@ -104,10 +109,11 @@ def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
 def _facts(inspected: Mapping[str, Any]) -> tuple[Fact, ...]:
     advice = inspected["advice"]
     groups = f", {advice['groups']} groups" if advice["choice"] == "cluster" else ""
+    offsets = ", label offsets" if advice["offsets"] else ""
     return (
-        Fact(name="advice", value=f"{advice['choice']}{groups}"),
+        Fact(name="advice", value=f"{advice['choice']}{groups}{offsets}"),
         Fact(name="clients", value=str(len(inspected["clients"]))),
-        Fact(name="groups told apart", value=str(inspected["grouping"]["n_groups"])),
+        Fact(name=f"groups of {inspected['method']}", value=str(inspected["grouping"]["n_groups"])),
         *(
             Fact(name=f"mean {name}", value=f"{number(measured['mean'])} {measured['unit']}".strip())
             for name, measured in inspected["measures"].items()
@@ -265,17 +271,14 @@ def groups_table(inspected: Mapping[str, Any]) -> Table:
 def evidence_table(advice: Mapping[str, Any]) -> Table:
     """Return the numbers that decided."""
     meaning = {
-        "clients": "clients that were compared",
-        "groups": "groups that the rule tells apart",
-        "highest_merge": "distance at which the last two groups would merge",
-        "cut": "distance above which groups stay apart",
-        "with_mates": "share of clients that are not alone in their group",
-        "labels_apart": "mixtures of labels differ beyond chance, mean of pairs (0 to 1)",
-        "labels_apart_between_groups": "the same, pairs of different groups",
-        "labels_recognised": "labels found again at another client, beyond guessing (1: all)",
-        "labels_recognised_between_groups": "the same, pairs of different groups",
-        "labels_recognised_within_groups": "the same, pairs of one group",
-        "groups_by_labels": "groups of clients that name samples alike",
+        "clients": "clients",
+        "compared": "clients with enough samples of a label to be compared",
+        "groups": "groups to which the same label looks different",
+        "parts": "parts that no chain of shared labels connects",
+        "excess": "how far groups are apart, squared, in times chance (over 2: beyond it)",
+        "silhouette": "how clear groups are beyond chance: mean silhouette (from 0.7 on they are clear)",
+        "labels_apart": "mixtures of labels differ beyond chance, within groups, mean of pairs (0 to 1)",
+        "labels_recognised": "labels found again at another client by their means, beyond guessing (1: all)",
     }
     rows = tuple((meaning[key], "not defined" if value is None else value) for key, value in advice["evidence"].items())
     return Table(title="Evidence", columns=("what", "value"), rows=rows)

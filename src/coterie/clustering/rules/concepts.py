@@ -1,7 +1,7 @@
 """A rule for clients that are compared by what they share: it parts what differs beyond chance, and clearly."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,33 @@ from annotated_types import Ge, Le
 from coterie.clustering.forest import forest, mean_between, parts_of, silhouettes
 from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
-from coterie.clustering.rules import Cut, Evidence, Rule, rule
+from coterie.clustering.rules import Cut, Evidence, Rule, rule, threshold_for
 
 Pairs = npt.NDArray[Any]
 """A record per pair, (n, n), with fields ``distance`` (NaN where nothing is shared), ``weight`` (by which it counts in
 means of distances), ``excess`` (squared distance in times what chance explains) and ``shared`` (by which that counts);
 `coterie.similarity.class_distances` makes them."""
+
+
+class Structure(NamedTuple):
+    """What is known of clients before they are grouped."""
+
+    merges: Floats
+    """Of average linkage over known pairs, (n − 1, 4)."""
+    excess: Floats
+    """How many times chance each merge is, (n − 1,); NaN for one that joins parts."""
+    parts: Ints
+    """Which clients a chain of shared labels connects, (n,)."""
+    made: int | None
+    """After how many merges to cut; None: parts are the groups."""
+    highest: float | None
+    """How many times chance the merge is that is not made, else the largest of all; None if no two can be compared."""
+    silhouette: float | None
+    """The largest of the cuts below a merge beyond chance; None if there is none that can reach the least."""
+
+    def beyond(self, chance: float) -> bool:
+        """Whether any two groups are more times as far apart as chance explains."""
+        return self.highest is not None and self.highest > chance
 
 
 @rule("concepts")
@@ -36,13 +57,29 @@ class Concepts(Rule):
     def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
         """Group clients by what is known of each two: an array of records, (n, n), see `Pairs`."""
         pairs = self.scaled(proximity, None, None)
-        distances = np.array(pairs["distance"])
-        merges = forest(distances, pairs["weight"])
-        made = self._cut(merges, distances, mean_between(merges, pairs["excess"], pairs["shared"]))
-        labels, alone = self._with_mates(made.labels, pairs)
-        made = made._replace(labels=labels, reason=f"{made.reason}{alone}")
-        grouping = self._grouping(merges, distances, made)
-        return replace(grouping, weights=founding_weights(merges, labels, self.linkage))
+        seen = self.structure(pairs)
+        labels, alone = self._with_mates(self._groups(seen), pairs)
+        made = Cut(labels, self._threshold(seen), f"{self._reason(seen)}{alone}")
+        grouping = self._grouping(seen.merges, np.array(pairs["distance"]), made)
+        return replace(grouping, weights=founding_weights(seen.merges, labels, self.linkage))
+
+    def structure(self, proximity: npt.ArrayLike) -> Structure:
+        """Return what decides: of the cuts below a merge beyond chance, the one of largest silhouette."""
+        pairs = self.scaled(proximity, None, None)
+        merges = forest(pairs["distance"], pairs["weight"])
+        excess = mean_between(merges, pairs["excess"], pairs["shared"])
+        connected = np.isfinite(merges[:, 2]) if len(merges) else np.zeros(0, bool)
+        highest = float(np.max(excess[connected])) if connected.any() else None
+        seen = Structure(merges, excess, parts_of(merges), None, highest, None)
+        beyond = np.flatnonzero(connected & (np.nan_to_num(excess) > self.chance))
+        beyond = beyond[merges[beyond, 2] > 0]
+        scores = dict(silhouettes(merges, np.array(pairs["distance"]), {*beyond.tolist()}, self.least))
+        if not scores:
+            return seen
+        best = max(scores, key=lambda made: (round(scores[made], 2), -made))  # of equal ones the finest
+        if scores[best] < self.least:
+            return seen._replace(silhouette=scores[best])
+        return seen._replace(made=best, highest=float(excess[best]), silhouette=scores[best])
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
         """Not by distances alone."""
@@ -55,39 +92,43 @@ class Concepts(Rule):
             raise ValueError(f"rule '{self.name}' needs what chance explains of each distance")
         return pairs
 
-    def _cut(self, merges: Floats, distances: Floats, excess: Floats) -> Cut:
-        """Of the cuts below a merge beyond chance, take the one of largest silhouette, if that is large enough."""
-        within = merges[:, 2] if len(merges) else np.zeros(0)
-        connected = np.isfinite(within)
-        parts, highest = parts_of(merges), float(np.max(excess[connected], initial=0.0))
-        whole = Cut(parts, float(within[connected].max(initial=0.0)), "")
-        beyond = np.flatnonzero(connected & (within > 0) & (np.nan_to_num(excess) > self.chance))
-        if not len(beyond):
-            told = f"the same label looks alike to all: {highest:.3g} times chance at most, not over {self.chance:g}"
-            return whole._replace(threshold=self._refused_at(within, excess), reason=_in_parts(parts, told))
-        scores = dict(silhouettes(merges, distances, {*beyond.tolist()}, self.least))
-        best = max(scores, key=lambda made: (round(scores[made], 2), -made), default=-1)  # of equal ones the finest
-        if best < 0 or scores[best] < self.least:
-            found = f"{scores[best]:.2f}" if best >= 0 else f"below {self.least:g}"
-            told = (
-                f"the same label looks different ({highest:.3g} times chance), but in no clear groups: the largest "
-                f"mean silhouette is {found}, not {self.least:g}"
-            )
-            return whole._replace(reason=_in_parts(parts, told))
-        made = Cut.into(merges, len(merges) + 1 - best, "")
-        told = (
-            f"the same label looks different in different groups: {excess[best]:.3g} times as far apart, squared, as "
-            f"chance explains, with a mean silhouette of {scores[best]:.2f}"
-        )
-        return made._replace(reason=_in_parts(parts, told))
+    def _groups(self, seen: Structure) -> Ints:
+        return seen.parts if seen.made is None else cut(seen.merges, count=len(seen.merges) + 1 - seen.made)
 
-    def _refused_at(self, heights: Floats, excess: Floats) -> float:
-        """Return how high the merge nearest to being refused would have to be: excess − 1 goes with the distance."""
-        usable = np.isfinite(heights) & (heights > 0) & (np.nan_to_num(excess) > 1)
-        if not usable.any():
-            return float(np.max(heights[np.isfinite(heights)], initial=0.0))
-        at = heights[usable] * (self.chance - 1) / (excess[usable] - 1)
-        return float(max(at.min(), heights[np.isfinite(heights)].max()))
+    def _threshold(self, seen: Structure) -> float:
+        """Return how high merges may be: where none is refused, what would have to be there to be."""
+        if seen.made is not None:
+            return threshold_for(seen.merges, len(seen.merges) + 1 - seen.made)
+        heights = seen.merges[:, 2] if len(seen.merges) else np.zeros(0)
+        within = np.isfinite(heights)
+        highest = float(np.max(heights[within], initial=0.0))
+        usable = within & (heights > 0) & (np.nan_to_num(seen.excess) > 1)
+        if seen.beyond(self.chance) or not usable.any():
+            return highest
+        at = heights[usable] * (self.chance - 1) / (seen.excess[usable] - 1)  # excess − 1 goes with the distance
+        return max(float(at.min()), highest)
+
+    def _reason(self, seen: Structure) -> str:
+        if seen.made is not None:
+            told = (
+                f"the same label looks different in different groups: {seen.highest:.3g} times as far apart, squared, "
+                f"as chance explains, with a mean silhouette of {seen.silhouette:.2f}"
+            )
+        elif seen.highest is None:
+            told = "no two clients have a label in common"
+        elif seen.beyond(self.chance):
+            found = f"below {self.least:g}" if seen.silhouette is None else f"{seen.silhouette:.2f}"
+            told = (
+                f"the same label looks different ({seen.highest:.3g} times chance), but in no clear groups: the "
+                f"largest mean silhouette is {found}, not {self.least:g}"
+            )
+        else:
+            most = f"{seen.highest:.3g} times chance at most, not over {self.chance:g}"
+            told = f"the same label looks alike to all: {most}"
+        several = int(seen.parts.max(initial=0)) + 1
+        if several > 1 and seen.highest is not None:
+            return f"{several} parts are connected by no chain of shared labels; within them {told}"
+        return f"{told[:1].upper()}{told[1:]}"
 
     def _with_mates(self, labels: Ints, pairs: Pairs) -> tuple[Ints, str]:
         """Let clients that are alone join the nearest group, or if they share nothing with any the largest."""
@@ -95,14 +136,13 @@ class Concepts(Rule):
         alone = np.flatnonzero(sizes[labels] == 1)
         if not len(alone) or len(labels) == 1:
             return labels, ""
-        result = labels.copy()
         if len(alone) == len(labels):
-            result[:] = 0
-        else:
-            mates = np.flatnonzero(sizes > 1)
-            far = to_groups(pairs[alone], labels)["distance"][:, mates]
-            near = np.where(np.isfinite(far), far, np.inf)
-            result[alone] = np.where(np.isfinite(near).any(axis=1), mates[near.argmin(axis=1)], sizes.argmax())
+            return np.zeros_like(labels), ". As nobody has mates, all are one group"
+        result = labels.copy()
+        mates = np.flatnonzero(sizes > 1)
+        far = to_groups(pairs[alone], labels)["distance"][:, mates]
+        near = np.where(np.isfinite(far), far, np.inf)
+        result[alone] = np.where(np.isfinite(near).any(axis=1), mates[near.argmin(axis=1)], sizes.argmax())
         many = "1 client" if len(alone) == 1 else f"{len(alone)} clients"
         return canonical(result), f". {many} without mates joined the nearest group, or the largest"
 
@@ -181,11 +221,3 @@ def to_groups(pairs: Pairs, labels: Ints, groups: int | None = None) -> Pairs:
         result[weight] = totals
         result[value] = np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), np.nan)
     return result
-
-
-def _in_parts(parts: Ints, told: str) -> str:
-    """Begin a reason with how many parts there are that share no labels."""
-    several = int(parts.max(initial=0)) + 1
-    if several > 1:
-        return f"{several} parts are connected by no chain of shared labels; within them {told}"
-    return f"{told[:1].upper()}{told[1:]}"

@@ -23,6 +23,8 @@ class SharedData:
     normalise: Normaliser
     starts: tuple[int, ...]
     """The rounds in which the clients' samples change."""
+    has_views: bool
+    """Whether groups see test samples in different ways."""
 
     def open(self) -> FederatedData:
         """Return the data as they were written; arrays are read when they are used."""
@@ -33,8 +35,18 @@ class SharedData:
         first, *later = [(self._parts(f"train-{k}"), self._parts(f"test-{k}")) for k in range(len(self.starts) + 1)]
         drift = [Phase(start, *parts) for start, parts in zip(self.starts, later, strict=True)]
         train, test, common = samples("train"), samples("test"), self.common_test
+        views = self._array("test-views") if self.has_views else None
         return FederatedData(
-            self.name, self.classes, train, test, *first, common, train[:0], self.normalise, drift=drift
+            self.name,
+            self.classes,
+            train,
+            test,
+            *first,
+            common,
+            train[:0],
+            self.normalise,
+            test_views=views,
+            drift=drift,
         )
 
     def _array(self, name: str) -> npt.NDArray[Any]:
@@ -55,5 +67,7 @@ def share(data: FederatedData, folder: Path) -> SharedData:
         for name, whose in zip((f"train-{k}", f"test-{k}"), parts, strict=True):
             np.save(folder / f"{name}-parts.npy", np.concatenate([*whose, np.zeros(0, np.int64)]).astype(np.int64))
             np.save(folder / f"{name}-ends.npy", np.cumsum([len(part) for part in whose]))
-    starts = tuple(phase.start for phase in data.drift)
-    return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts)
+    if data.test_views is not None:
+        np.save(folder / "test-views.npy", data.test_views, allow_pickle=False)
+    starts, views = tuple(phase.start for phase in data.drift), data.test_views is not None
+    return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts, views)
