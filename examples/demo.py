@@ -10,7 +10,8 @@ from typing import Any
 
 import coterie
 from coterie.cli.progress import ConsoleProgress
-from coterie.report import accuracy_plot, result_table
+from coterie.report.figures import accuracy_plot
+from coterie.report.tables import result_table
 
 METHODS: dict[str, dict[str, Any]] = {
     "fedavg": {},

@@ -26,6 +26,11 @@ from coterie.run.plugins import NOBODY, Permission, import_plugins
 from coterie.training.job import Floats
 from coterie.training.label_offsets import Counts, label_offset
 
+MEMORY_FOR_OWN = 2**26
+"""Bytes of clients' own models up to which a run without a folder keeps them with its result."""
+NOWHERE = RunFolder(Path("(in memory)"))
+"""The folder of a run that was not written: nothing is there."""
+
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -131,6 +136,29 @@ class TrainedRun:
 
 
 @dataclass(frozen=True)
+class KeptRun(TrainedRun):
+    """A run that was not written: what it has trained, in memory."""
+
+    own: Mapping[int, Params] | None = None
+    """The clients' own models; None where they would take too much memory."""
+    counts: Counts | None = None
+    """Training samples by client and class."""
+
+    def own_model(self, client: int) -> Params | None:
+        """Return a client's own model, if it has trained."""
+        if self.own is None:
+            raise CoterieError(
+                f"the clients' own models, over {MEMORY_FOR_OWN / 1e6:.0f} MB, were not kept: give the run a folder, "
+                "coterie.run(out=...), or ask for a group's model"
+            )
+        return self.own.get(client)
+
+    def label_counts(self, client: int) -> Counts | None:
+        """Return how many training samples of each label a client had."""
+        return None if self.counts is None else np.asarray(self.counts[client])
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A model that a run has made."""
 
@@ -163,9 +191,13 @@ def find_model(
 
     A client's has its label offset, if the run serves them; that of a group or of all has none.
     """
+    return model_in(TrainedRun.open(path, permission), client, group)
+
+
+def model_in(run: TrainedRun, client: int | None = None, group: int | None = None) -> TrainedModel:
+    """Return a model of a run, as `find_model` does."""
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
-    run = TrainedRun.open(path, permission)
     if group is not None:
         return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
     if client is None:
