@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from coterie.report.notebook import html
+from coterie.report.html_tables import html
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, document
