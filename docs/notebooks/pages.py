@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-ENDING = re.compile(r"\.ipynb(?=[)#])")
+ENDING = re.compile(r"\.ipynb(?=[)#])(?!\)\{ download)")
+"""Of a link to a notebook, but for the one that downloads it."""
 
 
 def on_config(config: Any) -> Any:
@@ -28,10 +29,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Let links lead to pages where they lead to notebooks, but for the one that downloads it."""
-    return (
-        ENDING.sub(".md", markdown) if "](" in markdown and not page.file.src_uri.startswith("notebooks/") else markdown
-    )
+    """Let links lead to pages where they lead to notebooks."""
+    return ENDING.sub(".md", markdown)
 
 
 def _as_pages(nav: Any) -> Any:
@@ -45,8 +44,8 @@ def _as_pages(nav: Any) -> Any:
 def page(notebook: dict[str, Any], name: str) -> str:
     """Return a notebook as Markdown.
 
-    >>> cells = [{"cell_type": "markdown", "source": ["# Title"]}, {"cell_type": "code", "source": "1 + 1", "outputs": []}]
-    >>> print(page({"cells": cells}, "sum.ipynb"))
+    >>> heading, code = {"cell_type": "markdown", "source": ["# Title"]}, {"cell_type": "code", "source": "1 + 1"}
+    >>> print(page({"cells": [heading, {**code, "outputs": []}]}, "sum.ipynb"))
     # Title
     <BLANKLINE>
     [sum.ipynb](sum.ipynb){ download }
