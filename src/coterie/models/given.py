@@ -55,10 +55,10 @@ class GivenNetwork:
     def _check(self, network: nn.Module, shape: tuple[int, ...], classes: int) -> None:
         import torch
 
-        training = network.training
+        training, device = network.training, next((p.device for p in network.parameters()), None)
         try:
             with torch.no_grad():
-                outputs = tuple(network.eval()(torch.zeros((2, *shape))).shape)
+                outputs = tuple(network.eval()(torch.zeros((2, *shape), device=device)).shape)
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             reason = str(error).partition("\n")[0]
             raise CoterieError(f"model {self.name} can't take inputs of shape {shape}: {reason}") from error
