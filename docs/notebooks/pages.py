@@ -10,6 +10,8 @@ from typing import Any
 
 ENDING = re.compile(r"\.ipynb(?=[)#])(?!\)\{ download)")
 """Of a link to a notebook, but for the one that downloads it."""
+STYLE = re.compile(r"<style.*?</style>", re.DOTALL)
+"""What pandas adds to its tables, which the site's own style goes before."""
 
 
 def on_config(config: Any) -> Any:
@@ -72,8 +74,8 @@ def output(made: dict[str, Any]) -> str:
     if "image/png" in data:
         return f'<img alt="" src="data:image/png;base64,{_text(data["image/png"]).strip()}">'
     if "text/html" in data:
-        lines = [line.strip() for line in _text(data["text/html"]).splitlines()]
-        return f'<div class="notebook-output" markdown="0">{"".join(filter(None, lines))}</div>'
+        plain = STYLE.sub("", _text(data["text/html"])).replace('<table border="1" class="dataframe">', "<table>")
+        return f"<div>{''.join(line.strip() for line in plain.splitlines())}</div>"
     text = _text(data["text/plain"]).rstrip()
     return f"<pre>{html.escape(text)}</pre>" if text else ""
 

@@ -135,7 +135,8 @@ def resume(
 
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
-        check_given_again(RunFolder.open(Path(folder)), given)
+        if given:
+            check_given_again(RunFolder.open(Path(folder)), given)
         return runner.resume(Path(folder), listener(progress), Permission(tuple(map(str, plugins)), trust))
 
 

@@ -32,8 +32,6 @@ class Result:
     >>> result = coterie.run(algorithm="pacfl", dataset="digits-rotated", clients=8, rounds=2, epochs=1)
     >>> result
     Result(pacfl on digits-rotated, 8 clients, 2 rounds, seed 0: L ... %, C ... %, + ... %, 4 groups, ARI 1.00)
-    >>> result.to_frame("clients").columns.tolist()  # doctest: +SKIP
-    ['L', 'C', 'C_own', 'C_lacking', 'group', 'true_group']
     >>> result.model(group=0).training
     False
     """

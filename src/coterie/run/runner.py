@@ -203,8 +203,17 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
         last = run.fed.settings.rounds + 2  # newcomers after training have trained in the round after the last
         states = {client: store.load(client, before=last) for client in range(data.clients)}
         own = {client: state["model"] for client, state in states.items() if "model" in state}
-    about, journal = about_models(run, data, run.fed.settings.rounds), Journal(NOWHERE.journal)
-    return KeptRun(NOWHERE, run.config, run.algorithm, about, journal, own, label_counts(data))
+    return KeptRun(
+        folder=NOWHERE,
+        config=run.config,
+        algorithm=make_method(run.config),  # not the one that ran, which may hold much more than models
+        state=about_models(run, data, run.fed.settings.rounds),
+        journal=Journal(NOWHERE.journal),
+        models={client: run.algorithm.model_for(client) for client in run.fed.clients},
+        members=run.algorithm.groups() or {},
+        own=own,
+        counts=label_counts(data),
+    )
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,11 @@ class TrainedRun:
         numbers = self.state["normalise"]
         return None if numbers is None else Normalisation(**numbers)
 
+    @property
+    def groups(self) -> Mapping[int, int]:
+        """The group of each client that is in one."""
+        return self.algorithm.groups() or {}
+
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
         if client not in self.journal.states:
@@ -137,12 +142,25 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class KeptRun(TrainedRun):
-    """A run that was not written: what it has trained, in memory."""
+    """A run that was not written: what it has trained, in memory, without what it was found with."""
 
+    models: Mapping[int, ServedModel | None] = field(default_factory=dict)
+    """What each client would receive."""
+    members: Mapping[int, int] = field(default_factory=dict)
+    """The groups."""
     own: Mapping[int, Params] | None = None
     """The clients' own models; None where they would take too much memory."""
     counts: Counts | None = None
     """Training samples by client and class."""
+
+    @property
+    def groups(self) -> Mapping[int, int]:
+        """The group of each client that is in one."""
+        return self.members
+
+    def served(self, client: int) -> ServedModel | None:
+        """Return what a client would receive."""
+        return self.models.get(client)
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
@@ -227,7 +245,7 @@ def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
 
 
 def _model_of_group(run: TrainedRun, group: int) -> Params:
-    groups = run.algorithm.groups() or {}
+    groups = run.groups
     member = next((client for client, label in groups.items() if label == group), None)
     model = None if member is None else run.received(member)
     if model is None:
