@@ -6,8 +6,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from coterie.errors import CoterieError
 
@@ -24,7 +23,7 @@ class GivenNetwork:
     needs; its keyword-only parameters are options. Of a network itself, copies are made, parameters included.
     """
 
-    def __init__(self, given: Callable[..., Any] | nn.Module, name: str) -> None:
+    def __init__(self, given: Any, name: str) -> None:
         self.given, self.name = given, name
         self.has_one_start = is_network(given)
         self.__module__, self.__qualname__ = "__main__", name  # as what other processes can't import
@@ -83,7 +82,7 @@ def name_for(given: object) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "", str(named.__name__)).lstrip("._-") or "given"
 
 
-def is_network(given: object) -> bool:
+def is_network(given: object) -> TypeGuard[nn.Module]:
     """Say whether something is a network, rather than a class of networks."""
     from torch import nn
 

@@ -111,8 +111,7 @@ def comparison_chart(
             by_round.setdefault(row["round"], []).append(row[key])
         spreads = {round: spread(numbers) for round, numbers in sorted(by_round.items())}
         known = {round: s for round, s in spreads.items() if s is not None}
-        around = [(s.mean - (s.std or 0), s.mean, s.mean + (s.std or 0)) for s in known.values()]
-        low, y, high = (values(numbers, 100) for numbers in zip(*around, strict=True)) if around else ((), (), ())
+        low, y, high = (values((s.mean + sign * (s.std or 0) for s in known.values()), 100) for sign in (-1, 0, 1))
         series.append(Series(name=label, x=values(known), y=y, low=low, high=high, slot=slot))
     symbol = PROTOCOLS[key].symbol
     return Lines(title=title, x_label="round", y_label=f"accuracy {symbol} (%)", series=tuple(series))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.data.in_memory import hold, register_function
+from coterie.data.in_memory import HeldData, hold, register_function
 from coterie.data.registries import DATASETS
 from coterie.errors import CoterieError
 from coterie.models import MODELS
@@ -39,16 +39,16 @@ def named(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     Arrays are held until the block ends; functions, classes and networks stay known in this session.
     """
-    settings, held = dict(settings), None
-    if not isinstance(dataset := settings.get("dataset"), str | os.PathLike | None):
+    given, held = dict(settings), list[HeldData]()
+    if not isinstance(dataset := given.get("dataset"), str | os.PathLike | None):
         if callable(dataset):
-            settings["dataset"] = _name_of_source(dataset)
+            given["dataset"] = _name_of_source(dataset)
         else:
-            held = hold(dataset)
-            settings["dataset"] = held.name
-    if not isinstance(model := settings.get("model"), str | os.PathLike | None):
-        settings["model"] = _name_of_network(model)
-    yield plain(settings)  # while `held` is kept
+            held.append(hold(dataset))
+            given["dataset"] = held[0].name
+    if not isinstance(model := given.get("model"), str | os.PathLike | None):
+        given["model"] = _name_of_network(model)
+    yield plain(given)  # while `held` is kept
 
 
 def _name_of_source(function: Any) -> str:

@@ -152,9 +152,10 @@ class Result:
         _check_what(of, ("rounds", "clients"))
         if of == "rounds":
             return frame(self.history, "round")
-        columns = {**self.per_client, "group": self.groups, "true_group": self.true_groups}
-        clients = range(max((len(column) for column in columns.values() if column), default=0))
+        columns: dict[str, Sequence[Any] | None] = {**self.per_client}
+        columns |= {"group": self.groups, "true_group": self.true_groups}
         known = {name: column for name, column in columns.items() if column}
+        clients = range(max(map(len, known.values()), default=0))
         return frame([{"client": c, **{name: known[name][c] for name in known}} for c in clients], "client")
 
     def _repr_html_(self) -> str:
