@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from functools import cache
 from itertools import pairwise
@@ -20,10 +21,12 @@ from coterie.data import PARTITIONS
 from coterie.models import MODELS
 from coterie.registry import Registry
 from coterie.reproduce import catalogue
+from coterie.run.plugins import run_file
 from coterie.run.values import parse_choice
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 NAV = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
@@ -80,6 +83,39 @@ def headings(page: Path) -> set[str]:
 def test_each_page_is_in_the_site() -> None:
     listed = re.findall(r": ([\w/-]+\.md)$", NAV, re.MULTILINE)
     assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES)
+
+
+# ------------------------------------------------------------------------------------------------------ notebooks
+
+
+@cache
+def execute() -> Any:
+    """The script that runs notebooks."""
+    return run_file("execute_notebooks", ROOT / "docs" / "notebooks" / "execute.py")
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_hold_their_outputs_and_no_place_of_a_machine(notebook: Path) -> None:
+    text = notebook.read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
+    kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
+    assert "error" not in kinds
+    assert {"execute_result", "display_data"} & set(kinds)
+    assert not execute().places_in(text)
+    assert len(text) < 400_000
+    assert f"notebooks/{notebook.name}\n" in NAV
+    for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
+        assert (notebook.parent / link).exists(), link
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(notebook: Path) -> None:
+    """Needs the extra 'notebook' and nbclient."""
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    execute().executed(notebook)
 
 
 # ------------------------------------------------------------------------------------------------------- coverage
@@ -194,6 +230,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     """Needs the extra 'docs'."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
     import os
     import subprocess
     import sys

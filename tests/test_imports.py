@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"results", "clustering"},
 }
 """What each package may import, beside itself and BASE."""
-PRESENTING = ("report", "save")
+PRESENTING = ("report", "save", "plot", "to_frame", "_repr_html_")
 """Methods of result objects that draw: nothing else outside of `report` and `cli` imports `report`."""
 
 

@@ -8,35 +8,45 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.compare import compare, sweep
+from coterie.compare import compare, load, sweep
 from coterie.errors import CoterieError
 from coterie.inspect import inspect
-from coterie.run import cluster, resume, run
+from coterie.report import report
+from coterie.run import cluster, export, predict, resume, run
 
 if TYPE_CHECKING:
     from coterie.algorithms import algorithm
     from coterie.clustering import rule
     from coterie.compare.comparison import Comparison
+    from coterie.compare.jobs import BatchProgress
     from coterie.data import dataset, divided_dataset, partition
+    from coterie.federation import Algorithm
     from coterie.models import model
+    from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.similarity import measure
 
 __version__ = "0.2.0"
 __all__ = [
     "Algorithm",
+    "BatchProgress",
     "Comparison",
     "CoterieError",
+    "Progress",
     "Result",
     "algorithm",
     "cluster",
     "compare",
     "dataset",
     "divided_dataset",
+    "export",
     "inspect",
+    "load",
     "measure",
     "model",
     "partition",
+    "predict",
+    "report",
     "resume",
     "rule",
     "run",
@@ -47,7 +57,9 @@ __all__ = [
 # thin, and bound here after the packages of the same names were loaded: `coterie.run` is the function.
 _HOMES = {
     "Algorithm": "coterie.federation",
+    "BatchProgress": "coterie.compare.jobs",
     "Comparison": "coterie.compare.comparison",
+    "Progress": "coterie.run.progress",
     "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
@@ -65,3 +77,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'coterie' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -130,6 +130,11 @@ class Registry(Generic[T]):
         self._load()
         return iter(sorted(self._items))
 
+    def name_of(self, item: object) -> str | None:
+        """Return the name under which a class or function is registered, if it is."""
+        self._load()
+        return next((name for name, entry in self._items.items() if entry is item), None)
+
     def summary(self, name: str) -> str:
         """Return the first line of the entry's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]

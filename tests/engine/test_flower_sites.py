@@ -101,7 +101,7 @@ def test_methods_and_networks_of_ones_own_travel_with_the_app(
         grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
     serve(grid, read_terms(tmp_path / "app"))
     result = coterie.Result.load(tmp_path / "run")
-    assert (result.algorithm, result.model, result.rounds) == ("mine", "my-net", 1)
+    assert (result.algorithm, result.network, result.rounds) == ("mine", "my-net", 1)
     assert f"done: accuracy L {result.accuracy['L']:.2%}" in capsys.readouterr().out
 
 

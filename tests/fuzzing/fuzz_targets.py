@@ -95,7 +95,7 @@ def _page(folder: Path, file: Path) -> None:
 
 def _run_folder(folder: Path, file: Path) -> None:
     """What `report` and Python's `Result` show of a run."""
-    from coterie.report import result_table
+    from coterie.report.tables import result_table
     from coterie.results.run_folder import RunFolder
     from coterie.run.result import Result
 

@@ -30,7 +30,8 @@ def demo(
     four groups; PACFL, FLIS-DC and FLAG find out.
     """
     import coterie
-    from coterie.report import accuracy_plot, result_table
+    from coterie.report.figures import accuracy_plot
+    from coterie.report.tables import result_table
 
     with explain_interrupt():
         results = {

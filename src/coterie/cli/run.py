@@ -49,7 +49,7 @@ def run(
 
 def show(result: Result) -> None:
     """Print the table of a result, and where its files are."""
-    from coterie.report import result_table
+    from coterie.report.tables import result_table
 
     try:
         typer.echo(result.report())

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
+
+from coterie.run.keywords import MethodSettings, SharedSettings
+from coterie.run.signatures import shows
 
 if TYPE_CHECKING:
+    import os
+
     from coterie.compare.comparison import Comparison
     from coterie.compare.jobs import BatchProgress
     from coterie.results.protocols import ComparedProtocol
+    from coterie.run.result import Result
 
-__all__ = ["compare", "sweep"]
+__all__ = ["compare", "load", "sweep"]
 
 
+@shows(SharedSettings)
 def compare(
-    config: str | Path | Mapping[str, Any] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     algorithms: str | Sequence[str],
     seeds: Iterable[int] = (0, 1, 2),
@@ -28,64 +35,123 @@ def compare(
     tune: Mapping[str, Sequence[Any]] | None = None,
     tune_seeds: Iterable[int] = (),
     tune_share: float = 0.2,
-    out: str | Path | None = None,
+    out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     trust: bool = False,
-    progress: BatchProgress | None = None,
-    **settings: Any,
+    progress: BatchProgress | bool | None = None,
+    **settings: Unpack[SharedSettings],
 ) -> Comparison:
     """Run methods side by side on the same data, and compare them.
-
-    Settings are those of `run`, for all methods. A method's own stand behind its name, ``pacfl:groups=4,lr=0.01``, or
-    in `methods`, by name. Values in `tune`, like ``{"lr": [0.1, 0.01]}``, are chosen for each method on part of the
-    clients' training samples. Without `out` nothing is kept on disk. With `trust`, plugins that a folder names (a
-    comparison in `out` that is gone on with, or an expert) are imported too.
 
     >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
     >>> comparison.table()["solo"].accuracy["L"].n
     2
+
+    Args:
+        config: A TOML file or nested tables, over which the keywords are laid.
+        algorithms: The methods; settings of their own stand behind their names, ``"fedavg,pacfl:groups=4,lr=0.01"``.
+        seeds: Each method is run with each of them.
+        methods: Settings of some methods, by name.
+        baseline: The method that others are compared with; by default the first.
+        protocol: The accuracy by which settings are chosen, and which plots show.
+        tune: Values to choose from, like ``{"lr": [0.1, 0.01]}``: the best for each method, on part of the clients'
+            training samples.
+        tune_seeds: With which these are tried; by default the first.
+        tune_share: Which part of the training samples that is.
+        out: The folder; one that holds a comparison is gone on with. By default nothing is kept on disk.
+        jobs: How many runs at a time; by default one per core.
+        trust: Whether plugins are imported that a folder names: `out`, if it is gone on with, or an expert's.
+        progress: As for `run`; an object is derived from `coterie.BatchProgress`.
+        **settings: The settings of `run`, for all methods.
     """
     from coterie.compare.batch import run_design
+    from coterie.compare.live_progress import batch_listener
     from coterie.compare.make_design import comparison_design
     from coterie.run.expert import trust_expert
+    from coterie.run.given import named, plain
     from coterie.run.settings import settings_to_tables
 
-    base, _ = settings_to_tables(config, settings)
-    if trust:
-        trust_expert(base)
-    design = comparison_design(
-        base, algorithms, seeds,
-        methods=methods, baseline=baseline, protocol=protocol, tune=tune, tune_seeds=tune_seeds, tune_share=tune_share,
-    )  # fmt: skip
-    return run_design(design, out, jobs=jobs, progress=progress, trust=trust)
+    with named(settings) as given:
+        base, _ = settings_to_tables(config, given)
+        if trust:
+            trust_expert(base)
+        design = comparison_design(
+            base, algorithms, plain(seeds), methods=plain(methods), baseline=baseline, protocol=protocol,
+            tune=plain(tune), tune_seeds=plain(tune_seeds), tune_share=tune_share,
+        )  # fmt: skip
+        return run_design(design, out, jobs=jobs, progress=batch_listener(progress), trust=trust)
 
 
+@shows(MethodSettings)
 def sweep(
-    config: str | Path | Mapping[str, Any] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     vary: Mapping[str, Sequence[Any]],
     seeds: Iterable[int] = (0, 1, 2),
     baseline: str | None = None,
     protocol: ComparedProtocol = "L",
-    out: str | Path | None = None,
+    out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     trust: bool = False,
-    progress: BatchProgress | None = None,
-    **settings: Any,
+    progress: BatchProgress | bool | None = None,
+    **settings: Unpack[MethodSettings],
 ) -> Comparison:
-    """Run all combinations of some settings' values, and compare them; other settings are those of `run`.
+    """Run all combinations of some settings' values, and compare them.
 
     >>> comparison = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
     >>> list(comparison.results)
     ['lr=0.01', 'lr=0.1']
+
+    Args:
+        config: A TOML file or nested tables, over which the keywords are laid.
+        vary: Values by setting.
+        seeds: Each combination is run with each of them.
+        baseline: The combination that others are compared with, as it is called; by default the first.
+        protocol: The accuracy that plots show.
+        out: As for `compare`.
+        jobs: As for `compare`.
+        trust: As for `compare`.
+        progress: As for `compare`.
+        **settings: The settings of `run`, for all combinations.
     """
     from coterie.compare.batch import run_design
+    from coterie.compare.live_progress import batch_listener
     from coterie.compare.make_design import sweep_design
     from coterie.run.expert import trust_expert
+    from coterie.run.given import named, plain
     from coterie.run.settings import settings_to_tables
 
-    base, _ = settings_to_tables(config, settings)
-    if trust:
-        trust_expert(base)
-    design = sweep_design(base, vary, seeds, baseline=baseline, protocol=protocol)
-    return run_design(design, out, jobs=jobs, progress=progress, trust=trust)
+    with named(settings) as given:
+        base, _ = settings_to_tables(config, given)
+        if trust:
+            trust_expert(base)
+        design = sweep_design(base, plain(vary), plain(seeds), baseline=baseline, protocol=protocol)
+        return run_design(design, out, jobs=jobs, progress=batch_listener(progress), trust=trust)
+
+
+def load(folder: str | os.PathLike[str]) -> Result | Comparison:
+    """Read what a folder holds: the result of a run, or a comparison or sweep.
+
+    >>> import coterie, tempfile
+    >>> place = tempfile.TemporaryDirectory()
+    >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
+    >>> load(f"{place.name}/run") == result
+    True
+    >>> place.cleanup()
+
+    Args:
+        folder: The folder of a run that is finished, or of a comparison, finished or not.
+    """
+    from coterie.compare.comparison import Comparison
+    from coterie.errors import CoterieError
+    from coterie.results.comparison_folder import DATA, PLAN
+    from coterie.results.run_folder import CONFIG, RunFolder
+    from coterie.run.result import Result
+
+    path = Path(folder)
+    if RunFolder(path).exists:
+        return Result.load(path)
+    if (path / PLAN).is_file() or (path / DATA).is_file():
+        return Comparison.load(path)
+    what = "holds no run or comparison" if path.exists() else "does not exist"
+    raise CoterieError(f"'{path}' {what}: name a folder with a {CONFIG} or {PLAN}, as out= made it")

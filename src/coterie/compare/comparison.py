@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
-from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, candidate_name
-from coterie.results.comparison_table import ComparisonTable, reached
+from coterie.results.comparison_folder import (
+    ComparisonFolder,
+    ComparisonPlan,
+    Tables,
+    Tuned,
+    candidate_name,
+    seeds_text,
+)
+from coterie.results.comparison_table import ComparisonTable, reached, shortened_list
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat
+from coterie.results.protocols import COMPARED
 from coterie.results.statistics import group_count
 from coterie.run.result import Result
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """What was asked, and what came of it."""
+    """What was asked, and what came of it.
+
+    >>> import coterie
+    >>> coterie.compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
+    Comparison(2 methods, seeds 0, 1: L of fedavg ... %, solo ... %)
+    """
 
     design: Design
     results: Mapping[str, Mapping[int, Result]]
@@ -72,6 +89,53 @@ class Comparison:
     def report(self, format: TableFormat = "text") -> str:
         """Return the tables as text, Markdown, CSV or LaTeX."""
         return self.table().report(format)
+
+    def __repr__(self) -> str:
+        design, table = self.design, self.table()
+        accuracy = {row.label: row.accuracy[design.protocol] for row in table.rows}
+        means = [f"{label} {100 * spread.mean:.1f} %" for label, spread in accuracy.items() if spread is not None]
+        failed = f"; {len(self.failed)} runs failed" if self.failed else ""
+        what = f"{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"
+        return f"Comparison({len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}: {what}{failed})"
+
+    def _repr_html_(self) -> str:
+        from coterie.report.comparison import comparison_html
+
+        return comparison_html(self.table())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw accuracy over rounds with matplotlib: means over seeds, with a standard deviation to each side.
+
+        Args:
+            ax: The axes to draw on; by default those of a new figure, which a notebook shows.
+
+        Returns:
+            The axes; ``comparison.plot().figure.savefig("comparison.pdf")`` writes the picture.
+        """
+        from coterie.report.notebook import comparison_chart, draw
+
+        histories = {label: [run.history for run in runs.values()] for label, runs in self.results.items()}
+        return draw(comparison_chart(histories, self.design.protocol, self.table().title), ax)
+
+    def to_frame(self) -> DataFrame:
+        """Return a pandas data frame with a row for each run: accuracies, groups, bytes and seconds."""
+        from coterie.report.notebook import frame
+
+        rows = [
+            {
+                self.design.noun: label,
+                "seed": seed,
+                **result.accuracy,
+                "groups": group_count(result.groups),
+                "ari": result.ari,
+                "up_bytes": result.traffic["up_bytes"],
+                "down_bytes": result.traffic["down_bytes"],
+                "seconds": result.seconds,
+            }
+            for label, runs in self.results.items()
+            for seed, result in runs.items()
+        ]
+        return frame(rows, [self.design.noun, "seed"])
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:

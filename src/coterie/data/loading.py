@@ -9,6 +9,7 @@ from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.dividing import divide, with_server_share
 from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
+from coterie.data.in_memory import error_in_name
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
@@ -143,8 +144,10 @@ def _stored(name: str) -> Recognised:
     try:
         if path.exists():
             return recognise(path)
-    except OSError as error:  # a name too long, a folder that is closed
-        raise CoterieError(f"the data set '{name}' can't be read: {error.strerror}") from None
+    except OSError as closed:  # a name too long, a folder that is closed
+        raise CoterieError(f"the data set '{name}' can't be read: {closed.strerror}") from None
+    if error := error_in_name(name):
+        raise CoterieError(error)
     if not path.suffix and path.name == name:
         raise CoterieError(
             f"unknown data set '{name}': {suggestion(name, {*DATASETS, *stored_names()})} "

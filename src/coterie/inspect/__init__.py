@@ -6,42 +6,57 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
+
+from coterie.run.keywords import RunSettings
+from coterie.run.signatures import shows
 
 if TYPE_CHECKING:
+    import os
+
     from coterie.inspect.inspection import Inspection
     from coterie.run.progress import Progress
 
 __all__ = ["inspect"]
 
 
+@shows(RunSettings)
 def inspect(
-    config: str | Path | Mapping[str, Any] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     measures: str | None = None,
     against: str | None = None,
     per_class: bool = False,
     super_clusters: int | None = None,
-    progress: Progress | None = None,
-    **settings: Any,
+    progress: Progress | bool | None = None,
+    **settings: Unpack[RunSettings],
 ) -> Inspection:
-    """Say how heterogeneous a federation is, and what to do about it; settings as for `cluster`.
-
-    `measures` and `against` are names with commas between them, as for ``coterie inspect``.
+    """Say how heterogeneous a federation is, and what to do about it.
 
     >>> inspect(dataset="digits-rotated", clients=8, measures="labels").advice.choice
     'cluster'
+
+    Args:
+        config: A TOML file or nested tables, over which the keywords are laid.
+        measures: Names of measures with commas between them, as for ``coterie inspect``.
+        against: Measures that the others are compared with.
+        per_class: Whether clients are also compared class by class.
+        super_clusters: Into how many groups the classes are put.
+        progress: As for `run`.
+        **settings: As for `run`; the method is `pacfl` if none is named.
     """
     from coterie.inspect.inspection import inspect as look
     from coterie.run.cluster import DEFAULT
+    from coterie.run.given import named
+    from coterie.run.live_progress import listener
     from coterie.run.settings import settings_to_config
 
-    return look(
-        settings_to_config(config, settings, method=DEFAULT),
-        measures=measures,
-        against=against,
-        per_class=per_class,
-        super_clusters=super_clusters,
-        progress=progress,
-    )
+    with named(settings) as given:
+        return look(
+            settings_to_config(config, given, method=DEFAULT),
+            measures=measures,
+            against=against,
+            per_class=per_class,
+            super_clusters=super_clusters,
+            progress=listener(progress),
+        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.errors import CoterieError
 from coterie.messages import Array, ModelSpec, frozen
+from coterie.models.given import GivenNetwork
 from coterie.registry import Registry
 from coterie.streams import derived_seed
 
@@ -47,7 +48,13 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
 
 def initial(spec: ModelSpec, seed: int, which: int = 0) -> dict[str, Array]:
     """Return the common start θ⁰ of a run; `which` > 0 gives others, for methods that start several models."""
-    return dict(_initial(spec, seed, which))
+    builder = MODELS[spec.name]
+    if which and isinstance(builder, GivenNetwork) and builder.has_one_start:
+        raise CoterieError(
+            f"this method starts several models, but the network '{spec.name}' was given with its parameters, and has "
+            "one start: give its class, or a function that builds it"
+        )
+    return dict(_initial(spec, seed, which, builder))
 
 
 def parameters(spec: ModelSpec) -> int:
@@ -70,6 +77,7 @@ def default_model(shape: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=32)
-def _initial(spec: ModelSpec, seed: int, which: int) -> dict[str, Array]:
+def _initial(spec: ModelSpec, seed: int, which: int, builder: Callable[..., nn.Module]) -> dict[str, Array]:
+    """Make a start; the builder is looked at because a notebook may register another one by the same name."""
     state: dict[str, Any] = build(spec, derived_seed(seed, "init", which)).state_dict()
     return frozen({name: tensor.numpy().copy() for name, tensor in state.items()})

@@ -1,6 +1,78 @@
-"""Tables and pictures from results."""
+"""Presentation: pages, tables and pictures of what run, comparison and reproduction folders hold.
 
-from coterie.report.figures import accuracy_plot
-from coterie.report.tables import result_table
+This module is light on purpose: `import coterie` reads it, and everything else is imported when first used.
+"""
 
-__all__ = ["accuracy_plot", "result_table"]
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["report"]
+
+
+class InFolder(Protocol):
+    """A result or a comparison, which may have been written to a folder."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is."""
+        ...
+
+
+def report(
+    *runs: str | os.PathLike[str] | InFolder,
+    out: str | os.PathLike[str] | None = None,
+    figures: str | os.PathLike[str] | None = None,
+    formats: Sequence[str] = ("png", "svg", "pdf"),
+) -> Path:
+    """Make one HTML page of runs, a comparison, a sweep or reproductions; it opens offline.
+
+    >>> import coterie, tempfile
+    >>> place = tempfile.TemporaryDirectory()
+    >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
+    >>> report(result).name
+    'report.html'
+    >>> place.cleanup()
+
+    Args:
+        *runs: Folders, or results and comparisons that were written to one. With a run of 'solo' on the same data and
+            seed among them, the page says who gains and who loses.
+        out: The file; by default ``report.html`` in the folder, if there is one folder.
+        figures: A folder into which every chart is written too.
+        formats: Of these charts.
+
+    Returns:
+        The file.
+    """
+    from coterie.errors import CoterieError
+    from coterie.files import make_folder, write_whole
+    from coterie.report.folders import make_page
+    from coterie.report.page import render
+    from coterie.report.static import check_formats, save
+
+    kinds, folders = check_formats(formats), [_folder(run) for run in runs]
+    if out is None and len(folders) > 1:
+        raise CoterieError("a page of several runs needs a place: report(a, b, out='report.html')")
+    page = make_page(folders)
+    file = folders[0] / "report.html" if out is None else Path(out)
+    if file.is_dir():
+        raise CoterieError(f"'{file}' is a folder: name a file, for instance out='{file / 'report.html'}'")
+    make_folder(file.parent)
+    write_whole(file, render(page).encode(errors="replace"), "nothing")
+    if figures is not None:
+        save(page, Path(figures), kinds)
+    return file
+
+
+def _folder(run: str | os.PathLike[str] | InFolder) -> Path:
+    """Return the folder of a run."""
+    from coterie.errors import CoterieError
+
+    if isinstance(run, str | os.PathLike):
+        return Path(run)
+    if run.folder is None:
+        raise CoterieError("a page is made of what was written: give the run a folder, coterie.run(out=...)")
+    return run.folder

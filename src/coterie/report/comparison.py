@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from coterie.report.html_tables import html
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
 from coterie.report.text_table import TextTable, csv_text, document
@@ -51,6 +52,11 @@ def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
         return csv_text(lines[0], (line.values() for line in lines))
     below = [*table.notes, *_legend(table, "*" if format == "text" else "bold")]
     return document(format, [table.title], [("", part) for part in _tables(table)], below, 100)
+
+
+def comparison_html(table: ComparisonTable) -> str:
+    """Write a comparison for a notebook."""
+    return html(table.title, _tables(table), [*table.notes, *_legend(table, "bold")])
 
 
 def _tables(table: ComparisonTable) -> list[TextTable]:

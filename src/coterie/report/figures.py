@@ -15,7 +15,12 @@ BLACK = 6
 
 
 def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, path: Path) -> None:
-    """Draw accuracy over rounds: a colour per method, a line style per protocol."""
+    """Draw accuracy over rounds into a file."""
+    write_picture(paint(accuracy_chart(histories, title)), path)
+
+
+def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str) -> Lines:
+    """Return accuracy over rounds: a colour per method, a line style per protocol."""
     series = []
     for number, (method, history) in enumerate(histories.items()):
         for style, protocol in enumerate(FOLLOWED):
@@ -23,8 +28,7 @@ def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: s
             x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
             slot = number % len(COLOURS) + style * len(COLOURS)
             series += [Series(name=f"{method} ({protocol})", x=x, y=y, slot=slot)] if rows else []
-    chart = Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
-    write_picture(paint(chart), path)
+    return Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
 
 
 def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple[float, float]]]:

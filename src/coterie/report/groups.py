@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
 from coterie.files import make_folder
+from coterie.report.html_tables import html
 from coterie.report.static import paint, write
 from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
@@ -27,7 +28,22 @@ def groups_table(
     true_groups: Sequence[int] | None,
     title: str,
 ) -> str:
-    """Return a row per group: its clients, and the labels of their samples."""
+    """Write a row per group: its clients, and the labels of their samples."""
+    heading, table = _groups(grouping, clients, counts, true_groups, title)
+    return printed([heading, grouping.reason], table)
+
+
+def groups_html(
+    grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
+) -> str:
+    """Write the same for a notebook."""
+    heading, table = _groups(grouping, clients, counts, true_groups, title)
+    return html(heading, [table], [grouping.reason])
+
+
+def _groups(
+    grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
+) -> tuple[str, TextTable]:
     rows = []
     for group in range(grouping.n_groups):
         members = grouping.members(group)
@@ -40,7 +56,7 @@ def groups_table(
     many = "1 group" if grouping.n_groups == 1 else f"{grouping.n_groups} groups"
     sure = "" if grouping.confidence is None else f", confidence {grouping.confidence:.2f}"
     cut = f", cut at {grouping.threshold:.3g} {grouping.unit}" if len(grouping.tree) else ""
-    return printed([f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", grouping.reason], table)
+    return f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", table
 
 
 def profile(counts: Ints, most: int = 5) -> str:
@@ -59,9 +75,18 @@ def profile(counts: Ints, most: int = 5) -> str:
 
 def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | None = None) -> list[Path]:
     """Write the pictures of a grouping; return their paths. `clients` are who is at its positions."""
-    if len(grouping.tree) == 0 and grouping.proximity is None:
+    pictures = grouping_charts(grouping, title, clients)
+    if not pictures:
         return []
     make_folder(folder, flush=False)
+    written = [file for name, chart in pictures.items() for file in write(paint(chart), folder / name, FORMATS)]
+    if not len(grouping.tree):
+        return written
+    return [*written, *write(_thresholds(grouping, title), folder / "thresholds", FORMATS)]
+
+
+def grouping_charts(grouping: Grouping, title: str, clients: Sequence[int] | None = None) -> dict[str, Chart]:
+    """Return the charts of a grouping that it has the numbers for: ``proximity``, ``dendrogram``."""
     names = [str(client) for client in (range(len(grouping.labels)) if clients is None else clients)]
     labels, unit = grouping.labels.tolist(), describe_unit(grouping.unit)
     pictures: dict[str, Chart] = {}
@@ -69,10 +94,7 @@ def draw(grouping: Grouping, title: str, folder: Path, clients: Sequence[int] | 
         pictures["proximity"] = proximity_map(grouping.proximity, grouping.tree, labels, names, title=title, unit=unit)
     if len(grouping.tree):
         pictures["dendrogram"] = tree_of(grouping.tree, names, labels, title=title, unit=unit, cut=grouping.threshold)
-    written = [file for name, chart in pictures.items() for file in write(paint(chart), folder / name, FORMATS)]
-    if not len(grouping.tree):
-        return written
-    return [*written, *write(_thresholds(grouping, title), folder / "thresholds", FORMATS)]
+    return pictures
 
 
 def proximity_map(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,14 @@ from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.training import one_thread
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 DEFAULT = "pacfl"
 """The method that forms groups if none is named."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClusterResult:
     """The groups that a method forms before training, and what is known about their clients."""
 
@@ -60,6 +63,32 @@ class ClusterResult:
         """Put what is in the order of the grouping in that of clients; None for one that is in no group."""
         by_client = dict(zip(self.clients, values, strict=True))
         return [by_client.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
+
+    def __repr__(self) -> str:
+        many, ari = self.grouping.n_groups, "" if self.ari is None else f", ARI {self.ari:.2f}"
+        return f"ClusterResult({self.title}: {many} group{'s' * (many != 1)} by rule '{self.grouping.rule}'{ari})"
+
+    def _repr_html_(self) -> str:
+        from coterie.report.groups import groups_html
+
+        return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+
+    def plot(self, what: Literal["proximity", "dendrogram"] = "proximity", ax: "Axes | None" = None) -> "Axes":
+        """Draw with matplotlib how far clients are apart, or the tree by which they were merged.
+
+        Args:
+            what: ``"proximity"`` or ``"dendrogram"``.
+            ax: The axes to draw on; by default those of a new figure, which a notebook shows.
+        """
+        from coterie.report.groups import grouping_charts
+        from coterie.report.notebook import draw
+
+        drawn = grouping_charts(self.grouping, self.title, self.clients)
+        if what not in drawn:
+            raise CoterieError(
+                f"there is no '{what}' of these groups: there is {' or '.join(drawn) or 'nothing to draw'}"
+            )
+        return draw(drawn[what], ax)
 
     def save(self, folder: Path) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""

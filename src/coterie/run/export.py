@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from coterie.bounded import parse_json, read_tensors
 from coterie.data import read_inputs
+from coterie.data.readers.arrays import checked_inputs
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, seal, sealed, write_whole
 from coterie.messages import ModelSpec
@@ -28,6 +30,7 @@ from coterie.run.trained_models import TrainedModel, find_model
 from coterie.training import choose_trainer, one_thread
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 Format = Literal["safetensors", "onnx"]
@@ -49,21 +52,9 @@ def predict(
     with `trust` all.
     """
     model = find_model(run, client, permission=Permission(tuple(plugins), trust))
-    trained = model.run
-    x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
-    if str(x.dtype) != trained.state["dtype"]:
-        raise CoterieError(
-            f"{images}: the inputs are {x.dtype}, but the network was trained on {trained.state['dtype']}: uint8 means "
-            "shades 0..255, other types are taken as they are; save them as they were in training"
-        )
-    normalise = trained.normalisation or load_data(trained.config).normalise
-    trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
-    with one_thread():
-        outputs = trainer.logits(trained.spec, model.params, normalise(x))
-    if model.label_offset is not None:
-        outputs = outputs + model.label_offset
-    labels = outputs.argmax(axis=1)
-    summary = f"{len(labels)} predictions by {model.whose}, after round {trained.round}"
+    x, y = read_inputs(images, tuple(model.run.state["raw_shape"]))
+    labels = predicted(model, x, str(images))
+    summary = f"{len(labels)} predictions by {model.whose}, after round {model.run.round}"
     if y is not None:
         summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
     if out is not None:
@@ -75,6 +66,34 @@ def predict(
             raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
         summary += f"; written to {out}"
     return labels, summary
+
+
+def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[np.int64]:
+    """Return labels for inputs as they were in training, not normalised; `place` is where they came from."""
+    trained = model.run
+    if str(x.dtype) != trained.state["dtype"]:
+        raise CoterieError(
+            f"{place}: the inputs are {x.dtype}, but the network was trained on {trained.state['dtype']}: uint8 means "
+            "shades 0..255, other types are taken as they are; save them as they were in training"
+        )
+    normalise = trained.normalisation or load_data(trained.config).normalise
+    trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
+    with one_thread():
+        outputs = trainer.logits(trained.spec, model.params, normalise(x))
+    if model.label_offset is not None:
+        outputs = outputs + model.label_offset
+    return outputs.argmax(axis=1)
+
+
+def labels_for(model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return labels for an array of inputs, or those of an .npz file."""
+    shape = tuple(model.run.state["raw_shape"])
+    if isinstance(inputs, str | os.PathLike):
+        return predicted(model, read_inputs(Path(inputs), shape)[0], str(inputs))
+    x = checked_inputs(np.asarray(inputs), "inputs")
+    if x.shape[1:] != shape:
+        raise CoterieError(f"the inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
+    return predicted(model, x, "inputs")
 
 
 def export(
@@ -94,18 +113,17 @@ def export(
     the network again. What a client uses has its label offset, if the run serves them. `smaller` takes out the dead
     channels and units of a pruned network; `plugins` and `trust` are as in `predict`.
     """
-    import torch
-
     model = find_model(run, client, group, Permission(tuple(plugins), trust))
-    network = build(model.run.spec)
-    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
-    network.eval()
-    if model.label_offset is not None:
-        network = _with_label_offset(network, model, format)
+    path = out or RunFolder(Path(run)).model_file(format)
+    return path, write_model(model, path, format, smaller)
+
+
+def write_model(model: TrainedModel, path: Path, format: Format, smaller: bool = False) -> str:
+    """Write a model to a file, and return a sentence on what is in it; see `export`."""
+    network = _network_of(model, format)
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
-    path = out or RunFolder(Path(run)).model_file(format)
     if format == "onnx":
         _write_onnx(path, network, model)
     else:
@@ -114,7 +132,39 @@ def export(
     summary = f"{model.whose} after round {model.run.round}, {after:,} parameters"
     if smaller:
         summary += f" of {before:,} (widths {sizes(network)})"  # type: ignore[arg-type]
-    return path, f"{summary}, written to {path}"
+    return f"{summary}, written to {path}"
+
+
+def to_module(model: TrainedModel) -> nn.Module:
+    """Return a model for PyTorch, in evaluation mode.
+
+    It takes inputs as they are in the data; normalisation, where it is a formula, is its first step, and the label
+    offset of a client, where the run serves them, its last.
+    """
+    module, shape = _with_normalisation(_network_of(model, "onnx"), model).eval(), tuple(model.run.spec.shape)
+    module.register_forward_pre_hook(lambda _, inputs: (_channels_first(inputs[0], shape),))
+    return module
+
+
+def _channels_first(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return images as networks see them, if they are not: grey without channels, or channels last."""
+    if len(shape) == 3 and x.ndim == 3:
+        x = x[:, None]
+    elif x.ndim == 4 and tuple(x.shape[1:]) != shape and tuple(x.permute(0, 3, 1, 2).shape[1:]) == shape:
+        x = x.permute(0, 3, 1, 2)
+    if tuple(x.shape[1:]) != shape:
+        raise CoterieError(f"the inputs have the shape {tuple(x.shape)}: the network takes (n, {str(shape)[1:-1]})")
+    return x
+
+
+def _network_of(model: TrainedModel, format: Format) -> nn.Module:
+    """Return the network with its parameters, and the label offset where there is one."""
+    import torch
+
+    network = build(model.run.spec)
+    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
+    network.eval()
+    return network if model.label_offset is None else _with_label_offset(network, model, format)
 
 
 def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:

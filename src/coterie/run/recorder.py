@@ -171,14 +171,21 @@ def _row(
 
 
 def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
-    normalise = data.normalise
     return {
         "config": run.config.model_dump_json(),
-        "round": round,
         "seconds": seconds,
         "algorithm": run.algorithm.save(),
         "evaluator": run.evaluator.save(),
         "federation": run.fed.save(),
+        **about_models(run, data, round),
+    }
+
+
+def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any]:
+    """Return what who uses the models must know: after which round they are, their network, and its inputs."""
+    normalise = data.normalise
+    return {
+        "round": round,
         "spec": run.fed.spec,
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],

@@ -16,21 +16,23 @@ from coterie.client import CachedStore, DiskStore, MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
+from coterie.federation.journal import Journal
 from coterie.federation.loop import afterwards, rounds
 from coterie.files import flushed_later, make_folder
-from coterie.messages import Failure
+from coterie.messages import Failure, Params
 from coterie.results.folder_lock import locked
 from coterie.results.run_folder import RunFolder, unused
-from coterie.run.building import completed, load_data, make_method, make_spec, model_bytes, session
+from coterie.run.building import Session, completed, load_data, make_method, make_spec, model_bytes, session
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
 from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
-from coterie.run.recorder import RunRecorder
+from coterie.run.recorder import RunRecorder, about_models, label_counts
 from coterie.run.result import Result
 from coterie.run.summary import summarise
+from coterie.run.trained_models import MEMORY_FOR_OWN, NOWHERE, KeptRun
 from coterie.run.validation import differences, read_run_config
 from coterie.training import one_thread
 
@@ -188,9 +190,30 @@ def _run(
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
-        if folder is not None:
-            folder.write_result(result.to_json(), config.run.durable)
+        if folder is None:
+            return replace(result, kept=kept_models(run, data, store))
+        folder.write_result(result.to_json(), config.run.durable)
         return result
+
+
+def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
+    """Return what a run without a folder has trained; clients' own models unless they take too much memory."""
+    own: dict[int, Params] | None = None
+    if data.clients * sum(array.nbytes for array in run.fed.initial().values()) <= MEMORY_FOR_OWN:
+        last = run.fed.settings.rounds + 2  # newcomers after training have trained in the round after the last
+        states = {client: store.load(client, before=last) for client in range(data.clients)}
+        own = {client: state["model"] for client, state in states.items() if "model" in state}
+    return KeptRun(
+        folder=NOWHERE,
+        config=run.config,
+        algorithm=make_method(run.config),  # not the one that ran, which may hold much more than models
+        state=about_models(run, data, run.fed.settings.rounds),
+        journal=Journal(NOWHERE.journal),
+        models={client: run.algorithm.model_for(client) for client in run.fed.clients},
+        members=run.algorithm.groups() or {},
+        own=own,
+        counts=label_counts(data),
+    )
 
 
 def with_all(data: FederatedData, fed: Federation) -> FederatedData:

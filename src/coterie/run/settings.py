@@ -8,6 +8,7 @@ from coterie.errors import CoterieError, suggestion
 from coterie.results.formats import read_toml
 from coterie.run.config import CHOICES, Config, keys
 from coterie.run.expert import trust_expert
+from coterie.run.given import plain
 from coterie.run.validation import make_config, merge
 
 
@@ -31,7 +32,7 @@ def settings_to_tables(
 ) -> tuple[dict[str, Any], str]:
     """Lay settings given by keyword over a configuration file or tables; return the tables, and the file's name."""
     if isinstance(config, Mapping):
-        tables, source = {section: dict(table) for section, table in config.items()}, ""
+        tables, source = {section: dict(table) for section, table in plain(config).items()}, ""
     else:
         tables, source = ({} if config is None else read_toml(Path(config))), str(config or "")
     by_keyword = {key.keyword: key for key in keys()}

@@ -50,7 +50,7 @@ def summarise(
         algorithm=config.algorithm.name,
         data=config.data.name,
         partition=choice_text(config.partition.name, config.partition.described),
-        model=str(config.model.name),
+        network=str(config.model.name),
         seed=config.run.seed,
         rounds=fed.settings.rounds,
         accuracy=accuracy,

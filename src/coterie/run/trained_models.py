@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,11 @@ from coterie.run.config import Config
 from coterie.run.plugins import NOBODY, Permission, import_plugins
 from coterie.training.job import Floats
 from coterie.training.label_offsets import Counts, label_offset
+
+MEMORY_FOR_OWN = 2**26
+"""Bytes of clients' own models up to which a run without a folder keeps them with its result."""
+NOWHERE = RunFolder(Path("(in memory)"))
+"""The folder of a run that was not written: nothing is there."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,11 @@ class TrainedRun:
         numbers = self.state["normalise"]
         return None if numbers is None else Normalisation(**numbers)
 
+    @property
+    def groups(self) -> Mapping[int, int]:
+        """The group of each client that is in one."""
+        return self.algorithm.groups() or {}
+
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
         if client not in self.journal.states:
@@ -131,6 +141,42 @@ class TrainedRun:
 
 
 @dataclass(frozen=True)
+class KeptRun(TrainedRun):
+    """A run that was not written: what it has trained, in memory, without what it was found with."""
+
+    models: Mapping[int, ServedModel | None] = field(default_factory=dict)
+    """What each client would receive."""
+    members: Mapping[int, int] = field(default_factory=dict)
+    """The groups."""
+    own: Mapping[int, Params] | None = None
+    """The clients' own models; None where they would take too much memory."""
+    counts: Counts | None = None
+    """Training samples by client and class."""
+
+    @property
+    def groups(self) -> Mapping[int, int]:
+        """The group of each client that is in one."""
+        return self.members
+
+    def served(self, client: int) -> ServedModel | None:
+        """Return what a client would receive."""
+        return self.models.get(client)
+
+    def own_model(self, client: int) -> Params | None:
+        """Return a client's own model, if it has trained."""
+        if self.own is None:
+            raise CoterieError(
+                f"the clients' own models, over {MEMORY_FOR_OWN / 1e6:.0f} MB, were not kept: give the run a folder, "
+                "coterie.run(out=...), or ask for a group's model"
+            )
+        return self.own.get(client)
+
+    def label_counts(self, client: int) -> Counts | None:
+        """Return how many training samples of each label a client had."""
+        return None if self.counts is None else np.asarray(self.counts[client])
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A model that a run has made."""
 
@@ -163,9 +209,13 @@ def find_model(
 
     A client's has its label offset, if the run serves them; that of a group or of all has none.
     """
+    return model_in(TrainedRun.open(path, permission), client, group)
+
+
+def model_in(run: TrainedRun, client: int | None = None, group: int | None = None) -> TrainedModel:
+    """Return a model of a run, as `find_model` does."""
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
-    run = TrainedRun.open(path, permission)
     if group is not None:
         return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
     if client is None:
@@ -195,7 +245,7 @@ def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
 
 
 def _model_of_group(run: TrainedRun, group: int) -> Params:
-    groups = run.algorithm.groups() or {}
+    groups = run.groups
     member = next((client for client, label in groups.items() if label == group), None)
     model = None if member is None else run.received(member)
     if model is None:

@@ -1,0 +1,285 @@
+"""The settings of a run as keywords, with their types: for editors, `help` and the reference.
+
+Written by tests/run/generate_keywords.py from the configuration (`coterie.run.config`), and held to it by a test:
+change that, not this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from coterie.data.in_memory import Arrays
+
+    Int = int | np.integer[Any]
+    Real = float | np.floating[Any] | np.integer[Any]
+    FilePath = str | os.PathLike[str]
+    DatasetLike = FilePath | Arrays | Callable[..., Any]
+    ModelLike = str | type[nn.Module] | nn.Module | Callable[..., nn.Module] | None
+
+
+class SharedSettings(TypedDict, total=False):
+    """What runs side by side have in common."""
+
+    # Which data, and among how many clients.
+    dataset: DatasetLike
+    """Data set: a name, the path of a file or folder, arrays, or a function; by default 'digits'."""
+    dataset_options: Mapping[str, Any]
+    """Options of the data set, by name."""
+    clients: Int | None
+    """Number of clients; by default 20 for the digits, else 100."""
+    server_share: Real | None
+    """Share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples."""
+
+    # How a pooled data set is divided among clients.
+    partition: str | None
+    """How to divide the data among clients, for instance label-skew:rho=0.2; by default iid."""
+    partition_options: Mapping[str, Any]
+    """Options of the partition, by name."""
+    f_ord: Real | None
+    """Share of each client's samples to exchange by difficulty, as an expert judges it: the first clients get the
+    easiest; class counts stay.
+    """
+    noise: Real | None
+    """Make clients difficult by noise in their training samples: its deviation, for images a share of white, grows
+    from 0 for the first client to this for the last.
+    """
+    surplus: Int | None
+    """Cut the data into this many times more parts than there are clients; each gets one."""
+
+    # Which network.
+    model: ModelLike
+    """Network: a name, a class, a function, or a network itself; by default chosen to suit the data."""
+    model_options: Mapping[str, Any]
+    """Options of the network, by name."""
+
+    # How long, with whom, and how clients train.
+    rounds: Int
+    """Communication rounds; by default 50."""
+    fraction: Real
+    """Share of the clients in a round; by default 0.1."""
+    epochs: Int
+    """Local epochs per round; by default 10."""
+    batch_size: Int
+    """Samples per local step; by default 10."""
+    lr: Real
+    """Learning rate; by default 0.01."""
+    lr_decay: Real
+    """d in lr·(1 + d·step)^-power; steps are counted from 0 in every round; by default 0.0."""
+    lr_power: Real
+    """Power in lr·(1 + d·step)^-power; by default 0.75."""
+    momentum: Real
+    """Momentum of local SGD; starts from zero in every round; by default 0.5."""
+    weight_decay: Real
+    """Weight decay of local SGD; by default 0.0."""
+
+    # How methods that form groups find them; by default each its own way.
+    rule: str | None
+    """Where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'."""
+    threshold: Real | None
+    """Rule degrees: merge groups up to this distance."""
+    groups: Int | None
+    """Rule count: how many groups."""
+    granularity: Real | None
+    """Rule auto: split groups that are this many times the noise apart; by default 1.45, less for few samples."""
+    linkage: Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"] | None
+    """Distance between groups; by default what goes with the rule."""
+
+    # How the models of clients are put together, inside each group.
+    aggregation: Literal["mean", "clipped", "median", "trimmed", "krum"]
+    """Weighted by samples; the same with long updates cut; or a rule that counts each client once and bears liars;
+    by default 'mean'.
+    """
+    clip: Real
+    """Rule clipped: updates are cut to this multiple of their median length; by default 3.0."""
+    trim: Real
+    """Rule trimmed: share of the clients left out at either end, number by number, rounded up; by default 0.25."""
+    mixing: Literal["neighbours", "none"]
+    """Rules median and trimmed: replace each model by the mean of the half nearest to it first, or not; by default
+    'neighbours'.
+    """
+    assumed_liars: Int | None
+    """Rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2."""
+    max_samples: Int | None
+    """Clients that declare more training samples are left out."""
+    max_weight: Real | None
+    """No client counts for more than this multiple of the median number of samples."""
+
+    # Clients that come late.
+    newcomers: Real
+    """Share of the clients to hold back at first; by default 0.0."""
+    newcomer_draw: Literal["random", "last"]
+    """Which clients: drawn by the seed, or those with the highest numbers; by default 'random'."""
+    join_at: Int | None
+    """Round in which they join; by default when training is over."""
+    newcomer_epochs: Int
+    """Epochs of fine-tuning the model that each receives; by default 5."""
+
+    # In which order samples, and clients, take part in training.
+    curriculum: str | None
+    """Train on each client's easiest samples first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum unless set
+    otherwise, for instance score=L,order=anti.
+    """
+    client_curriculum: str | None
+    """Train the easiest clients first; pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false
+    unless set otherwise.
+    """
+    expert: FilePath | None
+    """Model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is
+    trained on the samples of all clients.
+    """
+    expert_epochs: Int
+    """Epochs of training the expert; by default 10."""
+
+    # When accuracies are measured.
+    eval_every: Int
+    """Evaluate every this many rounds, and at the end; 0: at the end only; by default 5."""
+    validation: Real
+    """Share of each client's training samples to test on instead of its test part, for choosing settings without
+    looking at test samples; by default 0.0.
+    """
+    target: str | Sequence[str]
+    """Accuracy to note the first round and the bytes of, for instance L=0.8."""
+
+    # Where clients run.
+    engine: Literal["embedded", "flower"]
+    """Where clients run: in this process, or in those of Ray through Flower; by default 'embedded'."""
+    trainer: Literal["auto", "native", "torch"]
+    """What trains; auto: compiled code for the networks that it knows, else PyTorch; by default 'auto'."""
+    workers: Int | None
+    """Clients to train at a time; by default one per core."""
+    state: Literal["auto", "memory", "disk"]
+    """Where clients' own models are kept during the run; auto: on disk above 1 GiB; by default 'auto'."""
+    address: str | None
+    """Engine flower: a running Ray cluster, for instance auto or 10.0.0.5:6379; by default one is started."""
+    deadline: Real | None
+    """Deployed federations: seconds after which replies are no longer waited for."""
+    min_replies: Int
+    """a training round with fewer replies changes nothing; by default 1."""
+    oversample: Real
+    """Share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken; by default 0.0."""
+    max_strikes: Int | None
+    """Invalid replies after which a client is no longer asked."""
+
+    # What clients hold back; nothing by default in simulations.
+    min_samples: Int
+    """a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments;
+    by default 0.
+    """
+    min_label_samples: Int
+    """a label with fewer samples for each vector that describes it is left out of what a client says of its labels;
+    10 in deployments; by default 0.
+    """
+    max_requests: Int | None
+    """Deployed federations: different requests that a site answers in a round; by default found by a rehearsal."""
+
+    # Simulated faults, as probabilities per client and round.
+    drop: Real
+    """a client never receives the request; by default 0.0."""
+    straggle: Real
+    """a client's reply comes too late; by default 0.0."""
+    hostile: Real
+    """a client lies; by default 0.0."""
+    hostile_kind: Literal["nonsense", "flip", "flip10", "replace", "huge", "samples"]
+    """How: what no check believes; its update turned round, also ten times as far; a model that replaces all
+    others'; 1e11 everywhere; or 1e9 samples claimed for an update turned round; by default 'nonsense'.
+    """
+    liars: Int | None
+    """Instead of a probability: so many clients lie in all rounds, drawn by the seed."""
+
+    # The run itself.
+    durable: bool
+    """Wait for the disk after each round, so that a power cut costs at most the round; a kill always does; by
+    default false.
+    """
+    plugin: FilePath | Sequence[FilePath]
+    """Python file or module to import first, with methods, rules, models or data sets of your own."""
+
+
+class MethodSettings(SharedSettings, total=False):
+    """These, and the method."""
+
+    algorithm: str
+    """Method; see 'coterie algorithms'; by default 'fedavg'."""
+    algorithm_options: Mapping[str, Any]
+    """Options of the method, by name."""
+
+
+class RunSettings(MethodSettings, total=False):
+    """All settings of a run."""
+
+    seed: Int
+    """Root of all randomness; by default 0."""
+    out: FilePath | None
+    """Run folder; by default nothing is written."""
+
+
+DEFAULTS: dict[str, Any] = {
+    "dataset": "digits",
+    "clients": None,
+    "server_share": None,
+    "partition": None,
+    "f_ord": None,
+    "noise": None,
+    "surplus": None,
+    "model": None,
+    "rounds": 50,
+    "fraction": 0.1,
+    "epochs": 10,
+    "batch_size": 10,
+    "lr": 0.01,
+    "lr_decay": 0.0,
+    "lr_power": 0.75,
+    "momentum": 0.5,
+    "weight_decay": 0.0,
+    "algorithm": "fedavg",
+    "rule": None,
+    "threshold": None,
+    "groups": None,
+    "granularity": None,
+    "linkage": None,
+    "aggregation": "mean",
+    "clip": 3.0,
+    "trim": 0.25,
+    "mixing": "neighbours",
+    "assumed_liars": None,
+    "max_samples": None,
+    "max_weight": None,
+    "newcomers": 0.0,
+    "newcomer_draw": "random",
+    "join_at": None,
+    "newcomer_epochs": 5,
+    "curriculum": None,
+    "client_curriculum": None,
+    "expert": None,
+    "expert_epochs": 10,
+    "eval_every": 5,
+    "validation": 0.0,
+    "target": [],
+    "engine": "embedded",
+    "trainer": "auto",
+    "workers": None,
+    "state": "auto",
+    "address": None,
+    "deadline": None,
+    "min_replies": 1,
+    "oversample": 0.0,
+    "max_strikes": None,
+    "min_samples": 0,
+    "min_label_samples": 0,
+    "max_requests": None,
+    "drop": 0.0,
+    "straggle": 0.0,
+    "hostile": 0.0,
+    "hostile_kind": "nonsense",
+    "liars": None,
+    "seed": 0,
+    "out": None,
+    "durable": False,
+    "plugin": [],
+}
