@@ -12,11 +12,6 @@
 #else
 #define API
 #endif
-#if defined(_WIN32)
-#define __declspec(dllexport)
-#else
-#define EXPORTED
-#endif
 
 using namespace coterie;
 
