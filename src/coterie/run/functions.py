@@ -162,7 +162,7 @@ def predict(
     Examples:
         >>> result = run(algorithm="fedavg", dataset="digits", clients=5, rounds=2, epochs=1)
         >>> import numpy as np
-        >>> predict(result, np.zeros((3, 8, 8))).shape
+        >>> predict(result, np.zeros((3, 8, 8), np.uint8)).shape
         (3,)
     """
     from coterie.run.export import labels_for
