@@ -75,7 +75,7 @@ def output(made: dict[str, Any]) -> str:
         return f'<img alt="" src="data:image/png;base64,{_text(data["image/png"]).strip()}">'
     if "text/html" in data:
         plain = STYLE.sub("", _text(data["text/html"])).replace('<table border="1" class="dataframe">', "<table>")
-        return f"<div>{''.join(line.strip() for line in plain.splitlines())}</div>"
+        return f'<div style="margin:1em 0">{"".join(line.strip() for line in plain.splitlines())}</div>'
     text = _text(data["text/plain"]).rstrip()
     return f"<pre>{html.escape(text)}</pre>" if text else ""
 

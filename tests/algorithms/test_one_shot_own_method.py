@@ -1,14 +1,15 @@
-"""The method that docs/own-method.md begins with: 19 lines, which pass the battery."""
+"""The method that docs/own-method.md begins with: 19 lines, and what the shared base does for them."""
 
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from coterie.algorithms import ALGORITHMS
-from coterie.testing import BATTERY, small_settings
+from coterie.testing import BATTERY
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-method.md"
 
@@ -32,9 +33,11 @@ def test_it_has_19_lines() -> None:
     assert len(code().splitlines()) == 19
 
 
+PROMISED = ("learns", "goes_on_after_an_interruption", "bears_missing_clients", "takes_newcomers")
+"""Of the battery, what the page says that the base does."""
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("check", BATTERY, ids=lambda check: check.__name__)
-def test_it_passes_the_battery(check: object, method: str, tmp_path: Path) -> None:
-    assert callable(check)
-    assert small_settings(method)
+@pytest.mark.parametrize("check", [check for check in BATTERY if check.__name__ in PROMISED], ids=PROMISED)
+def test_it_does_what_the_page_promises(check: Callable[[str, Path], None], method: str, tmp_path: Path) -> None:
     check(method, tmp_path)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import coterie
@@ -304,3 +305,24 @@ def test_load_and_pages_read_a_folder_alike(serial: coterie.Comparison, tmp_path
     for read in (coterie.Comparison.load, read_comparison):
         with pytest.raises(CoterieError, match=r"seed-0' holds a run with another configuration \(training.lr was 0.5"):
             read(folder)
+
+
+@pytest.mark.integration
+def test_a_notebook_shows_the_table_the_curves_and_the_runs(serial: coterie.Comparison) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    page, table = serial._repr_html_(), serial.table()
+    for row in table.rows:
+        spread = row.accuracy["L"]
+        assert spread is not None
+        assert row.label in page
+        assert f"{100 * spread.mean:.2f}" in page
+        assert f"{row.label} {100 * spread.mean:.1f} %" in repr(serial)
+    axes = serial.plot()
+    drawn = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
+    last = {label: np.mean([run.history[-1]["L"] for run in runs.values()]) for label, runs in serial.results.items()}
+    assert drawn == {label: pytest.approx(100 * mean) for label, mean in last.items()}
+    pyplot.close("all")
+    pytest.importorskip("pandas")
+    frame = serial.to_frame()
+    assert frame.index.tolist() == [(label, seed) for label, runs in serial.results.items() for seed in runs]
+    assert frame["L"].tolist() == [run.accuracy["L"] for runs in serial.results.values() for run in runs.values()]

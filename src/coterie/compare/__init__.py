@@ -43,10 +43,6 @@ def compare(
 ) -> Comparison:
     """Run methods side by side on the same data, and compare them.
 
-    >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
-    >>> comparison.table()["solo"].accuracy["L"].n
-    2
-
     Args:
         config: A TOML file or nested tables, over which the keywords are laid.
         algorithms: The methods; settings of their own stand behind their names, ``"fedavg,pacfl:groups=4,lr=0.01"``.
@@ -63,6 +59,11 @@ def compare(
         trust: Whether plugins are imported that a folder names: `out`, if it is gone on with, or an expert's.
         progress: As for `run`; an object is derived from `coterie.BatchProgress`.
         **settings: The settings of `run`, for all methods.
+
+    Examples:
+        >>> comparison = compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
+        >>> comparison.table()["solo"].accuracy["L"].n
+        2
     """
     from coterie.compare.batch import run_design
     from coterie.compare.live_progress import batch_listener
@@ -98,10 +99,6 @@ def sweep(
 ) -> Comparison:
     """Run all combinations of some settings' values, and compare them.
 
-    >>> comparison = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
-    >>> list(comparison.results)
-    ['lr=0.01', 'lr=0.1']
-
     Args:
         config: A TOML file or nested tables, over which the keywords are laid.
         vary: Values by setting.
@@ -113,6 +110,11 @@ def sweep(
         trust: As for `compare`.
         progress: As for `compare`.
         **settings: The settings of `run`, for all combinations.
+
+    Examples:
+        >>> comparison = sweep(vary={"lr": [0.01, 0.1]}, seeds=[0], dataset="digits", clients=5, rounds=1, jobs=1)
+        >>> list(comparison.results)
+        ['lr=0.01', 'lr=0.1']
     """
     from coterie.compare.batch import run_design
     from coterie.compare.live_progress import batch_listener
@@ -132,15 +134,16 @@ def sweep(
 def load(folder: str | os.PathLike[str]) -> Result | Comparison:
     """Read what a folder holds: the result of a run, or a comparison or sweep.
 
-    >>> import coterie, tempfile
-    >>> place = tempfile.TemporaryDirectory()
-    >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
-    >>> load(f"{place.name}/run") == result
-    True
-    >>> place.cleanup()
-
     Args:
         folder: The folder of a run that is finished, or of a comparison, finished or not.
+
+    Examples:
+        >>> import coterie, tempfile
+        >>> place = tempfile.TemporaryDirectory()
+        >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
+        >>> load(f"{place.name}/run") == result
+        True
+        >>> place.cleanup()
     """
     from coterie.compare.comparison import Comparison
     from coterie.errors import CoterieError

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 class Comparison:
     """What was asked, and what came of it.
 
-    >>> import coterie
-    >>> coterie.compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
-    Comparison(2 methods, seeds 0, 1: L of fedavg ... %, solo ... %)
+    Examples:
+        >>> import coterie
+        >>> coterie.compare(algorithms="fedavg,solo", seeds=[0, 1], dataset="digits", clients=5, rounds=1, jobs=1)
+        Comparison(2 methods, seeds 0, 1: L of fedavg ... %, solo ... %)
     """
 
     design: Design

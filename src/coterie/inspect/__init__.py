@@ -33,9 +33,6 @@ def inspect(
 ) -> Inspection:
     """Say how heterogeneous a federation is, and what to do about it.
 
-    >>> inspect(dataset="digits-rotated", clients=8, measures="labels").advice.choice
-    'cluster'
-
     Args:
         config: A TOML file or nested tables, over which the keywords are laid.
         measures: Names of measures with commas between them, as for ``coterie inspect``.
@@ -44,6 +41,10 @@ def inspect(
         super_clusters: Into how many groups the classes are put.
         progress: As for `run`.
         **settings: As for `run`; the method is `pacfl` if none is named.
+
+    Examples:
+        >>> inspect(dataset="digits-rotated", clients=8, measures="labels").advice.choice
+        'cluster'
     """
     from coterie.inspect.inspection import inspect as look
     from coterie.run.cluster import DEFAULT

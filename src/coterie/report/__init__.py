@@ -30,13 +30,6 @@ def report(
 ) -> Path:
     """Make one HTML page of runs, a comparison, a sweep or reproductions; it opens offline.
 
-    >>> import coterie, tempfile
-    >>> place = tempfile.TemporaryDirectory()
-    >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
-    >>> report(result).name
-    'report.html'
-    >>> place.cleanup()
-
     Args:
         *runs: Folders, or results and comparisons that were written to one. With a run of 'solo' on the same data and
             seed among them, the page says who gains and who loses.
@@ -46,6 +39,14 @@ def report(
 
     Returns:
         The file.
+
+    Examples:
+        >>> import coterie, tempfile
+        >>> place = tempfile.TemporaryDirectory()
+        >>> result = coterie.run(dataset="digits", clients=5, rounds=2, epochs=1, out=f"{place.name}/run")
+        >>> report(result).name
+        'report.html'
+        >>> place.cleanup()
     """
     from coterie.errors import CoterieError
     from coterie.files import make_folder, write_whole

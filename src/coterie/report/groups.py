@@ -29,7 +29,7 @@ def groups_table(
     title: str,
 ) -> str:
     """Write a row per group: its clients, and the labels of their samples."""
-    heading, table = _groups(grouping, clients, counts, true_groups, title)
+    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title)
     return printed([heading, grouping.reason], table)
 
 
@@ -37,11 +37,11 @@ def groups_html(
     grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
 ) -> str:
     """Write the same for a notebook."""
-    heading, table = _groups(grouping, clients, counts, true_groups, title)
+    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title)
     return html(heading, [table], [grouping.reason])
 
 
-def _groups(
+def _heading_and_table(
     grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
 ) -> tuple[str, TextTable]:
     rows = []

@@ -31,7 +31,8 @@ def _table(table: TextTable) -> str:
 
 
 def _cell(tag: str, content: str, side: str, is_html: bool = False) -> str:
-    return f'<{tag} style="text-align:{side}">{content if is_html else _text(content)}</{tag}>'
+    style = "text-align:left" if side == "left" else "text-align:right;white-space:nowrap"  # numbers stay together
+    return f'<{tag} style="{style}">{content if is_html else _text(content)}</{tag}>'
 
 
 def _text(text: str) -> str:

@@ -28,12 +28,13 @@ class Result:
 
     Accuracies are fractions, by protocol (`coterie.results.protocols`); None where it is not defined.
 
-    >>> import coterie
-    >>> result = coterie.run(algorithm="pacfl", dataset="digits-rotated", clients=8, rounds=2, epochs=1)
-    >>> result
-    Result(pacfl on digits-rotated, 8 clients, 2 rounds, seed 0: L ... %, C ... %, + ... %, 4 groups, ARI 1.00)
-    >>> result.model(group=0).training
-    False
+    Examples:
+        >>> import coterie
+        >>> result = coterie.run(algorithm="pacfl", dataset="digits-rotated", clients=8, rounds=2, epochs=1)
+        >>> result
+        Result(pacfl on digits-rotated, 8 clients, 2 rounds, seed 0: L ... %, C ... %, + ... %, 4 groups, ARI 1.00)
+        >>> result.model(group=0).training
+        False
     """
 
     algorithm: str

@@ -207,7 +207,10 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
         folder=NOWHERE,
         config=run.config,
         algorithm=make_method(run.config),  # not the one that ran, which may hold much more than models
-        state=about_models(run, data, run.fed.settings.rounds),
+        state={
+            **about_models(run, data, run.fed.settings.rounds),
+            "federation": {"admitted": run.fed.admitted},
+        },
         journal=Journal(NOWHERE.journal),
         models={client: run.algorithm.model_for(client) for client in run.fed.clients},
         members=run.algorithm.groups() or {},

@@ -1,0 +1,231 @@
+"""What a program does with runs: thin functions, which `import coterie` reads; all else is imported when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+
+from coterie.run.keywords import RunSettings
+from coterie.run.signatures import shows
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from coterie.run.cluster import ClusterResult
+    from coterie.run.keywords import DatasetLike, FilePath, ModelLike
+    from coterie.run.progress import Progress
+    from coterie.run.result import Result
+    from coterie.run.trained_models import TrainedModel
+
+
+@shows(RunSettings)
+def run(
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+    trust: bool = False,
+    progress: Progress | bool | None = None,
+    **settings: Unpack[RunSettings],
+) -> Result:
+    """Run an experiment and return its result.
+
+    Settings are keywords; all have defaults, which `help(coterie.run)` shows. Options of a method, data set, partition
+    or network stand behind its name, ``partition="label-skew:rho=0.2"``, or in ``partition_options={"rho": 0.2}``.
+
+    Args:
+        config: A TOML file or nested tables, over which the keywords are laid.
+        overwrite: Whether a run in the folder `out` may be replaced.
+        trust: Whether plugins are imported that a run folder given as `expert` names.
+        progress: True shows progress, False does not; by default it is shown in notebooks and on terminals. An object
+            derived from `coterie.Progress` is told how the run goes on.
+        **settings: The settings of the run; a run folder is written if `out` names one.
+
+    Returns:
+        Accuracies, groups, traffic and all that was measured; its models, with `Result.model`.
+
+    Examples:
+        >>> result = run(algorithm="pacfl", dataset="digits-rotated", clients=8, rounds=2, epochs=1)
+        >>> result.groups
+        [0, 1, 2, 3, 0, 1, 2, 3]
+
+        Data may be arrays, and a network a class of PyTorch:
+
+        >>> import numpy as np
+        >>> from torch import nn
+        >>> x, y = np.random.default_rng(0).normal(size=(300, 5)), np.arange(300) % 3
+        >>> class Net(nn.Sequential):
+        ...     def __init__(self, shape, classes):
+        ...         super().__init__(nn.Linear(shape[0], 8), nn.ReLU(), nn.Linear(8, classes))
+        >>> run(dataset=(x, y), model=Net, clients=4, rounds=1, epochs=1).network
+        'Net'
+    """
+    from coterie.run.given import named
+    from coterie.run.live_progress import listener
+    from coterie.run.runner import start
+    from coterie.run.settings import settings_to_config
+
+    with named(settings) as given:
+        checked = settings_to_config(config, given, trust=trust)
+        return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=listener(progress))
+
+
+@shows(RunSettings)
+def cluster(
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    progress: Progress | bool | None = None,
+    **settings: Unpack[RunSettings],
+) -> ClusterResult:
+    """Form groups of clients without training.
+
+    Args:
+        config: A TOML file or nested tables, over which the keywords are laid.
+        progress: As for `run`.
+        **settings: As for `run`; the method is `pacfl` if none is named.
+
+    Returns:
+        Who belongs together, why, and how far clients are apart.
+
+    Examples:
+        >>> groups = cluster(dataset="digits-rotated", clients=8)
+        >>> groups.grouping.labels
+        array([0, 1, 2, 3, 0, 1, 2, 3])
+    """
+    from coterie.run.cluster import DEFAULT, form_groups
+    from coterie.run.given import named
+    from coterie.run.live_progress import listener
+    from coterie.run.settings import settings_to_config
+
+    with named(settings) as given:
+        return form_groups(settings_to_config(config, given, method=DEFAULT), listener(progress))
+
+
+def resume(
+    folder: FilePath,
+    progress: Progress | bool | None = None,
+    *,
+    plugins: Sequence[FilePath] = (),
+    trust: bool = False,
+    dataset: DatasetLike | None = None,
+    model: ModelLike = None,
+) -> Result:
+    """Go on with a run that was interrupted; of a finished one, return the result.
+
+    Args:
+        folder: The run folder.
+        progress: As for `run`.
+        plugins: Of the plugins that the folder names, those that are imported.
+        trust: Whether all of them are.
+        dataset: What was given to `run`, if that was an object of the program, such as arrays: these are not stored.
+            Other arrays than those of the run are refused.
+        model: What was given to `run`, if that was an object.
+    """
+    from coterie.results.run_folder import RunFolder
+    from coterie.run import runner
+    from coterie.run.given import check_given_again, named
+    from coterie.run.live_progress import listener
+    from coterie.run.plugins import Permission
+
+    objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
+    with named(objects) as given:
+        if given:
+            check_given_again(RunFolder.open(Path(folder)), given)
+        return runner.resume(Path(folder), listener(progress), Permission(tuple(map(str, plugins)), trust))
+
+
+def predict(
+    run: FilePath | Result,
+    inputs: FilePath | npt.ArrayLike,
+    *,
+    client: int | None = None,
+    group: int | None = None,
+    plugins: Sequence[FilePath] = (),
+    trust: bool = False,
+) -> npt.NDArray[np.int64]:
+    """Predict labels with a model that a run has trained.
+
+    Args:
+        run: A run folder, or a result.
+        inputs: Inputs as they were in training, not normalised: an array, or the path of an .npz file with `x`.
+        client: Take this client's own model if it has trained, else what it would receive.
+        group: Take this group's model. Without either, the model that all clients share.
+        plugins: Of the plugins that the folder names, those that are imported.
+        trust: Whether all of them are.
+
+    Returns:
+        The label of each input, (n,).
+
+    Examples:
+        >>> result = run(algorithm="fedavg", dataset="digits", clients=5, rounds=2, epochs=1)
+        >>> import numpy as np
+        >>> predict(result, np.zeros((3, 8, 8), np.uint8)).shape
+        (3,)
+    """
+    from coterie.run.export import labels_for
+
+    return labels_for(_trained_model(run, client, group, plugins, trust), inputs)
+
+
+def export(
+    run: FilePath | Result,
+    out: FilePath | None = None,
+    *,
+    client: int | None = None,
+    group: int | None = None,
+    format: Literal["safetensors", "onnx"] = "safetensors",
+    compact: bool = False,
+    plugins: Sequence[FilePath] = (),
+    trust: bool = False,
+) -> Path:
+    """Write a model that a run has trained to a file, to be used without Coterie.
+
+    Args:
+        run: A run folder, or a result.
+        out: The file; by default in the run folder.
+        client: As for `predict`.
+        group: As for `predict`.
+        format: ONNX takes inputs as they are in the data, and holds the normalisation; safetensors holds parameters,
+            and says in its metadata which network and normalisation they go with.
+        compact: Whether the dead channels and units of a pruned network are taken out.
+        plugins: Of the plugins that the folder names, those that are imported.
+        trust: Whether all of them are.
+
+    Returns:
+        The file.
+
+    Examples:
+        >>> import tempfile
+        >>> result = run(algorithm="fedavg", dataset="digits", clients=5, rounds=2, epochs=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export(result, f"{folder}/digits.safetensors").name
+        'digits.safetensors'
+    """
+    from coterie.errors import CoterieError
+    from coterie.results.run_folder import RunFolder
+    from coterie.run.export import write_model
+    from coterie.run.result import Result
+
+    folder = run.folder if isinstance(run, Result) else Path(run)
+    if out is None and folder is None:
+        raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
+    path = Path(out) if out is not None else RunFolder(cast(Path, folder)).model_file(format)
+    write_model(_trained_model(run, client, group, plugins, trust), path, format, compact)
+    return path
+
+
+def _trained_model(
+    run: FilePath | Result, client: int | None, group: int | None, plugins: Sequence[FilePath], trust: bool
+) -> TrainedModel:
+    """Return a model of a run folder or a result."""
+    from coterie.run.plugins import Permission
+    from coterie.run.result import Result
+    from coterie.run.trained_models import find_model
+
+    allowed = tuple(map(str, plugins))
+    if isinstance(run, Result):
+        return run.trained_model(client, group, allowed, trust)
+    return find_model(Path(run), client, group, Permission(allowed, trust))
