@@ -1,4 +1,4 @@
-"""Kindred: what it is without its parts, how rows of the last layer count, who is placed where, and drift."""
+"""Kindred: what it is without its parts, how rows of the last layer count, and what it asks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 import coterie
 from coterie.algorithms.kindred import Kindred, last_layer
 from coterie.federation.aggregation import Contribution, means_by_row
-from coterie.messages import EVALUATION, Moments, Request, Train, TrainReply
+from coterie.messages import EVALUATION, ClassCounts, Moments, Request, Train, TrainReply
 from coterie.testing import RecordingEngine, small_federation, small_run, small_settings
 
 ROTATED = {"dataset": "digits-rotated", "partition": None, "clients": 12, "fraction": 0.5, "rounds": 6, "seed": 0}
@@ -111,63 +111,22 @@ def test_it_costs_little_more_than_fedavg_and_as_many_steps() -> None:
     }
 
 
-def test_clients_that_can_not_be_compared_join_the_largest_group_then_the_best_model() -> None:
-    """Two clients describe no label, as if they had too few samples of each."""
-    with small_federation("kindred", **ROTATED) as (run, _):
-        fed, method = run.fed, run.algorithm
-        everyone = list(fed.trainable)
-        lost = everyone[:2]
-        described = method.describe
-
-        def without_the_first(fed: Any, clients: Any) -> Any:
-            return {c: told for c, told in described(fed, clients).items() if c not in lost}
-
-        method.describe = without_the_first
-        method.begin(fed)
-        sizes = np.bincount([method.member[c] for c in everyone if c not in lost])
-        assert all(method.member[client] == sizes.argmax() for client in lost)
-        for round in range(1, 7):
-            fed.start_round(round)
-            method.round(fed, fed.cohort(round))
-        del method.by_loss[lost[0]], method.member[lost[0]]
-        method.place(fed, [lost[0]])
-        true = [client % 4 for client in everyone]
-        mates = [c for c in everyone if c not in lost and true[c] == true[lost[0]]]
-        assert method.member[lost[0]] == method.member[mates[0]]
-
-
-def test_without_any_client_to_compare_there_is_one_group() -> None:
-    result = coterie.run(algorithm="kindred", dataset="digits", clients=80, fraction=0.2, rounds=2, epochs=1)
-    assert set(result.groups) == {0}
-
-
-def test_clients_that_change_are_placed_anew_and_models_stay_with_what_labels_look_like() -> None:
-    """From round 4 on client i sees what client i + 1 saw."""
-    with small_federation("kindred", **{**ROTATED, "dataset": "digits-rotated:drift_at=4", "fraction": 1.0}) as (
-        run,
-        _,
-    ):
-        fed, method = run.fed, run.algorithm
-        method.begin(fed)
-        for round in (1, 2, 3):
-            fed.start_round(round)
-            method.round(fed, fed.cohort(round))
-        before = {client: method.model_for(client) for client in fed.clients}
-        fed.start_round(4)
-        method.round(fed, fed.cohort(4))
-        assert "Grouped anew in round 4" in method.grouping.reason
-        for client in range(11):
-            assert method.model_for(client) is before[client + 1]
-        fed.start_round(5)
-        method.round(fed, fed.cohort(5))
-        assert "round 4" in method.grouping.reason
-
-
 def test_descriptions_travel_with_the_training_and_are_not_asked_for_to_measure() -> None:
     training = [request for request in asked_in_a_round() if any(isinstance(verb, Train) for verb in request.verbs)]
     assert training
     assert all(any(isinstance(verb, Moments) for verb in request.verbs) for request in training)
     assert all(request.kind != EVALUATION for request in training)
+
+
+def test_counts_leave_only_for_rows_by_label() -> None:
+    for rows in ("labels", "samples"):
+        with small_federation("kindred", **ROTATED, algorithm_options={"rows": rows}) as (run, _):
+            recorder = run.fed.wrap_engine(RecordingEngine)
+            run.algorithm.begin(run.fed)
+            run.fed.start_round(1)
+            run.algorithm.round(run.fed, run.fed.cohort(1))
+        asked = {type(verb) for request in recorder.requests.values() for verb in request.verbs}
+        assert asked == {Moments, Train} | ({ClassCounts} if rows == "labels" else set())
 
 
 def test_the_last_layer_is_found_where_it_has_a_row_per_label() -> None:

@@ -34,6 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "flis-dc": {},
     "flis-hc": {"groups": 3},
     "ifca": {"groups": 4},
+    "kindred": {},
     "lg-fedavg": {},
     "mtl": {"algorithm_options": {"strength": 0.01}},
     "pacfl": {},
@@ -47,7 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """All methods, with settings under which a short run shows what a method does."""
 
-ONE_SHOT = ("fedgroup", "fedgrouprox", "flag", "flis-hc", "pacfl")
+ONE_SHOT = ("fedgroup", "fedgrouprox", "flag", "flis-hc", "kindred", "pacfl")
 
 Kind = Literal["run", "killed", "cluster", "command"]
 
@@ -150,6 +151,13 @@ OPTIONS: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         ({"newcomers": 0.2, "join_at": 2}, {"assign": "recluster"}),
     ],
     "ifca": [({}, {"criterion": "test-accuracy", "weights": "equal"}), ({"fraction": 1.0}, {"init_retry": 3})],
+    "kindred": [
+        ({}, {"rows": "samples", "labels": "none"}),
+        ({"rule": "concepts:chance=1000"}, {"serving": "prior"}),
+        ({"newcomers": 0.3}, {"assign": "recluster"}),
+        ({"dataset": "digits-rotated:drift_at=3", "fraction": 1.0}, {}),
+        ({"min_samples": 10, "min_label_samples": 4}, {}),
+    ],
     "lg-fedavg": [
         ({}, {"shared": 1, "weights": "equal"}),
         ({}, {"pretrain": 2, "broadcast_all": True}),
@@ -217,6 +225,14 @@ def situations() -> Iterator[Case]:
     for name, settings in training.items():
         for method in ("fedavg", "pacfl"):
             yield a_run(f"training/{name}/{method}", SKEWED, settings, algorithm=method)
+    for method in ("fedavg", "ifca", "lg-fedavg", "pacfl", "per-fedavg", "scaffold"):
+        for labels, serving in (("both", "lacking"), ("served", "prior")):
+            given = {**METHODS[method].get("algorithm_options", {}), "labels": labels, "serving": serving}
+            yield a_run(
+                f"labels/{method}/{labels}-{serving}", SKEWED, METHODS[method], algorithm=method, algorithm_options=given
+            )
+    turned = {"dataset": "digits", "partition": "rotated:groups=2,parts=label-skew:rho=0.5", "algorithm": "kindred"}
+    yield a_run("labels/kindred/rotated", turned)
     for score in ("G", "L", "LG-pred", "G-pred", "E"):
         yield a_run(f"curriculum/fedavg/score={score}", SKEWED, curriculum=f"score={score},order=anti", expert_epochs=2)
     for pacing in ("exponential", "step", "linear", "quadratic"):
@@ -248,7 +264,7 @@ def engines() -> Iterator[Case]:
 
 def killed() -> Iterator[Case]:
     """Runs that are killed and resumed, and the same without that."""
-    for method in ("pacfl", "scaffold", "sub-fedavg-un"):
+    for method in ("kindred", "pacfl", "scaffold", "sub-fedavg-un"):
         settings = {**SMALL, **ROTATED, "rounds": 80, "eval_every": 5, "drop": 0.1, "newcomers": 0.2, "join_at": 40}
         yield Case(f"resume/{method}/whole", "run", {**settings, "algorithm": method})
         yield Case(

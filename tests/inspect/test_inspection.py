@@ -132,7 +132,7 @@ def test_files(all_measures: Inspection, tmp_path: Path) -> None:
     page = (tmp_path / "new" / "folder" / "inspection.html").read_text(encoding="utf-8")
     assert all_measures.advice.sentence.split(":")[0] in page
     assert all_measures.advice.command in page
-    assert "Groups of `pacfl`" in page or "Groups of pacfl" in page
+    assert "Groups of pacfl" in page
     assert "simulation only" in page
 
 

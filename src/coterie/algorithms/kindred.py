@@ -27,12 +27,14 @@ from coterie.messages import (
     Reply,
     Train,
     TrainReply,
+    Verb,
 )
 from coterie.similarity import ClassMoments, class_distances
 from coterie.similarity.moments import VARIANCES
 
-DESCRIPTION = (Moments(), ClassCounts())
-"""What clients tell of themselves: how each label looks, and how many samples of it they have."""
+CHANGED = 2.0
+"""Times chance by which labels of a client look different than they did, squared: as much as groups differ by."""
+WITHHELD = "withheld"
 
 
 @algorithm("kindred")
@@ -50,8 +52,10 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     counts: dict[ClientId, Array] = saved(default_factory=dict)
     """Samples of each label that clients told of, n_iy."""
+    mute: set[ClientId] = saved(default_factory=set)
+    """Clients that can't be compared: none of their labels has enough samples, or they hold that back."""
     by_loss: dict[ClientId, int] = saved(default_factory=dict)
-    """The groups of clients that can't be compared, as none of their labels has enough samples."""
+    """The groups of these."""
     head: tuple[str, ...] = saved(default=())
     """The tensors of the last layer, which have a row for each label."""
 
@@ -60,12 +64,24 @@ class Kindred(OneShotClustering[MomentsReply]):
         self.head = last_layer(fed.initial(), fed.spec.classes) if self.rows == "labels" else ()
         super().begin(fed)
 
+    @property
+    def description(self) -> tuple[Verb, ...]:
+        """What clients tell of themselves: how each label looks and, for rows by label, how many samples it has."""
+        return (Moments(), ClassCounts()) if self.rows == "labels" else (Moments(),)
+
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, MomentsReply]:
         """Ask clients how their labels look; those without a label that can be compared are left out."""
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*DESCRIPTION, kind="describe")))
-        self.counts |= {client: reply.answer(ClassCountsReply).counts for client, reply in replies.items()}
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*self.description, kind="describe")))
+        self.note_counts(replies)
         told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
-        return {client: moments for client, moments in told.items() if moments.counts.any()}
+        described = {client: moments for client, moments in told.items() if moments.counts.any()}
+        self.mute |= {c for c in clients if c not in described and (c in told or fed.events.noted(c, WITHHELD))}
+        return described
+
+    def note_counts(self, replies: Mapping[ClientId, Reply]) -> None:
+        """Note n_iy of clients that told it."""
+        if self.rows == "labels":
+            self.counts |= {client: reply.answer(ClassCountsReply).counts for client, reply in replies.items()}
 
     def distances(self, a: Sequence[MomentsReply], b: Sequence[MomentsReply] | None = None) -> npt.NDArray[Any]:
         """Σ_y w_y (d² − chance) / Σ_y w_y s_y² over the labels that two clients share, and d² / chance."""
@@ -78,12 +94,12 @@ class Kindred(OneShotClustering[MomentsReply]):
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Place clients by how their labels look; who can't be compared takes the model that fits its samples best.
 
-        As long as all groups have the same model, that is the largest group.
+        As long as all groups have the same model, that is the largest group. Who does not answer stays in none.
         """
         super().place(fed, clients)
         if not self.models:
             self.models = [self.start]
-        lost = [client for client in clients if client not in self.described]
+        lost = [client for client in clients if client in self.mute]
         if lost:
             self.by_loss |= self._best_models(fed, lost)
         self.member |= self.by_loss
@@ -106,7 +122,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         """
         self.place(fed, [client for client in cohort if client not in self.member])
         replies = self.train_described(fed, [client for client in cohort if client in self.member])
-        changed = self.changed(replies)
+        changed = self.changed(fed, replies)
         stayed = {client: reply for client, reply in replies.items() if client not in changed}
         self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
         if changed:
@@ -115,9 +131,9 @@ class Kindred(OneShotClustering[MomentsReply]):
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
         train = Train(self.plan(fed))
-        kinds = {client: (self.member[client], client in self.described) for client in clients}
+        kinds = {client: (self.member[client], self.tells(fed, client)) for client in clients}
         requests = {
-            (group, told): fed.request(train, *(DESCRIPTION if told else ()), model=self.models[group])
+            (group, told): fed.request(train, *(self.description if told else ()), model=self.models[group])
             for group, told in sorted({*kinds.values()})
         }
         return fed.ask({client: requests[kind] for client, kind in kinds.items()})
@@ -147,22 +163,32 @@ class Kindred(OneShotClustering[MomentsReply]):
         untold = max(samples - counts.sum(), 0.0)
         return np.where(silent, untold / max(int(silent.sum()), 1), counts)
 
-    def changed(self, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
-        """Return the descriptions that are not what they were; of clients that still have a label to compare."""
-        told = {client: reply.answer(MomentsReply) for client, reply in replies.items() if client in self.described}
-        changed = {
-            c: moments for c, moments in told.items() if moments.counts.any() and _differ(moments, self.described[c])
-        }
-        self.counts |= {client: replies[client].answer(ClassCountsReply).counts for client in changed}
-        return changed
+    def tells(self, fed: Federation, client: ClientId) -> bool:
+        """Whether a client answers when it is asked how its labels look: it has done so, or not refused."""
+        return client in self.described or not fed.events.noted(client, WITHHELD)
+
+    def changed(self, fed: Federation, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
+        """Return the descriptions of clients to whom labels look different than when they were placed.
+
+        A few more samples are no change: by what chance explains, and by what was told then, however slowly it comes.
+        """
+        telling = {client: reply for client, reply in replies.items() if self.tells(fed, client)}
+        self.note_counts(telling)
+        told = {client: reply.answer(MomentsReply) for client, reply in telling.items()}
+        return {c: now for c, now in told.items() if now.counts.any() and self.differs(now, self.described.get(c))}
+
+    def differs(self, now: MomentsReply, before: MomentsReply | None) -> bool:
+        """Whether labels look different than before, or can be compared with nothing of it."""
+        pair = None if before is None else self.distances([now], [before])[0, 0]
+        return pair is None or pair["shared"] == 0 or bool(pair["excess"] > CHANGED)
 
     def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
         """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
-        if self.grouping is None:
-            return
         earlier, now = self.described, {**self.described, **changed}
         old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
-        alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
+        alike = np.zeros(len(now), np.int64)  # of the one group that there is as long as nobody can be compared
+        if old is not None:
+            alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
         parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
         reason = (
             f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
@@ -170,7 +196,8 @@ class Kindred(OneShotClustering[MomentsReply]):
         self.models = [self.models[parent] for parent in parents]
         self.described, self.grouping = now, replace(new, reason=reason)
         heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
-        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items()}
+        self.mute -= {*changed}
+        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items() if client in self.mute}
         self.member = dict(zip(now, new.labels.tolist(), strict=True)) | self.by_loss
 
     @property
@@ -192,7 +219,3 @@ def last_layer(model: Params, labels: int) -> tuple[str, ...]:
 
 def _moments(reply: MomentsReply) -> ClassMoments:
     return ClassMoments(reply.means, reply.variances, reply.counts)
-
-
-def _differ(a: MomentsReply, b: MomentsReply) -> bool:
-    return not all(np.array_equal(x, y) for x, y in zip(_moments(a), _moments(b), strict=True))

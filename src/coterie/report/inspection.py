@@ -87,7 +87,7 @@ def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
         *(_proximities(inspected, name) for name in inspected["measures"]),
         Section(heading="Maps", text=(maps_text,), blocks=maps),
         Section(
-            heading=f"Groups of `{inspected['method']}`",
+            heading=f"Groups of {inspected['method']}",
             text=(groups["reason"], f"Rule `{groups['rule']}`.{agreement}"),
             blocks=(*([tree_chart(inspected, grouping)] if len(grouping.tree) else []), groups_table(inspected)),
         ),
