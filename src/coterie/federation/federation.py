@@ -15,7 +15,7 @@ from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
-from coterie.federation.request_checks import check_requests, check_verbs
+from coterie.federation.request_checks import check_learning, check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.federation.training import Training
 from coterie.messages import (
@@ -252,6 +252,7 @@ class Federation:
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
         check_verbs(verbs, sent)
+        check_learning(verbs, spec or self.spec)
         expert = self.settings.expert if spec in (None, self.spec) else None  # of another network it is no expert
         if expert is not None and any(verb.needs_expert() for verb in verbs):
             sent["expert"] = expert
