@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.results.events import divergence
 from coterie.results.run_folder import RunFolder
 
 
@@ -48,6 +49,11 @@ class Result:
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """The rows of ``metrics.jsonl``."""
     folder: Path | None = None
+
+    @property
+    def divergence(self) -> str | None:
+        """A sentence where training diverged at most clients, so that no accuracy says anything about the method."""
+        return divergence(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of ``result.json``."""
