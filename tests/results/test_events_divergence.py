@@ -26,7 +26,9 @@ def wild() -> coterie.Result:
 
 @pytest.mark.integration
 def test_a_run_that_diverged_says_so(wild: coterie.Result) -> None:
-    text = "training diverged at 6 of 6 clients, so that accuracies say nothing about the method: lower --lr"
+    text = (
+        "training diverged at 6 of 6 clients, so accuracies say nothing about the method: most often --lr is too high"
+    )
     assert wild.divergence == divergence(wild.to_json()) == text
     diverged = events(wild)["diverged"]
     assert diverged["at_end"] == 6
@@ -118,6 +120,6 @@ def test_a_comparison_marks_what_diverged(wild: coterie.Result) -> None:
     runs = {"fast": {0: wild.to_json(), 1: wild.to_json()}, "slow": {0: sound.to_json(), 1: sound.to_json()}}
     notes = make_table(runs, [0, 1], title="t").notes
     assert [note for note in notes if "diverged" in note] == [
-        "fast: training diverged at most clients with seed 0, 1, so that its accuracies say nothing about it; lower "
-        "its lr."
+        "fast: training diverged at most clients with seed 0, 1, so its accuracies say nothing about it: most often "
+        "lr is too high."
     ]

@@ -61,7 +61,7 @@ def execute(
         raise CoterieError(_failures(design, comparison.failed, folder))
     results = [result for by_seed in comparison.results.values() for result in by_seed.values()]
     if all(result.divergence for result in results):
-        end_with(f"training diverged at most clients in all {len(results)} runs: lower --lr")
+        end_with(f"training diverged at most clients in all {len(results)} runs: most often --lr is too high")
 
 
 def stored_design(

@@ -257,8 +257,8 @@ def _notes(
             notes.append(f"{label}: there is no result of seed {_listed(missing)}.")
         if diverged := [seed for seed in by_seed if divergence(by_seed[seed])]:
             notes.append(
-                f"{label}: training diverged at most clients with seed {_listed(diverged)}, so that its accuracies say "
-                "nothing about it; lower its lr."
+                f"{label}: training diverged at most clients with seed {_listed(diverged)}, so its accuracies say "
+                "nothing about it: most often lr is too high."
             )
         for protocol, symbol in COMPARED.items():
             measured = accuracy[label][protocol]

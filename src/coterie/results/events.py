@@ -14,7 +14,7 @@ def divergence(result: Mapping[str, Any]) -> str | None:
 
     >>> events = [{"kind": "diverged", "count": 9, "at_end": 3}, {"kind": "late", "count": 2}]
     >>> divergence({"events": events, "per_client": {"L": [0.1, 0.1, 0.2, None]}})
-    'training diverged at 3 of 4 clients, so that accuracies say nothing about the method: lower --lr'
+    'training diverged at 3 of 4 clients, so accuracies say nothing about the method: most often --lr is too high'
     >>> divergence({"events": events, "per_client": {"L": [0.1] * 6}})
     """
     events = {event["kind"]: event for event in result["events"]}
@@ -23,8 +23,8 @@ def divergence(result: Mapping[str, Any]) -> str | None:
     if 2 * diverged <= clients:
         return None
     return (
-        f"training diverged at {diverged} of {clients} clients, so that accuracies say nothing about the method: "
-        "lower --lr"
+        f"training diverged at {diverged} of {clients} clients, so accuracies say nothing about the method: "
+        "most often --lr is too high"
     )
 
 
