@@ -97,6 +97,7 @@ NEVER_TOGETHER = {
         "1 anchors of strength 0.1, where this federation has 1 anchors of strength 0.5",
     ),
     "more epochs": (asked(Train(replace(PLAN, epochs=21))), "21 epochs, where this federation has 2 epochs"),
+    "a part of the network": (asked(Train(replace(PLAN, train=("fc2.",)))), 'train = ["fc2."] is not asked for'),
     "nothing": (asked(), "nothing: this is not asked for"),
 }
 
@@ -167,3 +168,18 @@ def test_its_lines_name_each_verb_once_and_all_questions() -> None:
     [warmup] = [line for line in lines if line.startswith(described.split(", ")[2].removesuffix(" (of mlp hidden=16)"))]
     assert warmup.endswith("4 epochs; lr (rate 0.1, decay 0.0, power 0.75); momentum 0.5; send all; start initial")
     assert sum(line.startswith("  ") for line in lines) == len(POLICY.questions) == 7
+
+
+def test_what_learns_is_agreed_and_told() -> None:
+    plan = replace(PLAN, train=("fc2.", "fc1.bias"))
+    policy = Policy.of([asked(Train(plan))], 3, 5)
+    assert any("only fc2., fc1.bias learn" in line for line in policy.lines())
+    assert policy.error_in(asked(Train(plan)), SITE) is None
+    for other in (None, ("fc2.",), ("fc2.", "fc1.")):
+        assert "train" in str(policy.error_in(asked(Train(replace(PLAN, train=other))), SITE))
+    assert Policy.read(json.loads(json.dumps(asdict(policy)))) == policy
+
+
+def test_where_all_learns_a_policy_is_what_it_was_before_plans_said_so() -> None:
+    """Sites hold the policies under which they joined."""
+    assert all("train" not in verb for verb in POLICY.verbs)

@@ -77,6 +77,7 @@ plans = st.builds(
     holdout=floats,
     l1=st.none() | penalties,
     label_offset=offsets,
+    train=st.none() | st.lists(texts, **several).map(tuple),
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(

@@ -99,6 +99,16 @@ def some(luck: Luck, params: Params) -> Params:
     return params if luck.chance(0.7) else {name: value for name, value in params.items() if luck.chance(0.5)}
 
 
+def random_names(luck: Luck, names: list[str]) -> tuple[str, ...] | None:
+    """What learns: mostly everything, else some tensors, or whole layers."""
+    if luck.chance(0.6):
+        return None
+    whole = luck.chance(0.5)
+    return tuple({f"{name.partition('.')[0]}." if whole else name for name in names if luck.chance(0.5)}) or (
+        names[-1],
+    )
+
+
 def random_case(seed: int, number: int) -> Case:
     luck = Luck(seed, number)
     rng = luck.rng
@@ -118,6 +128,7 @@ def random_case(seed: int, number: int) -> Case:
     elif kind == "not finite":
         broken = rng.random(x.shape) < luck.one(0.01, 1 / max(1, x[0].size))
         x[broken] = luck.one(np.nan, np.inf, -np.inf)
+    plan = replace(plan, train=random_names(Luck(seed, number, 3), list(start)))
     shapes = {name: value.shape for name, value in start.items()}
     mask = {name: (rng.random(shape) < 0.7).astype(np.float32) for name, shape in shapes.items()}
     y = rng.integers(0, spec.classes, samples + seen)
@@ -150,6 +161,7 @@ def features(job: Job) -> list[str]:
         "curriculum": plan.curriculum,
         "meta-step": plan.meta_step,
         "snapshots": plan.snapshots,
+        "frozen layers": plan.train,
         "steps given": plan.steps is not None,
         "partial batch": samples % plan.batch_size,
         "batch larger than data": plan.batch_size > samples,

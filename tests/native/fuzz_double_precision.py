@@ -42,6 +42,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
     x, y = in_digits(job.x, luck), torch.from_numpy(job.y)
     v = {name: torch.zeros_like(value) for name, value in w.items()}
     mask = {name: torch.from_numpy(np.asarray(value, np.float64)) for name, value in (job.mask or {}).items()}
+    learns = [name for name in w if plan.train is None or name.startswith(plan.train)]
     loss, peak, losses = 0.0, 0.0, []
     found = Double({}, [], 0.0, None, [])
 
@@ -63,7 +64,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
         return loss.item(), dict(zip(w, grads, strict=True))
 
     def masked(w: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {name: value * mask[name] if name in mask else value for name, value in w.items()}
+        return {name: value * mask[name] if name in mask and name in learns else value for name, value in w.items()}
 
     def note(w: dict[str, torch.Tensor]) -> dict[str, Numbers]:
         return {name: value.numpy().copy() for name, value in w.items()}
@@ -77,12 +78,12 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
             if plan.meta_step.shared_momentum:
                 g = v = {name: plan.momentum * v[name] + g[name] for name in w}
             inner = masked(g)
-            ahead = {name: value - plan.meta_step.rate * inner[name] for name, value in w.items()}
+            ahead = w | {name: w[name] - plan.meta_step.rate * inner[name] for name in learns}
             loss, g = gradient(ahead, batches[1])
         if not np.isfinite(loss):
             found.diverged = step
             break
-        for name in w:
+        for name in learns:
             for anchor, strength in job.anchors:
                 if name in anchor:
                     g[name] = g[name] + strength * (w[name] - torch.from_numpy(anchor[name].astype(np.float64)))

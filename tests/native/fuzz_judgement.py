@@ -108,7 +108,12 @@ def judge_training(job: Job, ours: Outcome | int, theirs: Outcome | int, tally: 
         if ours.steps != theirs.steps:
             raise Disagreement(f"{ours.steps} steps, PyTorch {theirs.steps}")
         verdict = judge(pieces(ours), pieces(theirs), lambda luck: pieces(in_double(job, luck)), tally)
-        if any((ours.params[name][mask == 0] != 0).any() for name, mask in (job.mask or {}).items()):
+        frozen = {name for name in job.start if job.plan.train is not None and not name.startswith(job.plan.train)}
+        for model in (ours.params, *ours.snapshots):
+            if any(model[name].tobytes() != job.start[name].astype(np.float32).tobytes() for name in frozen):
+                raise Disagreement("what is frozen has changed")
+        masks = {name: mask for name, mask in (job.mask or {}).items() if name not in frozen}
+        if any((ours.params[name][mask == 0] != 0).any() for name, mask in masks.items()):
             raise Disagreement("masked weights are not 0")
         return verdict
     if isinstance(ours, int) and ours == theirs:

@@ -74,6 +74,7 @@ def sound(luck: Random, shape: Sequence[int], size: int, classes: int) -> dict[s
         "mask": vector() if luck.random() < 0.3 else None,
         "snapshot_steps": [steps] if steps and luck.random() < 0.3 else [],
         "label_offset": rng.standard_normal(classes).astype(np.float32) if luck.random() < 0.3 else None,
+        "learns": luck.choice([None, [False, True, True, False]]),  # two stages, each with weights and biases
     }
 
 

@@ -97,6 +97,12 @@ def like(spec: ModelSpec, rng: np.random.Generator, scale: float) -> Params:
     return {k: (scale * rng.standard_normal(v.shape)).astype(np.float32) for k, v in initial(spec, 0).items()}
 
 
+def some_names(spec: ModelSpec, seed: int) -> tuple[str, ...] | None:
+    """What learns: everything, or some of the tensors."""
+    rng, names = np.random.default_rng([seed, 1]), [*initial(spec, 0)]
+    return None if rng.random() < 0.5 else tuple(rng.permutation(names)[: rng.integers(1, len(names) + 1)].tolist())
+
+
 def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
     """Fill a plan in with random arrays."""
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from random_networks import NAME, Forbidden, again, build, lanes_here, make_job, plans, specs
+from random_networks import NAME, Forbidden, again, build, lanes_here, make_job, plans, some_names, specs
 from torch import nn
 
 from coterie.errors import CoterieError
@@ -68,7 +68,7 @@ def assert_gradient(job: Job, lanes: int) -> Params:
 @pytest.mark.integration
 @given(specs(), plans(), st.integers(0, 10**6), st.sampled_from(LANES))
 def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: int) -> None:
-    job = make_job(spec, plan, seed)
+    job = make_job(spec, replace(plan, train=some_names(spec, seed)), seed)
     theirs = TorchTrainer().train(again(job))
     ours = NativeTrainer(Forbidden(), lanes).train(job)
     assert ours.steps == theirs.steps
@@ -77,9 +77,11 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
     assert len(ours.snapshots) == len(theirs.snapshots)
     for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
         assert_close(mine, other, 1e-4)
-    if job.mask:
-        for name, mask in job.mask.items():
-            assert (ours.params[name][mask == 0] == 0).all()
+    for name, value in job.start.items():
+        if job.plan.train is not None and not name.startswith(job.plan.train):
+            assert all(model[name].tobytes() == value.tobytes() for model in (ours.params, *ours.snapshots))
+        elif job.mask and name in job.mask:
+            assert (ours.params[name][job.mask[name] == 0] == 0).all()
 
 
 @pytest.mark.integration

@@ -43,8 +43,8 @@ class GradientDiversities(GroupedMethod):
         A gradient is a step of rate 1 on one batch of all samples. Those that are too long are cut, by any rule but the
         mean.
         """
-        samples, offset = max([1, *fed.samples.values()]), fed.plan.label_offset
-        plan = Plan(Schedule(1.0), steps=1, batch_size=samples, label_offset=offset)
+        samples, usual = max([1, *fed.samples.values()]), fed.plan
+        plan = Plan(Schedule(1.0), steps=1, batch_size=samples, label_offset=usual.label_offset, train=usual.train)
         verb = Train(plan, keep=False, purpose="gradient")
         requests = [fed.request(verb, model=model, kind="gradient") for model in self.models]
         members = {client: self.member[client] for client in fed.trainable if client in self.member}

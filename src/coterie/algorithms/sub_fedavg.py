@@ -27,8 +27,9 @@ from coterie.federation import (
 from coterie.federation.aggregation import middle
 from coterie.messages import Array, Channels, ClientId, L1Penalty, ModelSpec, Params, Prune, PruneReply, Train, frozen
 from coterie.messages.verbs.prune import transfers_when_pruned
-from coterie.models import build
+from coterie.models import build, initial
 from coterie.models.flops import Size, size
+from coterie.models.learning import learning
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,9 +80,9 @@ class SubFedAvgUn(Algorithm):
             )
 
     def asked(self, spec: ModelSpec) -> Prune:
-        """What clients prune: kernels and matrices; biases and normalisations never."""
+        """What clients prune: kernels and matrices that learn; biases and normalisations never."""
         return Prune(
-            weights=tuple(name for name, p in build(spec).named_parameters() if p.ndim > 1),
+            weights=weights_that_learn(spec),
             rate=self.rate,
             target=self.target,
             distance=self.distance,
@@ -218,16 +219,17 @@ class SubFedAvgHy(SubFedAvgUn):
 
     def asked(self, spec: ModelSpec) -> Prune:
         """What clients prune: channels behind which there is a BatchNorm, and matrices."""
-        channels = tuple(prunable_channels(spec, self.channel_floor))
+        fixed, found = initial(spec, 0).keys() - learning(spec), prunable_channels(spec, self.channel_floor)
+        channels = tuple(layer for layer in found if not fixed & {*layer.own, layer.read})
         if not channels:
             raise CoterieError(
                 f"sub-fedavg-hy removes channels by BatchNorm's scales, but the network '{spec.name}' has no "
-                "convolution with a BatchNorm2d behind it in a torch.nn.Sequential: use the model 'lenet5-bn', or "
-                "sub-fedavg-un"
+                "convolution that learns with a BatchNorm2d behind it in a torch.nn.Sequential: use the model "
+                "'lenet5-bn', or sub-fedavg-un"
             )
         return replace(
             super().asked(spec),
-            weights=() if self.structured_only else tuple(n for n, p in build(spec).named_parameters() if p.ndim == 2),
+            weights=() if self.structured_only else weights_that_learn(spec, matrices_only=True),
             channels=channels,
             channel_rate=self.channel_rate,
             channel_distance=self.channel_distance,
@@ -294,6 +296,12 @@ def owner_mean(model: Params, answers: Sequence[PruneReply]) -> Params:
             owners += mask
         mean[name] = np.where(owners > 0, total / np.maximum(owners, 1), old).astype(old.dtype)
     return frozen(mean)
+
+
+def weights_that_learn(spec: ModelSpec, matrices_only: bool = False) -> tuple[str, ...]:
+    """Name the matrices of a network, and its kernels; what is frozen is not pruned."""
+    learns, named = learning(spec), build(spec).named_parameters()
+    return tuple(name for name, p in named if name in learns and (p.ndim == 2 or (p.ndim > 2 and not matrices_only)))
 
 
 def prunable_channels(spec: ModelSpec, floor: float) -> Iterator[Channels]:

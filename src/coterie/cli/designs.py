@@ -10,6 +10,7 @@ import typer
 from coterie.cli.config_flags import lay_over
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.progress import ConsoleBatchProgress
+from coterie.cli.run import end_with
 from coterie.compare.design import Design
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
@@ -58,6 +59,9 @@ def execute(
             typer.echo(f"Folder: {folder}")
     if comparison.failed:
         raise CoterieError(_failures(design, comparison.failed, folder))
+    results = [result for by_seed in comparison.results.values() for result in by_seed.values()]
+    if all(result.divergence for result in results):
+        end_with(f"training diverged at most clients in all {len(results)} runs: most often --lr is too high")
 
 
 def stored_design(

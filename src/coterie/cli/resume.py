@@ -6,7 +6,7 @@ from coterie.cli.designs import execute
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import Plugins, Quiet, RunArgument, Trust
 from coterie.cli.progress import ConsoleProgress
-from coterie.cli.run import show
+from coterie.cli.run import end_with, show
 from coterie.compare.design import Design
 from coterie.results.comparison_folder import ComparisonFolder
 from coterie.results.run_folder import RunFolder
@@ -33,3 +33,5 @@ def resume(folder: RunArgument, plugin: Plugins = None, trust: Trust = False, qu
         typer.echo(f"{folder} is finished; nothing to do.")
     elif not quiet:
         show(result)
+    if not finished:
+        end_with(result.divergence)

@@ -11,6 +11,9 @@ from coterie.cli.progress import ConsoleProgress
 from coterie.run.config import to_toml
 from coterie.run.result import Result
 
+DIVERGED = 3
+"""The exit code of a run whose numbers say nothing, since training diverged at most clients."""
+
 
 @with_config_flags()
 def run(
@@ -45,6 +48,7 @@ def run(
         result = start(checked, overwrite=overwrite, progress=ConsoleProgress(quiet))
     if not quiet:
         show(result)
+    end_with(result.divergence)
 
 
 def show(result: Result) -> None:
@@ -57,3 +61,10 @@ def show(result: Result) -> None:
         typer.echo(result_table([result.to_json()]))
         typer.echo(f"coterie: the picture '{error.filename}' can't be written: {error.strerror}", err=True)
     typer.echo(f"Run folder: {result.folder}")
+
+
+def end_with(divergence: str | None) -> None:
+    """Where training diverged at most clients, say so in the last line, and end with a code of its own."""
+    if divergence is not None:
+        typer.echo(f"coterie: {divergence}", err=True)
+        raise typer.Exit(DIVERGED)

@@ -131,6 +131,9 @@ FIELDS: dict[str, Field] = {
     "models": Field(_models, _wanted_models, lambda asked: f"{len(asked)} models"),
     "send": Field(_send, lambda seen, room: "send all" if seen is True else f"send {', '.join(seen)}"),
     "keep": Field(_keep, lambda seen, room: "keep the result"),
+    "train": Field(
+        lambda asked, seen, room: asked == seen["train"], lambda seen, room: f"only {', '.join(seen)} learn"
+    ),
 }
 """The fields that may differ; every other one must be as it was seen."""
 

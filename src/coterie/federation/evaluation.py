@@ -21,6 +21,7 @@ from coterie.federation.served_model import (
     parts,
 )
 from coterie.federation.state import Resumable, saved
+from coterie.federation.training import Training
 from coterie.messages import (
     EVALUATION,
     LABEL_EVALUATION,
@@ -31,6 +32,7 @@ from coterie.messages import (
     Plan,
     Request,
     Train,
+    TrainReply,
     Verb,
 )
 from coterie.registry import home
@@ -196,8 +198,11 @@ class Evaluator(Resumable):
                 train = Train(self.fed.plan, start=start, keep=False, send=False, purpose="fine-tune")
                 score = self._evaluate("trained")
                 requests[client] = self.fed.request(*first, train, score, kind=EVALUATION, models=models)
-        replies = {client: reply.answer(EvaluateReply) for client, reply in self.fed.ask(requests).items()}
-        self.tuned = {client: (score.correct, score.samples) for client, score in replies.items()}
+        replies = self.fed.ask(requests)
+        losses = [(client, reply.answer(TrainReply).loss) for client, reply in replies.items()]
+        self.fed.note_divergence(Training(self.fed.training.usual_loss, losses))
+        scores = {client: reply.answer(EvaluateReply) for client, reply in replies.items()}
+        self.tuned = {client: (score.correct, score.samples) for client, score in scores.items()}
         return _mean(self.tuned)
 
     def forget(self) -> None:

@@ -1,7 +1,7 @@
 """Federation: the server's only view of the world."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,9 +15,9 @@ from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
-from coterie.federation.request_checks import check_requests, check_verbs
+from coterie.federation.request_checks import check_learning, check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
-from coterie.federation.training import Training
+from coterie.federation.training import OUTLIER, Training
 from coterie.messages import (
     EVALUATION,
     Array,
@@ -104,6 +104,8 @@ class Federation:
         self._asked_to_keep: set[ClientId] = set()
         """Clients asked in this round to change what they keep."""
         self._stale: set[ClientId] = set()
+        self.diverged: set[ClientId] = set()
+        """Clients whose latest training diverged."""
 
     @property
     def settings(self) -> FederationSettings:
@@ -183,10 +185,21 @@ class Federation:
         self._asked_to_keep.clear()
 
     def end_training(self) -> None:
-        """Note whose losses are outliers, which the mean of the round leaves out."""
-        for client, loss in self.training.outliers:
+        """Note whose losses are outliers, which the mean of the round leaves out, and whose training diverged."""
+        outliers = dict(self.training.outliers)
+        for client, loss in outliers.items():
             detail = f"loss = {loss:g}, beyond {self.training.largest_loss:g}: no mean includes it"
             self.note(client, "outlier", detail)
+        self.note_divergence(self.training, outliers.keys())
+
+    def note_divergence(self, training: Training, noted: Collection[ClientId] = ()) -> None:
+        """Note whose training came to a loss far beyond that of guessing, but for those noted already."""
+        detail = f"loss beyond {OUTLIER * training.usual_loss:.3g}, {OUTLIER:g} times that of guessing"
+        for client in training.diverged:
+            if client not in noted:
+                self.note(client, "diverged", detail)
+        self.diverged -= {client for client, _ in training.losses}
+        self.diverged |= {*training.diverged}
 
     def _new_training(self) -> Training:
         return Training(math.log(self.spec.classes))
@@ -252,6 +265,7 @@ class Federation:
         """
         sent = {**(models or {}), **({} if model is None else {"model": model})}
         check_verbs(verbs, sent)
+        check_learning(verbs, spec or self.spec)
         expert = self.settings.expert if spec in (None, self.spec) else None  # of another network it is no expert
         if expert is not None and any(verb.needs_expert() for verb in verbs):
             sent["expert"] = expert
@@ -303,6 +317,7 @@ class Federation:
             "sampler": self.sampler.save(),
             "aggregator": self.aggregator.save(),
             "stale": set(self._stale),
+            "diverged": set(self.diverged),
             **self.members.save(),
         }
 
@@ -313,6 +328,7 @@ class Federation:
         self.sampler.load(state["sampler"])
         self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
         self._stale = set(state["stale"])
+        self.diverged = set(state.get("diverged", ()))
         self.members.load(state)
 
     def _note_kept(self, requests: Mapping[ClientId, Request]) -> None:
@@ -328,6 +344,8 @@ class Federation:
         """Record failures; leave out clients that have sent too many invalid replies."""
         for failure in failures:
             self.events.note(failure)
+            if failure.kind == "diverged":
+                self.diverged.add(failure.client)
             if failure.kind == "invalid" and self.members.strike(failure.client):
                 detail = f"{self.settings.max_strikes} invalid replies: it is no longer asked"
                 self.note(failure.client, "left out", detail)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from coterie.errors import one_line
-from coterie.messages import VERBS, Params, Request, Verb
+from coterie.errors import CoterieError, one_line
+from coterie.messages import VERBS, ModelSpec, Params, Request, Train, Verb
 from coterie.messages.limits import error_in_tensors
 from coterie.models import initial
+from coterie.models.learning import learning
 
 ALWAYS = ("own", "initial")
 """The models that every client has."""
@@ -34,6 +35,13 @@ def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
         made = verb.models_after(made)
 
 
+def check_learning(verbs: Sequence[Verb], spec: ModelSpec) -> None:
+    """Raise unless the network has what a training names, and something of it learns."""
+    for verb in verbs:
+        if isinstance(verb, Train):
+            learning(spec, verb.plan.train)
+
+
 def check_requests(requests: Any) -> None:
     """Raise unless these are requests by client."""
     if not isinstance(requests, Mapping):
@@ -51,7 +59,8 @@ def error_in_models(request: Request) -> str | None:
     """Say why the models of a request that somebody sent are not those of its network, or are not all there."""
     try:
         check_verbs(request.verbs, request.models)
-    except (TypeError, ValueError) as missing:
+        check_learning(request.verbs, request.spec)
+    except (TypeError, ValueError, CoterieError) as missing:
         return str(missing)
     template = initial(request.spec, request.seed)
     for name, model in request.models.items():

@@ -12,7 +12,8 @@ One step of a plan, for a mini-batch b:
     w ← w − η c                                  correction, outside the momentum
     w ← m ⊙ w                                    mask
 
-f is the cross-entropy of the logits, or with a label offset that of the logits plus the offset.
+f is the cross-entropy of the logits, or with a label offset that of the logits plus the offset. Where a plan says what
+learns, no line of this is done to anything else.
 
 With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
 half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
@@ -133,6 +134,9 @@ class Plan:
     """Of BatchNorm's scales, for Sub-FedAvg."""
     label_offset: LabelOffset | None = field(default=None, metadata=SENT_IF_SET)
     """Made by the client of the labels that it trains on, and added to the logits before the softmax."""
+    train: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
+    """What learns, by how names begin; nothing else changes by one bit, BatchNorm's statistics neither. None: all that
+    the network does not freeze itself (`coterie.models.learning`)."""
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

@@ -31,7 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
 """Where setup.py puts it."""
-INTERFACE = 3
+INTERFACE = 4
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
 
@@ -56,6 +56,7 @@ class _Plan(ctypes.Structure):
         ("snapshot_steps", ctypes.c_void_p),
         ("snapshot", ctypes.c_void_p),
         ("label_offset", ctypes.c_void_p),
+        ("learns", ctypes.c_void_p),
     ]
 
 
@@ -200,11 +201,13 @@ class Network:
         mask: Floats | None,
         snapshot_steps: Sequence[int],
         label_offset: Floats | None = None,
+        learns: Sequence[bool] | None = None,
     ) -> CompiledTraining:
         """Train a model.
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
+        `learns` says of the weights of each stage, and then of its biases, whether they do.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         pins = _pins(x)
@@ -217,6 +220,7 @@ class Network:
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
         fixed |= {} if label_offset is None else {"label_offset": self._shift(label_offset)}
+        flags = np.ones(2 * len(self._made_of[0]), np.uint8) if learns is None else self._flags(learns)
         step, shared = meta_step or (0.0, False)
         plan = _Plan(
             steps=len(rates),
@@ -234,6 +238,7 @@ class Network:
             snapshots=len(moments),
             snapshot_steps=moments.ctypes.data,
             snapshot=snapshots.ctypes.data,
+            learns=flags.ctypes.data,
             **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
         outcome = _Outcome()
@@ -277,6 +282,12 @@ class Network:
         if not np.isfinite(shift).all():
             raise ValueError("a label offset holds a NaN or an infinity")
         return shift
+
+    def _flags(self, learns: Sequence[bool]) -> npt.NDArray[np.uint8]:
+        flags, tensors = np.array(learns), 2 * len(self._made_of[0])
+        if flags.shape != (tensors,) or flags.dtype != np.bool_:
+            raise ValueError(f"{tensors} tensors are each True or False, got shape {flags.shape} of {flags.dtype}")
+        return flags.astype(np.uint8)
 
     def _labels(self, y: Integers) -> Integers:
         y = _whole_numbers(y, "labels")

@@ -45,6 +45,7 @@ struct Plan {
     const int64_t* snapshot_steps;  // ascending
     float* snapshot;                // snapshots × packed size
     const float* label_offset;      // per class, added to the outputs in training; or null
+    const uint8_t* learns;          // per stage: whether its weights learn, and whether its biases do
 };
 
 struct Outcome {

@@ -9,11 +9,12 @@ from typing import Any
 from coterie.report.html_tables import html
 from coterie.report.pages.clients import worst_over_seeds
 from coterie.report.pages.curves import switch
-from coterie.report.text_table import TextTable, csv_text, document
+from coterie.report.text_table import NOT_MEASURED, TextTable, csv_text, document
 from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
 from coterie.results.comparison_folder import values_text
 from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
 from coterie.results.comparisons import StoredComparison
+from coterie.results.events import not_measured
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import COMPARED, brief
 from coterie.results.runs import percent
@@ -80,7 +81,7 @@ def _text_table(corner: str, columns: Sequence[str], rows: Labelled) -> TextTabl
 def _cells(row: ComparisonRow, seeds: int) -> list[NumberCell]:
     """Return the means of a row: accuracies, and `COLUMNS`."""
     return [
-        *(_cell(row.accuracy[protocol], accuracy_text(row.accuracy[protocol], seeds), 100) for protocol in COMPARED),
+        *(_cell(row.accuracy[protocol], _accuracy_of(row, protocol, seeds), 100) for protocol in COMPARED),
         *(
             _cell(spread, _number_text(spread, column, seeds), 100 if column.accuracy else 1)
             for column, spread in _numbers(row)
@@ -123,6 +124,12 @@ def _legend(table: ComparisonTable, mark: str) -> list[str]:
     if len(table.rows) > 1 and len(table.seeds) > 1:
         lines.append(DIFFERENCE.format(baseline=table.baseline))
     return lines
+
+
+def _accuracy_of(row: ComparisonRow, protocol: str, seeds: int) -> str:
+    """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
+    missing = row.accuracy[protocol] is None and (not row.runs or protocol in not_measured(row.accuracy))
+    return NOT_MEASURED if missing else accuracy_text(row.accuracy[protocol], seeds)
 
 
 def accuracy_text(spread: Spread | None, seeds: int) -> str:

@@ -1,9 +1,11 @@
 """Results as a table on the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coterie.report.text_table import TextTable, printed
+from coterie.report.pages.events import clients_of, meaning
+from coterie.report.text_table import NOT_MEASURED, TextTable, printed
+from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
@@ -17,11 +19,11 @@ LEGEND = (
 def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     """Return a row per result, each accuracy under its protocol; means over true groups below, where they differ."""
     table = TextTable(
-        ["method", *COMPARED.values(), "groups", "ARI", "MB down", "MB up", "missed", "seconds"],
+        ["method", *COMPARED.values(), "groups", "ARI", "MB down", "MB up", "events", "seconds"],
         [
             [
                 result["algorithm"],
-                *(_percent(result["accuracy"].get(protocol)) for protocol in COMPARED),
+                *(_accuracy(result, protocol) for protocol in COMPARED),
                 "–" if (groups := group_count(result["groups"])) is None else str(groups),
                 "–" if result["ari"] is None else f"{result['ari']:.2f}",
                 *(f"{result['traffic'][way] / 1e6:.2f}" for way in ("down_bytes", "up_bytes")),
@@ -39,6 +41,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     notes = []
     for result in results:
+        notes += [f"{result['algorithm']}: {text}" for text in _what_happened(result)]
         tested, served = (
             sum(v is not None for v in result["per_client"].get(protocol) or []) for protocol in EACH_CLIENT
         )
@@ -65,6 +68,29 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
+
+
+def _what_happened(result: Mapping[str, Any]) -> Iterator[str]:
+    """Say, cause by cause, what went wrong, and who never took part."""
+    causes = (f"{meaning(event['kind'])[0]} {event['count']} ×{_whose(event)}" for event in result["events"])
+    if result["events"]:
+        yield f"what went wrong: {'; '.join(causes)}"
+    if absent := never_asked(result):
+        clients = f"{absent} of {len(result['per_client'].get('L') or [])} clients"
+        yield f"{clients} were never asked to train: the L of each is that of the model it began with"
+    if text := divergence(result):
+        yield text
+
+
+def _whose(event: Mapping[str, Any]) -> str:
+    many = len(clients_of(event))
+    return f" ({many} client{'s' * (many > 1)})" if many else ""
+
+
+def _accuracy(result: Mapping[str, Any], protocol: str) -> str:
+    """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
+    missing = protocol in not_measured(result["accuracy"])
+    return NOT_MEASURED if missing else _percent(result["accuracy"].get(protocol))
 
 
 def _by_label(accuracy: Mapping[str, float | None]) -> str | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from coterie.errors import one_line
 
+NOT_MEASURED = "not measured"
+"""In place of a number that is defined, where nobody gave it."""
 WIDTH = 110
 """Letters in a line of prose on the terminal."""
 _TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}

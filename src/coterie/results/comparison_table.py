@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coterie.results.events import divergence
 from coterie.results.formats import TableFormat
 from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
@@ -254,6 +255,11 @@ def _notes(
     for label, by_seed in runs.items():
         if missing := [seed for seed in seeds if seed not in by_seed]:
             notes.append(f"{label}: there is no result of seed {_listed(missing)}.")
+        if diverged := [seed for seed in by_seed if divergence(by_seed[seed])]:
+            notes.append(
+                f"{label}: training diverged at most clients with seed {_listed(diverged)}, so its accuracies say "
+                "nothing about it: most often lr is too high."
+            )
         for protocol, symbol in COMPARED.items():
             measured = accuracy[label][protocol]
             defined = [seed for seed in seeds if seed in by_seed and by_seed[seed]["accuracy"][protocol] is not None]

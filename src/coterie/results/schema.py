@@ -76,6 +76,7 @@ class Event(TypedDict):
     example: NotRequired[str]
     clients: NotRequired[dict[str, Count]]
     details: NotRequired[dict[str, Count]]
+    at_end: NotRequired[Count]
 
 
 class Newcomers(TypedDict):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.errors import CoterieError
+from coterie.results.events import divergence
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count
@@ -92,6 +93,11 @@ class Result:
         numbers = [accuracies_text(self.accuracy, ", ", 1) or "nothing measured"]
         numbers += [] if groups is None else [f"{groups} group{'s' * (groups != 1)}"]
         return ", ".join(numbers + ([] if self.ari is None else [f"ARI {self.ari:.2f}"]))
+
+    @property
+    def divergence(self) -> str | None:
+        """A sentence where training diverged at most clients, so that no accuracy says anything about the method."""
+        return divergence(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of ``result.json``."""

@@ -16,6 +16,7 @@ from coterie.federation.loop import founders
 from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
+from coterie.results.events import DIVERGED
 from coterie.results.formats import toml_value
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
 from coterie.results.statistics import group_means, mean
@@ -68,7 +69,7 @@ def summarise(
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[reached(target, history) for target in config.evaluation.targets],
         seconds=seconds,
-        events=fed.events.save(),
+        events=_events(fed),
         trainer=fed.trainer.name,
         validation=config.evaluation.validation,
         engine=fed.engine.name,
@@ -81,6 +82,13 @@ def summarise(
         history=history,
         folder=folder,
     )
+
+
+def _events(fed: Federation) -> list[dict[str, Any]]:
+    """Return what went wrong; of divergence also at how many clients their latest training came to it."""
+    return [
+        {**event, "at_end": len(fed.diverged)} if event["kind"] == DIVERGED else event for event in fed.events.save()
+    ]
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from coterie.messages import Array, ModelSpec, Params, usable
 from coterie.messages.plan import steps_per_epoch, total_steps
 from coterie.models import build
+from coterie.models.learning import learning
 from coterie.native import Floats, Network, stages
 from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
@@ -60,6 +62,7 @@ class NativeTrainer:
             correction=None if job.correction is None else compiled.flatten(job.correction, default=0.0),
             mask=None if job.mask is None else compiled.flatten(job.mask, default=1.0),
             label_offset=job.label_offset,
+            learns=compiled.flags(learning(job.spec, plan.train)),
             snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
         )
         if outcome.diverged is not None:
@@ -108,6 +111,10 @@ class _CompiledNetwork:
             for name, shape in self.shapes.items()
         ]
         return np.concatenate(pieces)
+
+    def flags(self, learns: Set[str]) -> list[bool] | None:
+        """Say of each tensor whether it learns; None: all do."""
+        return None if learns >= self.shapes.keys() else [name in learns for name in self.shapes]
 
     def shaped(self, vector: Floats) -> dict[str, Array]:
         """Return a vector as named tensors."""

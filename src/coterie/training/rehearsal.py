@@ -6,6 +6,7 @@ import numpy as np
 
 from coterie.messages import ModelSpec, Params
 from coterie.messages.plan import total_steps
+from coterie.models.learning import learning
 from coterie.training.job import Floats, Job, Outcome
 
 
@@ -23,7 +24,7 @@ class RehearsalTrainer:
         steps = total_steps(len(job.y), job.plan)
         with self._lock:
             self.steps += steps
-        name = min(job.start, key=lambda key: job.start[key].size)
+        name = min(sorted(learning(job.spec, job.plan.train)), key=lambda key: job.start[key].size)
         changed = (job.start[name] + job.rng.random()).astype(job.start[name].dtype)
         return Outcome({**job.start, name: changed}, 0.0, steps)
 

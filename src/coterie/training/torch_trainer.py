@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Set
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from coterie.messages import Array, L1Penalty, ModelSpec, Params, usable
 from coterie.messages.plan import steps_per_epoch
 from coterie.models import GLOBAL_GENERATOR, build
+from coterie.models.learning import learning
 from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
 
@@ -30,7 +32,7 @@ class TorchTrainer:
 
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
-        network = self._network(job.spec)
+        network = self._network(job.spec, job.plan.train)
         if not network.is_random:
             return _train(network, job)
         with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
@@ -49,23 +51,29 @@ class TorchTrainer:
                 outputs[part] = network.module(torch.from_numpy(x[part])).numpy()
         return outputs
 
-    def _network(self, spec: ModelSpec) -> _Network:
+    def _network(self, spec: ModelSpec, train: tuple[str, ...] | None = None) -> _Network:
         networks: dict[object, _Network] | None = getattr(self._local, "networks", None)
         if networks is None:
             # OpenMP counts threads per thread: without this the first matrix product in a new one may be split,
             # and rounds differently.
             torch.set_num_threads(1)
             networks = self._local.networks = {}
-        if spec not in networks:
-            networks[spec] = _Network(build(spec))
-        return networks[spec]
+        if (spec, train) not in networks:
+            networks[spec, train] = _Network(build(spec), learning(spec, train))
+        return networks[spec, train]
 
 
 class _Network:
-    """A module whose parameters are views of one vector, so that an optimiser step is a few operations in all."""
+    """A module whose parameters are views of one vector, so that an optimiser step is a few operations in all.
 
-    def __init__(self, module: nn.Module) -> None:
+    Only those that learn are in it.
+    """
+
+    def __init__(self, module: nn.Module, learns: frozenset[str]) -> None:
         self.module = module
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name in learns)
+        self.names = [name for name, p in module.named_parameters() if p.requires_grad]
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         # Dropout draws from PyTorch's one global generator: networks that have it train one at a time.
         self.is_random = any(
@@ -78,7 +86,13 @@ class _Network:
             parameter.data = view
             position += parameter.numel()
         self.state = module.state_dict()
-        self.names = [name for name, p in module.named_parameters() if p.requires_grad]
+        self._still = _with_buffers(module, self.state.keys() - learns)
+
+    def begin_training(self) -> None:
+        """Let layers do as they do in training, but for those whose buffers stay: these use them, and count nothing."""
+        self.module.train()
+        for layer in self._still:
+            layer.training = False
 
     def load(self, params: Params) -> None:
         for name, tensor in self.state.items():
@@ -110,10 +124,16 @@ class _Network:
         return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
 
 
+def _with_buffers(module: nn.Module, names: Set[str]) -> list[nn.Module]:
+    """Return the layers that have some of these as buffers of their own."""
+    owners = {name.rpartition(".")[0] for name in names - dict(module.named_parameters(remove_duplicate=False)).keys()}
+    return [layer for name, layer in module.named_modules(remove_duplicate=False) if name in owners]
+
+
 def _train(network: _Network, job: Job) -> Outcome:
     plan = job.plan
     network.load(job.start)
-    network.module.train()
+    network.begin_training()
     w = network.vector
     x, y = torch.from_numpy(job.x), torch.from_numpy(job.y)
     anchors = [

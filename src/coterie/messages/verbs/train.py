@@ -139,6 +139,8 @@ class Train(Verb):
     def restricted(self) -> dict[str, Any]:
         """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""
         plan = {field.name: getattr(self.plan, field.name) for field in fields(self.plan)}
+        if plan["train"] is None:  # which the policies that sites hold since before do not name
+            del plan["train"]
         plan["anchors"] = tuple((*kinds_of_models([anchor.model]), anchor.strength) for anchor in self.plan.anchors)
         return {**plan, "start": kinds_of_models(self.start), "keep": self.keep, "send": self.send}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from coterie.report.pages.curves import switch
 from coterie.results.charts import Bars, Chart, Section, Series, Table, values
+from coterie.results.events import divergence
 from coterie.results.runs import StoredRun
 
 MEANINGS = {
@@ -15,7 +16,10 @@ MEANINGS = {
     "late": ("late", "The reply did not come in time: it was not used."),
     "failed": ("failed", "The client's program stopped with an error: there is no reply."),
     "refused": ("refused", "The client would not do what it was asked."),
-    "diverged": ("diverged", "The client's training came to infinite or undefined numbers: it sent nothing."),
+    "diverged": (
+        "diverged",
+        "The client's training came to infinite or undefined numbers, or to a loss far beyond that of guessing.",
+    ),
     "too few": ("too few replies", "Fewer clients answered than `min_replies` asks for: the training changed nothing."),
     "surplus": ("not needed", "More clients were asked than needed, and enough others answered first."),
     "turned away": (
@@ -29,8 +33,12 @@ MEANINGS = {
         "loss or update not believed",
         "The loss, or the update, was several times as large as others': no mean loss or discrepancy includes it.",
     ),
-    "empty": ("no training samples", "The client has no training samples: it is never asked to train."),
-    "untested": ("no test samples", "The client has no test samples: no mean includes it."),
+    "withheld": (
+        "withheld",
+        "The client has too few samples to tell this (`min_samples`): it is left out of the answer.",
+    ),
+    "empty": ("never trained (no training samples)", "The client has no training samples: it is never asked to train."),
+    "untested": ("not tested (no test samples)", "The client has no test samples: no mean includes it."),
 }
 """Kinds of events: a name, and what it means. Another kind is shown by its own name."""
 IMPERSONAL = ("too few", "turned away")
@@ -62,6 +70,8 @@ def events_in_words(run: StoredRun) -> str:
     counted = ", ".join(f"{event['count']} × {meaning(event['kind'])[0]}" for event in run.events)
     events = {event["kind"]: event for event in run.events}
     text = f"What went wrong: {counted}; each round went on with the other replies."
+    if run.result is not None and (diverged := divergence(run.result)):
+        text = f"{diverged[0].upper()}{diverged[1:]}. {text}"
     if NONSENSE in events and (senders := clients_of(events[NONSENSE])):
         out = clients_of(events.get(EXCLUDED, {}))
         many = f", {len(out)} of them so often that {'it is' if len(out) == 1 else 'they are'} no longer asked"

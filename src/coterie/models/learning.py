@@ -1,0 +1,69 @@
+"""What of a network learns, and what stays as it is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from coterie.errors import CoterieError
+from coterie.messages import ModelSpec
+from coterie.models import build
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LISTED = 30
+"""So many names a sentence lists."""
+
+
+@lru_cache(maxsize=64)
+def learning(spec: ModelSpec, train: tuple[str, ...] | None = None) -> frozenset[str]:
+    """Name the parameters and buffers that training may change; all others stay as they are, to the last bit.
+
+    What the network freezes by ``requires_grad_(False)`` never changes. Of the rest, what begins as `train` says may;
+    None: everything. A parameter that several layers share learns if it does so under one of its names.
+    """
+    module = build(spec)
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    free = [name for name in module.state_dict() if _is_free(name, parameters)]
+    if train is None:
+        chosen = set(free)
+    else:
+        for prefix in train:
+            if not any(name.startswith(prefix) for name in free):
+                raise CoterieError(_unknown(spec, prefix, free, [name for name in parameters if name not in free]))
+        chosen = {name for name in free if name.startswith(tuple(train))}
+        shared = {id(parameters[name]) for name in chosen if name in parameters}
+        chosen |= {name for name in free if name in parameters and id(parameters[name]) in shared}
+    if not chosen & parameters.keys():
+        raise CoterieError(
+            f"nothing of the network '{spec.name}' learns: leave requires_grad_(False) out for some of its parameters, "
+            "and name some in the plan's train, if it is given"
+        )
+    return frozenset(chosen)
+
+
+def _is_free(name: str, parameters: dict[str, nn.Parameter]) -> bool:
+    """Say whether a network leaves something free to change.
+
+    What a layer counts (BatchNorm's statistics) belongs to its parameters, and stands still where all of them do; where
+    the layer has none, to those of the smallest module around it that has some.
+    """
+    if name in parameters:
+        return parameters[name].requires_grad
+    around = name
+    while around:
+        around = around.rpartition(".")[0]
+        near = [p for other, p in parameters.items() if not around or other.startswith(f"{around}.")]
+        if near:
+            return any(parameter.requires_grad for parameter in near)
+    return True
+
+
+def _unknown(spec: ModelSpec, prefix: str, free: list[str], frozen: list[str]) -> str:
+    more = f" and {len(free) - LISTED} more" if len(free) > LISTED else ""
+    fixed = f"; the network itself freezes {', '.join(frozen[:LISTED])}" if frozen else ""
+    return (
+        f"train: nothing that learns in the network '{spec.name}' has a name that begins with '{prefix}': there are "
+        f"{', '.join(free[:LISTED])}{more}{fixed}"
+    )

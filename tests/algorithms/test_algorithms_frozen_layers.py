@@ -1,0 +1,103 @@
+"""What a network freezes is the same in every message of every method, to the last bit."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from coterie.algorithms import ALGORITHMS
+from coterie.client import MemoryStore
+from coterie.errors import CoterieError
+from coterie.federation.loop import rounds
+from coterie.messages import Params, Train, TrainReply
+from coterie.models import MODELS, initial, model
+from coterie.models.learning import learning
+from coterie.testing import RecordingEngine, small_federation
+
+NAME = "half-frozen"
+CHANNELS = 4
+
+
+def half_frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Convolutions with BatchNorm, which all methods take; three layers are frozen, as if they were pre-trained."""
+    network = nn.Sequential(
+        nn.Conv2d(shape[0], CHANNELS, 3), nn.BatchNorm2d(CHANNELS), nn.MaxPool2d(2),
+        nn.Conv2d(CHANNELS, CHANNELS, 1), nn.BatchNorm2d(CHANNELS), nn.ReLU(),
+        nn.Conv2d(CHANNELS, CHANNELS, 1), nn.BatchNorm2d(CHANNELS), nn.Flatten(),
+        nn.Linear(CHANNELS * 9, 16), nn.ReLU(), nn.Linear(16, classes),
+    )  # fmt: skip
+    for layer in (network[3], network[4], network[11]):
+        layer.requires_grad_(False)
+        with torch.no_grad():
+            for parameter in layer.parameters():  # the same from any seed: some methods start several models
+                parameter.copy_(torch.linspace(-1, 1, parameter.numel()).view_as(parameter))
+    return network
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    model(NAME)(half_frozen)
+    yield
+    del MODELS._items[NAME]
+
+
+def in_messages(engine: RecordingEngine) -> Iterator[Mapping[str, Any]]:
+    """Yield all models, and parts of them, that travelled."""
+    for request in engine.requests.values():
+        yield from (params for name, params in request.models.items() if name != "control")
+    for reply in engine.replies.values():
+        yield from (answer.params for answer in reply.answers if isinstance(answer, TrainReply))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", sorted(ALGORITHMS))
+def test_frozen_layers_stay_as_they_are(method: str) -> None:
+    settings = {"model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1}
+    store = MemoryStore()
+    with small_federation(method, store, **settings, momentum=0.5, weight_decay=0.1) as (run, _):
+        engine = run.fed.wrap_engine(RecordingEngine)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, 1):
+            pass
+        start = initial(run.fed.spec, run.fed.seed)
+        frozen = start.keys() - learning(run.fed.spec)
+        assert {name.partition(".")[0] for name in frozen} == {"3", "4", "11"}
+        kept = [store.load(client, before=2)["model"] for client in run.fed.clients]
+        for params in [*kept, *in_messages(engine), *served(run)]:
+            for name in frozen & params.keys():
+                np.testing.assert_array_equal(params[name], start[name], err_msg=name)
+        assert all(
+            frozen <= params.keys() and not np.array_equal(params["9.weight"], start["9.weight"]) for params in kept
+        )
+
+
+def served(run: Any) -> Iterator[Params]:
+    """Yield what clients would receive at the end, where that is one model."""
+    for client in run.fed.clients:
+        if isinstance(params := run.algorithm.model_for(client), Mapping):
+            yield params
+
+
+@pytest.mark.integration
+def test_a_method_that_names_what_a_network_does_not_have_is_told_the_names() -> None:
+    with small_federation("fedavg") as (run, _):
+        plan = replace(run.fed.plan, train=("fc9",))
+        with pytest.raises(CoterieError, match=r"begins with 'fc9': there are fc1\.weight, fc1\.bias, fc2\.weight"):
+            run.fed.request(Train(plan), model=run.fed.initial())
+
+
+@pytest.mark.integration
+def test_a_method_may_train_a_part_in_turn() -> None:
+    """As FedRep does: the head, then the body."""
+    with small_federation("fedavg") as (run, _):
+        fed, start = run.fed, run.fed.initial()
+        client = fed.trainable[0]
+        for round, part in enumerate(("fc2", "fc1"), start=1):
+            fed.start_round(round)
+            request = fed.request(Train(replace(fed.plan, train=(part,))), model=start)
+            params = fed.ask({client: request})[client].answer(TrainReply).params
+            changed = {name for name in start if not np.array_equal(params[name], start[name])}
+            assert changed == {f"{part}.weight", f"{part}.bias"}
