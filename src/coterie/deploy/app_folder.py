@@ -49,8 +49,8 @@ dtype = "uint8"              # or "float32"
 classes = 10                 # labels are 0 to classes - 1; a site may have any of them
 # class_names = ["cat", ...] # their names, in this order: by them folders of images are numbered, at all sites alike
 scale = 16.0                 # networks see (sample / scale - mean) / std; most images need 255.0
-mean = [0.3]                 # one number for all channels or features, or one for each
-std = [0.37]
+# mean = [0.5]               # one number for all channels or features, or one for each. Without mean and std, sites
+# std = [0.25]               # measure theirs when the federation begins, and all use what these come to together
 
 [server]
 name = "{name}"

@@ -1,8 +1,8 @@
 """What a run records as it goes: metrics, checkpoints to resume from after a kill, and what its pictures need."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,8 @@ class RunRecorder:
             if self.folder is not None:
                 self.folder.append_metrics(row, flushed_later(self.durable))
         self.checkpoint(round, row)
+        if round == 0 and (agreed := self.run.fed.standardisation) is not None:
+            self.progress.phase(f"clients agree on their inputs: mean {_listed(agreed.mean)}, std {_listed(agreed.std)}")
         self.progress.round(round, row)
         for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
@@ -171,7 +173,9 @@ def _row(
 
 
 def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
-    normalise = data.normalise
+    normalise, agreed = data.normalise, run.fed.standardisation
+    if isinstance(normalise, Normalisation) and agreed is not None:
+        normalise = replace(normalise, mean=agreed.mean, std=agreed.std)
     return {
         "config": run.config.model_dump_json(),
         "round": round,
@@ -184,6 +188,16 @@ def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dic
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
+
+
+def _listed(values: Sequence[float]) -> str:
+    """Return a few numbers as a text has them.
+
+    >>> _listed([0.123456, 2.0]), _listed([1.0] * 12)
+    ('0.1235, 2', '1, 1, 1, 1, … (12 numbers)')
+    """
+    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    return shown if len(values) <= 4 else f"{shown}, … ({len(values)} numbers)"
 
 
 def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
