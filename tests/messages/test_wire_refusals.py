@@ -23,6 +23,8 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    InputMoments,
+    InputMomentsReply,
     L1Penalty,
     Losses,
     LossesReply,
@@ -38,6 +40,7 @@ from coterie.messages import (
     Schedule,
     Signature,
     SignatureReply,
+    Standardisation,
     Train,
     TrainReply,
     wire,
@@ -60,8 +63,11 @@ REQUEST = Request(
         ClassCounts(),
         Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
         Moments(),
+        InputMoments(3, 1.0),
     ),
     {"model": WEIGHTS},
+    "train",
+    Standardisation((0.5,), (0.25,)),
 )
 REPLY = Reply(
     1,
@@ -74,6 +80,7 @@ REPLY = Reply(
         ClassCountsReply(np.arange(4)),
         PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
         MomentsReply(np.ones((3, 4), np.float32), np.ones(3, np.float32), np.arange(3)),
+        InputMomentsReply(4, np.zeros(3), np.ones(3)),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]

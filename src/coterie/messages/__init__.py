@@ -39,8 +39,9 @@ from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
-    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure",
-    "InputMoments", "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec", "Moments", "MomentsReply", "Params",
-    "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply",
-    "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
+    "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec",
+    "Moments", "MomentsReply", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
+    "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only",
+    "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from coterie.files import flushed_later
 from coterie.messages import Failure
 from coterie.results.checks import error_in_history
 from coterie.results.run_folder import PlotArrays, RunFolder
-from coterie.results.statistics import group_count, group_means
+from coterie.results.statistics import ALONE, all_alone, group_count, group_means
 from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
@@ -50,7 +50,7 @@ class RunRecorder:
         self.durable = run.config.run.durable
         self.journal = None if folder is None else Journal(folder.journal, self.durable)
         self.history: list[dict[str, Any]] = []
-        self._began, self._seconds_before, self._announced = began, 0.0, 0
+        self._began, self._seconds_before, self._announced, self._warned = began, 0.0, 0, False
         self._drawn: npt.NDArray[np.float64] | None = None
         """The proximities in the file of plot arrays."""
 
@@ -96,11 +96,17 @@ class RunRecorder:
                 self.folder.append_metrics(row, flushed_later(self.durable))
         self.checkpoint(round, row)
         if round == 0 and (agreed := self.run.fed.standardisation) is not None:
-            self.progress.phase(f"clients agree on their inputs: mean {_listed(agreed.mean)}, std {_listed(agreed.std)}")
+            mean, std = _listed(agreed.mean), _listed(agreed.std)
+            self.progress.phase(f"what clients measured of their inputs, together: mean {mean}, std {std}")
         self.progress.round(round, row)
         for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
+        groups = self.run.algorithm.groups() or {}
+        alone = all_alone(groups.values()) and groups.keys() >= {*self.run.fed.trainable}
+        if alone and not self._warned:
+            self.progress.phase(f"round {round}: {ALONE}")
+        self._warned = alone
 
     def checkpoint(self, round: int, row: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Write a checkpoint, after what pictures need and the journal, which has the row of metrics."""

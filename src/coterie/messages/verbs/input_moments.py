@@ -60,7 +60,9 @@ class InputMoments(Verb):
         most = np.clip(means, 0, self.highest) * (self.highest - np.clip(means, 0, self.highest))
         beyond = answer.variances > most + room * self.highest
         if beyond.any():
-            return f"a variance of {answer.variances[beyond][0]:g}, expected at most {most[beyond][0]:g} around its mean"
+            return (
+                f"a variance of {answer.variances[beyond][0]:g}, expected at most {most[beyond][0]:g} around its mean"
+            )
         return None
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
