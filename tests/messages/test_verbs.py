@@ -293,7 +293,7 @@ def test_a_verb_is_added_with_two_modules_and_an_entry_in_one_list(tmp_path: Pat
     verbs = package / "messages" / "verbs" / "__init__.py"
     text = verbs.read_text(encoding="utf-8")
     text = text.replace("\nVERBS:", "\nfrom coterie.messages.verbs.sample_count import SampleCount\n\nVERBS:").replace(
-        "Prune, Moments)", "Prune, Moments, SampleCount)"
+        "InputMoments)", "InputMoments, SampleCount)"
     )
     verbs.write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, check=False)

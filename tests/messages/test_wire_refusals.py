@@ -92,7 +92,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 10) -> bytes:
+def forged(tree: Any, tensors: int = 12) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
@@ -246,6 +246,7 @@ VALUES: dict[str, Any] = {
     "meta step": {"$": "MetaStep", "rate": 0.1},
     "penalty": {"$": "L1Penalty", "strength": 0.1, "tensors": ["a"]},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
+    "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
 }
 MAPS = {"map", "map of numbers", "map of arrays", "map of models"}
@@ -283,6 +284,7 @@ ACCEPTED: dict[str, set[str]] = {
     "LabelOffset | None": {"nothing"},
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
+    "Standardisation | None": {"standardisation", "nothing"},
     "Array": {"array"},
     "Params": {"map", "map of arrays"},
     "Mapping[str, Params]": {"map", "map of models"},

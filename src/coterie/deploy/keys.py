@@ -15,7 +15,7 @@ def write_certificates(folder: Path) -> None:
     """Write an authority's certificate, ``ca.crt``, and what it signed for this machine, ``server.pem`` and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
     make_folder(folder)
     own, of_server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
@@ -33,17 +33,17 @@ def write_certificates(folder: Path) -> None:
     ]).sign(own, _hash())  # fmt: skip
     write_whole(folder / "ca.crt", root.public_bytes(Encoding.PEM))
     write_whole(folder / "server.pem", leaf.public_bytes(Encoding.PEM))
-    _write_private(folder / "server.key", of_server, "TraditionalOpenSSL")
+    _write_private(folder / "server.key", of_server, PrivateFormat.TraditionalOpenSSL)
 
 
 def write_node_key(path: Path) -> None:
     """Write a key by which a SuperLink knows a node, and beside it the public half, ``.pub``, as ssh-keygen does."""
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, PublicFormat
 
     make_folder(path.parent)
     key = ec.generate_private_key(ec.SECP384R1())
-    _write_private(path, key, "OpenSSH")
+    _write_private(path, key, PrivateFormat.OpenSSH)
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     write_whole(path.with_name(path.name + ".pub"), public + b"\n")
 
@@ -60,10 +60,10 @@ def _certificate(subject: Any, issuer: Any, key: Any, extensions: list[tuple[Any
     return made
 
 
-def _write_private(path: Path, key: Any, form: str) -> None:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+def _write_private(path: Path, key: Any, form: Any) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption
 
-    content = key.private_bytes(Encoding.PEM, PrivateFormat[form], NoEncryption())
+    content = key.private_bytes(Encoding.PEM, form, NoEncryption())
     write_whole(path, content, mode=0o600)
 
 

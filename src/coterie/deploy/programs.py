@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from coterie.engine.flower import QUIET, require
 from coterie.errors import CoterieError, one_line
@@ -69,19 +70,20 @@ class Programs:
         """With a `folder`, programs work in it, and their logs are in ``logs`` there."""
         require()
         self._folder, self._running = folder, list[Program]()
-        self._mark = secrets.token_hex(16)
+        self._mark, self._signals = secrets.token_hex(16), ExitStack()
         places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         self._environment = {
             **QUIET, **os.environ, "PATH": os.pathsep.join(places), MARK: self._mark, **(environment or {})
         }  # fmt: skip
 
     def __enter__(self) -> Programs:
-        with suppress(ValueError):  # only the first thread may do this
-            signal.signal(signal.SIGTERM, _end)
+        self._signals.enter_context(_handled(signal.SIGTERM, _end))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        ignored = _handled(signal.SIGINT, signal.SIG_IGN), _handled(signal.SIGTERM, signal.SIG_IGN)
+        with self._signals, ignored[0], ignored[1]:  # another Ctrl-C must not leave anything behind
+            self.stop()
 
     def start(self, name: str, command: Sequence[str], hear: Callable[[str], None] = lambda line: None) -> Program:
         """Start a program in a session of its own, so that Ctrl-C is for this process, which then ends it."""
@@ -101,8 +103,6 @@ class Programs:
 
     def stop(self) -> None:
         """End all programs, and whatever they have started and left behind."""
-        with suppress(ValueError):
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not leave anything behind
         for program in reversed(self._running):
             program.process.terminate()
         end = time.monotonic() + GRACE
@@ -117,9 +117,6 @@ class Programs:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             time.sleep(0.05)
-        with suppress(ValueError):
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def left(self) -> list[int]:
         """Return all processes that were started here and by these; where there is no /proc, none is known."""
@@ -218,6 +215,19 @@ def _found(name: str) -> str:
     if found is None:
         raise CoterieError(f"'{name}' is not installed here: pip install 'coterie[flower]'")
     return found
+
+
+@contextmanager
+def _handled(which: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal so within the block; only the first thread may do this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(which, handler)
+    try:
+        yield
+    finally:
+        signal.signal(which, before)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

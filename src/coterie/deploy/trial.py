@@ -64,6 +64,11 @@ class Trial:
         """Of the server and of sites."""
         return self.folder / "keys"
 
+    @property
+    def server_certificate(self) -> Path:
+        """To which sites prove their names."""
+        return self.keys.absolute() / "server.pem"
+
 
 def try_out(
     app: Path,
@@ -142,7 +147,7 @@ def _write_app(trial: Trial, sites: int, rounds: int) -> None:
     settings = {
         "run": {"out": str(trial.run.path.absolute())},
         "training": {"rounds": rounds},
-        "server": {"min_clients": sites, "certificate": str(trial.keys.absolute() / "server.pem")},
+        "server": {"min_clients": sites, "certificate": str(trial.server_certificate)},
     }
     write_whole(place, with_settings(place.read_text(encoding="utf-8"), settings).encode())
     check_terms(read_terms(trial.copy))
@@ -197,14 +202,15 @@ def _run(trial: Trial, files: Mapping[str, Path], programs: Programs) -> Result:
     for name, file in files.items():
         write_node_key(trial.keys / name)
         entry = start(f"register-{name}", "flwr", "supernode", "register", f"keys/{name}.pub", trial.connection)
-        _until(lambda entry=entry: entry.ended, end, [superlink], trial)  # type: ignore[misc]
-        if entry.process.returncode:
-            raise CoterieError(f"'{name}' can't be registered: {last_words(entry)}")
-        state, proof = str(trial.folder.absolute() / name / "state"), str(trial.keys.absolute() / "server.pem")
+        _finish(entry, end, [superlink], trial)
         command = supernode(
-            file, f"127.0.0.1:{port}", certificates=Path("keys/ca.crt"), key=Path("keys", name), state=state,
-            certificate=proof,
-        )  # fmt: skip
+            file,
+            f"127.0.0.1:{port}",
+            certificates=Path("keys/ca.crt"),
+            key=Path("keys", name),
+            state=str(trial.folder.absolute() / name / "state"),
+            certificate=str(trial.server_certificate),
+        )
         nodes.append(start(name, *command))
     app = start(
         "run", "flwr", "run", trial.copy.name, trial.connection, "--stream", hear=lambda line: _relay(line, trial)
@@ -225,6 +231,13 @@ def _connections(trial: Trial, port: int, certificates: Path) -> str:
         f"root-certificates = {toml_value(str(certificates))}",
     ]
     return "\n".join(["[superlink]", f'default = "{name}"', "", *lines, ""])
+
+
+def _finish(program: Program, end: float, needed: Sequence[Program], trial: Trial) -> None:
+    """Wait until a program ends well."""
+    _until(lambda: program.ended, end, needed, trial)
+    if program.process.returncode:
+        raise CoterieError(f"'{program.name}' failed: {last_words(program)} (logs are in '{trial.folder / 'logs'}')")
 
 
 def _until(done: Callable[[], bool], end: float, needed: Sequence[Program], trial: Trial) -> None:
