@@ -47,11 +47,17 @@ class Program:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for raw in self.process.stdout:
-            line = raw.decode("utf-8", "replace").rstrip()
-            if self._log is not None:
+        with self.process.stdout as said:
+            for raw in said:
+                self._take(raw)
+
+    def _take(self, raw: bytes) -> None:
+        line = raw.decode("utf-8", "replace").rstrip()
+        self.lines.append(line)
+        if self._log is not None:
+            with suppress(OSError):  # a full disk does not keep it from going on
                 extend(self._log, raw)
-            self.lines.append(line)
+        with suppress(OSError):  # nor does a terminal that was closed
             self._hear(line)
 
     @property
@@ -59,8 +65,12 @@ class Program:
         """Whether it has ended; then all that it said has been heard."""
         if self.process.poll() is None:
             return False
-        self._reader.join(1.0)  # what it started may hold the pipe open
+        self.hear_all()
         return True
+
+    def hear_all(self) -> None:
+        """Wait for the rest of what it said; what it started may hold the pipe open."""
+        self._reader.join(1.0)
 
 
 class Programs:
@@ -117,6 +127,8 @@ class Programs:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             time.sleep(0.05)
+        for program in self._running:
+            program.hear_all()
 
     def left(self) -> list[int]:
         """Return all processes that were started here and by these; where there is no /proc, none is known."""

@@ -30,6 +30,8 @@ TRAVELS = (".py", ".toml", ".md", ".json", ".yaml", ".yml")
 """What of an app's folder Flower sends to sites."""
 SAID = "coterie: "
 """With which what our server says begins."""
+TOKEN_EXPIRED = "[ApiError:1008]"
+"""What a SuperLink says where a program that it started was not up within half a minute; it then starts another."""
 PAUSE = 0.2
 
 
@@ -95,8 +97,7 @@ def try_out(
     terms = read_terms(app)
     files = _sites_of(trial, terms, sites, count)
     _write_app(trial, len(files), rounds)
-    environment = {"FLWR_HOME": str(folder.absolute() / "home"), "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
-    with Programs(folder.absolute(), environment) as programs:
+    with Programs(folder.absolute(), {"FLWR_HOME": str(folder.absolute() / "home")}) as programs:
         return _run(trial, files, programs)
 
 
@@ -248,9 +249,11 @@ def _until(done: Callable[[], bool], end: float, needed: Sequence[Program], tria
                 why = refusal(program.lines, Path("keys", program.name)) or last_words(program)
                 raise CoterieError(f"'{program.name}' has ended: {why} (logs are in '{trial.folder / 'logs'}')")
         if time.monotonic() > end:
+            late = any(TOKEN_EXPIRED in line for program in needed for line in program.lines)
+            why = "this machine is so busy that Flower's own time limits end its programs" if late else "see its logs"
             raise CoterieError(
-                f"the trial is not over after {trial.minutes:g} minutes: allow more with --minutes, or see "
-                f"'{trial.folder / 'logs'}'"
+                f"the trial is not over after {trial.minutes:g} minutes: {why} ('{trial.folder / 'logs'}'), or allow "
+                "more with --minutes"
             )
         time.sleep(PAUSE)
 
