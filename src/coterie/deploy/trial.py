@@ -16,6 +16,7 @@ from coterie.deploy.app_folder import connection, init
 from coterie.deploy.keys import write_certificates, write_node_key
 from coterie.deploy.programs import Program, Programs, free_port, last_words, listens, refusal, supernode
 from coterie.deploy.terms import FEDERATION, Terms, check_terms, read_site, read_terms
+from coterie.engine.flower import require
 from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
 from coterie.results.formats import toml_value
@@ -87,6 +88,7 @@ def try_out(
     An app that is not there is written first. Nothing outside the trial's folder is changed, and all that was started
     is stopped, however this ends.
     """
+    require()
     folder = out or app.absolute().with_name(f"{app.absolute().name}-trial")
     if folder.exists():
         raise CoterieError(f"'{folder}' is there already: remove it, or name another with --out")
