@@ -1,12 +1,14 @@
 """Writing the folder of a new federation: a Flower app with its files to fill in."""
 
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.deploy.terms import FEDERATION, PROTECTING, SITE
 from coterie.engine.flower.site import MAX_FEDERATIONS
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import make_folder, write_whole
 
 FILES = {
@@ -121,10 +123,10 @@ def connection(folder: Path) -> str:
 
     It is not that of the app's folder: where 'flwr' is called beside that, it would take the name for the folder.
 
-    >>> connection(Path("apps/hospitals"))
-    'hospitals-server'
+    >>> connection(Path("apps/hospitals")), connection(Path("hospitals 1.0"))
+    ('hospitals-server', 'hospitals-1-0-server')
     """
-    return f"{folder.absolute().name}-server"
+    return re.sub(r"[^A-Za-z0-9_-]", "-", folder.absolute().name) + "-server"
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
@@ -133,7 +135,8 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
-    names = {"{name}": name, "{folder}": folder.absolute().name, "{connection}": connection(folder)}
+    typed = shlex.quote(one_line(folder.absolute().name))
+    names = {"{name}": name, "{folder}": typed, "{connection}": connection(folder)}
     filled = {**names, "{site}": FIRST_SITE, "{out}": out, **_protecting_lines()}
     contents = {file: _filled_in(text, filled).encode() for file, text in FILES.items()}
     if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):

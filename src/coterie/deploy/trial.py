@@ -147,7 +147,7 @@ def _write_app(trial: Trial, sites: int, rounds: int) -> None:
             make_folder(place.parent)
             write_whole(place, file.read_bytes())
     place = trial.copy / FEDERATION
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "run": {"out": str(trial.run.path.absolute())},
         "training": {"rounds": rounds},
         "server": {"min_clients": sites, "certificate": str(trial.server_certificate)},
