@@ -33,6 +33,8 @@ SAID = "coterie: "
 """With which what our server says begins."""
 TOKEN_EXPIRED = "[ApiError:1008]"
 """What a SuperLink says where a program that it started was not up within half a minute; it then starts another."""
+LAST_WORDS = 10.0
+"""Seconds that the server has for what it says when the result is there."""
 PAUSE = 0.2
 
 
@@ -223,6 +225,8 @@ def _run(trial: Trial, files: Mapping[str, Path], programs: Programs) -> Result:
         raise CoterieError(
             f"the federation came to no result: {last_words(app)} (logs are in '{trial.folder / 'logs'}')"
         )
+    soon = time.monotonic() + LAST_WORDS
+    _until(lambda: app.ended or time.monotonic() > soon, max(end, soon), [], trial)
     return Result.load(trial.run.path)
 
 
