@@ -36,6 +36,8 @@ def test_the_command_line(app: Path) -> None:
     assert told.exit_code == 0
     assert "'site-1' fits 'app': 48 samples to train on, 12 to test on, uint8 of 1 x 8 x 8" in told.stdout
     assert "array vectors: float32 64 x 3" in told.stdout
+    assert "note: signature vectors can look like the samples: of images, the first one shows" in told.stdout
+    assert "inputmoments: asked to inputmoments; 320 bytes leave" in told.stdout
     again = CliRunner().invoke(deploy, ["init", str(app)])
     assert isinstance(again.exception, CoterieError)
     assert "is there already" in str(again.exception)
@@ -51,7 +53,7 @@ def really_run(terms: Terms) -> tuple[Ledger, Counter[tuple[str, tuple[str, ...]
     )
     data = FederatedData(
         "real", classes, train, test, np.split(np.arange(4 * each), 4), np.split(np.arange(4 * 12), 4), False, server,
-        terms.samples.normalisation,
+        terms.samples.normalisation, standardise=terms.samples.measured,
     )  # fmt: skip
     chosen = terms.config.model_dump()
     chosen["engine"] |= {"name": "embedded", "workers": 1}
@@ -149,3 +151,23 @@ def test_labels_of_few_samples_are_pointed_out(app: Path, named: bool) -> None:
 def test_a_small_site_is_told_what_it_holds_back(app: Path) -> None:
     changed(app / "site.toml", "test_share = 0.2", "test_share = 0.1")
     assert "  held back: the answer would stand on fewer than 10 samples" in check(app)
+
+
+@pytest.mark.integration
+def test_a_site_that_may_not_tell_its_mean_is_told_so(app: Path) -> None:
+    with np.load(app / "data.npz") as arrays:
+        x, y = arrays["x_train"], arrays["y_train"]
+    np.savez(app / "data.npz", x_train=x[:9], y_train=y[:9], x_test=x[9:29], y_test=y[9:29])
+    lines = check(app)
+    assert "  held back: the answer would stand on fewer than 10 samples" in lines
+    assert not any(line.startswith("  inputmoments: asked") for line in lines)
+
+
+@pytest.mark.integration
+def test_what_is_agreed_on_beforehand_does_not_leave(app: Path) -> None:
+    """And where a method asks for no signature, nobody is warned of one."""
+    changed(app / "federation.toml", "# mean = [0.5]", "std = [0.25]\nmean = [0.5]")
+    changed(app / "federation.toml", '"pacfl"', '"fedavg"')
+    lines = "\n".join(check(app))
+    assert "inputmoments" not in lines
+    assert "signature" not in lines

@@ -10,7 +10,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import SamplesSection, ServerSection, Terms
 from coterie.federation.loop import rounds
-from coterie.messages import Reply, Request
+from coterie.messages import Reply, Request, Standardisation
 from coterie.testing import RecordingEngine, small_federation
 
 pytestmark = pytest.mark.integration
@@ -55,6 +55,7 @@ def asked_in_a_run(method: str, options: dict[str, Any]) -> tuple[Terms, list[tu
             return reply
 
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
+        run.fed.standardisation = Standardisation((0.1,), (0.5,))  # as if it had been agreed on
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             pass
         run.evaluator.fine_tune()

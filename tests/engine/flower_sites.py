@@ -114,7 +114,7 @@ def write_app(folder: Path, clients: int, **settings: Any) -> FederatedData:
     np.savez(folder / "server.npz", x_train=data.server.x, y_train=data.server.y)
     samples = {
         "shape": list(data.shape), "dtype": "uint8", "classes": data.classes, "scale": normalise.scale,
-        "mean": list(normalise.mean), "std": list(normalise.std),
+        "mean": list(normalise.mean), "std": list(normalise.std), **settings.pop("samples", {}),
     }  # fmt: skip
     privacy = {"min_samples": 0, "min_label_samples": 0} | settings.pop("privacy", {})
     aggregation = {"rule": "mean", "max_samples": 10**9, "max_weight": 1e9} | settings.pop("aggregation", {})

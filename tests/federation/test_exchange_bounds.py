@@ -21,6 +21,8 @@ from coterie.messages import (
     ClientId,
     Evaluate,
     EvaluateReply,
+    InputMoments,
+    InputMomentsReply,
     Limits,
     Losses,
     LossesReply,
@@ -71,6 +73,7 @@ AT_MOST: list[tuple[Verb, Callable[[int], Answer], int]] = [
     (Losses(("a",), on="test"), lambda n: LossesReply(n, (0.5,), (n,), (1,)), 20),
     (ClassCounts(), lambda n: ClassCountsReply(np.array([25, n - 25, 0])), 50),
     (Moments(), lambda n: moments_of(np.array([25, n - 25, 0])), 50),
+    (InputMoments(1), lambda n: InputMomentsReply(n, np.zeros(1), np.zeros(1)), 50),
 ]
 
 

@@ -22,6 +22,8 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    InputMoments,
+    InputMomentsReply,
     Limits,
     Losses,
     LossesReply,
@@ -56,6 +58,7 @@ ASKED: list[tuple[Any, Any]] = [
     (Signature(p=2), SignatureReply(np.eye(4, 2, dtype=np.float32), np.full(2, -1), 12.5)),
     (ClassCounts(), ClassCountsReply(np.array([1, 2, 3]))),
     (Moments(), MomentsReply(np.ones((3, 16), np.float32), np.ones(3, np.float32), np.array([4, 5, 6]))),
+    (InputMoments(1, 1.0), InputMomentsReply(10, np.array([0.5]), np.array([0.1]))),
 ]
 REQUEST = Request(3, 0, SPEC, tuple(verb for verb, _ in ASKED), {"model": MODEL})
 HONEST = Reply(1, 3, tuple(answer for _, answer in ASKED))

@@ -86,6 +86,8 @@ def messages(folder: Path) -> None:
         Evaluate,
         EvaluateReply,
         Failure,
+        InputMoments,
+        InputMomentsReply,
         Losses,
         LossesReply,
         MetaStep,
@@ -98,6 +100,7 @@ def messages(folder: Path) -> None:
         Schedule,
         Signature,
         SignatureReply,
+        Standardisation,
         Train,
         TrainReply,
         wire,
@@ -105,14 +108,18 @@ def messages(folder: Path) -> None:
 
     spec, model = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4}), {"0.weight": np.ones((4, 64), np.float32)}
     plan = Plan(lr=Schedule(0.1), steps=3, anchors=(Anchor("m", 0.1),), correction="c", meta_step=MetaStep(0.1, True))
-    verbs = (Train(plan, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True), ClassCounts(), Moments())
+    verbs = (
+        Train(plan, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True), ClassCounts(), Moments(),
+        InputMoments(1, 255.0),
+    )  # fmt: skip
     answers = (
         TrainReply(9, 3, 0.5, model, {}), EvaluateReply(9, 3, 0.4), LossesReply(9, (0.4,), (9,), (3,)),
         SignatureReply(np.ones((64, 3)), np.arange(3), None), ClassCountsReply(np.arange(10)),
         MomentsReply(np.ones((10, 16), np.float32), np.ones(10, np.float32), np.arange(10)),
+        InputMomentsReply(9, np.ones(1), np.ones(1)),
     )  # fmt: skip
     made = {
-        "request": Request(1, 0, spec, verbs, {"m": model, "c": model}, "train"),
+        "request": Request(1, 0, spec, verbs, {"m": model, "c": model}, "train", Standardisation((0.5,), (0.2,))),
         "reply": Reply(3, 1, answers),
         "failure": Failure(3, 1, "failed", "ValueError"),
     }

@@ -17,6 +17,8 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    InputMoments,
+    InputMomentsReply,
     L1Penalty,
     Losses,
     LossesReply,
@@ -32,6 +34,7 @@ from coterie.messages import (
     Schedule,
     Signature,
     SignatureReply,
+    Standardisation,
     Train,
     TrainReply,
 )
@@ -94,6 +97,7 @@ specs = st.builds(
 )
 parts = st.sampled_from(["train", "holdout", "test"])
 channels = st.builds(Channels, texts, texts, texts, integers)
+standardisations = st.builds(Standardisation, *[st.lists(floats, **several).map(tuple)] * 2)
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
@@ -104,6 +108,8 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "ClassCounts": st.builds(ClassCounts),
     "Moments": st.builds(Moments, integers),
+    "InputMoments": st.builds(InputMoments, integers, st.none() | floats),
+    "Standardisation": standardisations,
     "Prune": st.builds(
         Prune,
         names,
@@ -135,6 +141,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Signed": st.builds(SignatureReply, arrays, arrays, st.none() | floats),
     "Counted": st.builds(ClassCountsReply, arrays),
     "Described": st.builds(MomentsReply, arrays, arrays, arrays, st.sampled_from([None, True])),
+    "Measured": st.builds(InputMomentsReply, integers, arrays, arrays),
     "Pruned": st.builds(PruneReply, params, params, verdicts, st.none() | verdicts),
     "Schedule": schedules,
     "Anchor": anchors,
@@ -142,12 +149,12 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Plan": plans,
     "ModelSpec": specs,
 }
-VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments")
-ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described")
+VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments", "InputMoments")
+ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described", "Measured")
 verbs, answers = (st.one_of([KINDS[name] for name in names]) for names in (VERBS, ANSWERS))
 KINDS["Request"] = requests = st.builds(
     Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),
-    st.dictionaries(texts, params, max_size=2), texts,
+    st.dictionaries(texts, params, max_size=2), texts, st.none() | standardisations,
 )  # fmt: skip
 KINDS["Reply"] = replies = st.builds(Reply, integers, integers, st.lists(answers, **several).map(tuple))
 KINDS["Failure"] = failures = st.builds(Failure, integers, integers, texts, texts)

@@ -22,6 +22,8 @@ from coterie.messages import (
     ClassCountsReply,
     Evaluate,
     EvaluateReply,
+    InputMoments,
+    InputMomentsReply,
     Limits,
     Losses,
     LossesReply,
@@ -60,7 +62,14 @@ DESCRIBED = MomentsReply(
 )
 
 
+MEASURED = InputMomentsReply(10, np.array([0.5, 1.0]), np.array([0.25, 0.0]))
+BYTES = InputMoments(2, highest=1.0)
+
+
 HONEST: list[tuple[Verb, Any]] = [
+    (InputMoments(2), MEASURED),
+    (InputMoments(2), replace(MEASURED, means=np.array([-1e9, 1e9]), variances=np.array([1e12, 0.0]))),
+    (BYTES, MEASURED),
     (TRAIN, TrainReply(25, 3, 0.5, MODEL)),
     (replace(TRAIN, send=False), TrainReply(0, 0, 0.0)),
     (replace(TRAIN, send=("b",)), TrainReply(25, 3, 0.5, {"b": MODEL["b"]})),
@@ -89,6 +98,32 @@ LAYER = Channels("conv", "norm", "fc", 1)
 @pytest.mark.parametrize(
     ("verb", "answer", "expected"),
     [
+        (InputMoments(3), MEASURED, "means are float64 (2,), expected float64 (3,)"),
+        (
+            InputMoments(2),
+            replace(MEASURED, variances=np.zeros(2, np.float32)),
+            "variances are float32 (2,), expected float64 (2,)",
+        ),
+        (
+            InputMoments(2),
+            replace(MEASURED, means=np.array([0.5, np.nan])),
+            "means hold a NaN, an infinity or a number beyond 1e+12",
+        ),
+        (
+            InputMoments(2),
+            replace(MEASURED, variances=np.array([0.5, 2e12])),
+            "variances hold a NaN, an infinity or a number beyond 1e+12",
+        ),
+        (InputMoments(2), replace(MEASURED, samples=0), "samples = 0, expected at least 1"),
+        (InputMoments(2), replace(MEASURED, variances=np.array([-0.1, 0])), "variances from -0.1, expected at least 0"),
+        (BYTES, replace(MEASURED, means=np.array([0.5, 1.1])), "means from 0.5 to 1.1, expected 0 to 1"),
+        (BYTES, replace(MEASURED, means=np.array([-0.5, 1.0])), "means from -0.5 to 1, expected 0 to 1"),
+        (BYTES, replace(MEASURED, means=np.array([0.1, 1.0])), "a variance of 0.25, expected at most 0.09 around its"),
+        (
+            InputMoments(2),
+            replace(MEASURED, samples=10**12 + 1),
+            "samples = 1000000000001, where the client has declared 1000000000000",
+        ),
         (Moments(), replace(DESCRIBED, means=UNIT), "means of shape (4, 2), expected (3, 4)"),
         (Moments(2), DESCRIBED, "means of shape (3, 4), expected (3, 2)"),
         (Moments(), replace(DESCRIBED, variances=np.zeros(2, np.float32)), "variances of shape (2,), expected (3,)"),
@@ -193,6 +228,7 @@ def test_names_on_the_wire_stay() -> None:
         "ClassCountsReply": "Counted",
         "PruneReply": "Pruned",
         "MomentsReply": "Described",
+        "InputMomentsReply": "Measured",
     }
     assert {"Channels", "Plan", "Schedule", "Anchor", "Curriculum"} < set(wire.CLASSES)
 
@@ -257,7 +293,7 @@ def test_a_verb_is_added_with_two_modules_and_an_entry_in_one_list(tmp_path: Pat
     verbs = package / "messages" / "verbs" / "__init__.py"
     text = verbs.read_text(encoding="utf-8")
     text = text.replace("\nVERBS:", "\nfrom coterie.messages.verbs.sample_count import SampleCount\n\nVERBS:").replace(
-        "Prune, Moments)", "Prune, Moments, SampleCount)"
+        "InputMoments)", "InputMoments, SampleCount)"
     )
     verbs.write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, check=False)

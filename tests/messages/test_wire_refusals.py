@@ -23,6 +23,8 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    InputMoments,
+    InputMomentsReply,
     L1Penalty,
     Losses,
     LossesReply,
@@ -38,6 +40,7 @@ from coterie.messages import (
     Schedule,
     Signature,
     SignatureReply,
+    Standardisation,
     Train,
     TrainReply,
     wire,
@@ -60,8 +63,11 @@ REQUEST = Request(
         ClassCounts(),
         Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
         Moments(),
+        InputMoments(3, 1.0),
     ),
     {"model": WEIGHTS},
+    "train",
+    Standardisation((0.5,), (0.25,)),
 )
 REPLY = Reply(
     1,
@@ -74,6 +80,7 @@ REPLY = Reply(
         ClassCountsReply(np.arange(4)),
         PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
         MomentsReply(np.ones((3, 4), np.float32), np.ones(3, np.float32), np.arange(3)),
+        InputMomentsReply(4, np.zeros(3), np.ones(3)),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
@@ -85,7 +92,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 10) -> bytes:
+def forged(tree: Any, tensors: int = 12) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))
@@ -239,6 +246,7 @@ VALUES: dict[str, Any] = {
     "meta step": {"$": "MetaStep", "rate": 0.1},
     "penalty": {"$": "L1Penalty", "strength": 0.1, "tensors": ["a"]},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
+    "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
 }
 MAPS = {"map", "map of numbers", "map of arrays", "map of models"}
@@ -276,6 +284,7 @@ ACCEPTED: dict[str, set[str]] = {
     "LabelOffset | None": {"nothing"},
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
+    "Standardisation | None": {"standardisation", "nothing"},
     "Array": {"array"},
     "Params": {"map", "map of arrays"},
     "Mapping[str, Params]": {"map", "map of models"},

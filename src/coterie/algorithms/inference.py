@@ -100,10 +100,11 @@ class Inference:
 
 
 def _reserved(fed: Federation) -> ServerSet:
-    """Take what the federation's settings have: samples reserved, or of another data set."""
-    if not len(fed.settings.server_data.x):
+    """Take what the server owns: samples reserved, or of another data set."""
+    own = fed.server_data
+    if not len(own.x):
         raise CoterieError("the data leave no samples to the server: use server_data = 'noise' in [algorithm]")
-    return ServerSet(fed.settings.server_data.x, fed.settings.server_data.y)
+    return ServerSet(own.x, own.y)
 
 
 def _tested(fed: Federation) -> ServerSet:

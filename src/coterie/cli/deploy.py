@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.options import command_group
-from coterie.errors import one_line
+from coterie.errors import Stopped, one_line
 
 deploy = command_group("Run a federation on real machines, with Flower.")
 
@@ -24,7 +24,10 @@ def init(
 
     for file in write(folder, name):
         typer.echo(file)
-    typer.echo("Next: fill in federation.toml and each site's site.toml; docs/deploy.md says how to start them.")
+    typer.echo(
+        f"Next: 'coterie deploy try {folder}' runs it on this machine, with the digits divided among three sites."
+    )
+    typer.echo("Then fill in federation.toml and each site's site.toml; docs/deploy.md says how to start them.")
 
 
 @deploy.command()
@@ -40,3 +43,57 @@ def check(
 
     for line in inspect(folder, site):
         typer.echo(one_line(line))
+
+
+@deploy.command()
+def join(
+    site: Annotated[Path, typer.Argument(metavar="SITE", hidden=True)],
+    superlink: Annotated[str, typer.Option(help="Where the server is.", metavar="HOST:PORT")],
+    root_certificates: Annotated[
+        Path | None, typer.Option(help="Of the authority that signed the server's certificate.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="This site's private key, whose public half is registered.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Without encryption: for one machine only.")] = False,
+) -> None:
+    """Take part as a site: start its SuperNode, and say why if the server refuses it. Ctrl-C ends it.
+
+    SITE: The site's file, site.toml.
+    """
+    from coterie.deploy.programs import join as run
+    from coterie.deploy.terms import read_site
+
+    read_site(site)
+    run(site, superlink, certificates=root_certificates, key=key, insecure=insecure, say=typer.echo)
+
+
+@deploy.command("try")
+def try_out(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
+    sites: Annotated[int, typer.Option(help="Sites that share the digits of scikit-learn.")] = 3,
+    site: Annotated[
+        list[Path] | None, typer.Option(help="The file of a site with data of yours instead; once per site.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds of the trial.", min=1)] = 2,
+    minutes: Annotated[float, typer.Option(help="After which it is given up.", min=0.1)] = 15.0,
+    out: Annotated[Path | None, typer.Option(help="Where it writes; by default beside the app, DIR-trial.")] = None,
+) -> None:
+    """Try a federation on this machine: start server and sites with certificates and keys, run, show, stop all.
+
+    DIR: The folder of the app; one that is not there is written first.
+    """
+    from coterie.cli.run import show
+    from coterie.deploy.trial import try_out as run
+
+    try:
+        result = run(
+            folder,
+            out,
+            site or [],
+            count=sites,
+            rounds=rounds,
+            minutes=minutes,
+            say=lambda line: typer.echo(one_line(line)),
+        )
+    except KeyboardInterrupt:
+        raise Stopped("interrupted; all that the trial has started is stopped") from None
+    show(result)

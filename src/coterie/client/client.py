@@ -32,7 +32,7 @@ class Client:
 
     def answer(self, request: Request) -> Reply | Failure:
         """Answer all verbs of a request, or none; only then is a new state kept."""
-        data = self.data_at(request.round)
+        data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
         handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection)

@@ -1,11 +1,11 @@
 """A client's own samples."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coterie.messages import Array
+from coterie.messages import Array, Standardisation
 from coterie.streams import stream
 from coterie.training import CommonTest
 from coterie.training.job import Floats, Index
@@ -55,6 +55,12 @@ class LocalData:
             return self.train, self.train[:0]
         shuffled = stream(seed, "holdout", client).permutation(self.train)
         return np.sort(shuffled[held:]), shuffled[:held]
+
+    def standardised(self, standardise: Standardisation | None) -> "LocalData":
+        """Return the same samples, which networks see standardised; None: as they are."""
+        if standardise is None:
+            return self
+        return replace(self, normalise=lambda raw: standardise(self.normalise(raw)), common_test=None)
 
     def load(self, index: Index) -> tuple[Floats, Index]:
         """Return training samples, normalised, and their labels."""

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from coterie.client.policy_fields import FIELDS, LONGER, STRONGER, Room, Verbatim, is_part, misfits
-from coterie.messages import Request, Verb
+from coterie.messages import InputMoments, Request, Verb
 
 MORE = 2
 """How many times more requests a round may have than one of the rehearsal."""
@@ -77,6 +77,8 @@ class Policy:
             return f"seed {request.seed}, where this federation has {self.seed}"
         if not 0 <= request.round <= self.rounds:
             return f"round {request.round}, where this federation has {self.rounds}"
+        if error := self._error_in_standardisation(request):
+            return error
         asked, room = _question(request, self.networks.index(spec)), self._room(samples)
         if any(_covers(question, asked, room) for question in self.questions):
             return None
@@ -87,6 +89,16 @@ class Policy:
                 return error
         names = ", ".join(verb["verb"] for verb in asked["verbs"])
         return f"{names or 'nothing'}: this is not asked for in one request of this federation"
+
+    def _error_in_standardisation(self, request: Request) -> str | None:
+        """Say why mean and std of a request can't be; which ones are agreed on, only the first request tells."""
+        given, name = request.standardisation, InputMoments.__name__.lower()
+        if not any(verb["verb"] == name for verb in self.verbs):
+            return None if given is None else "mean and std of inputs are fixed in this federation: no others are used"
+        if given is None:
+            measured = all(isinstance(verb, InputMoments) for verb in request.verbs)
+            return None if measured else "a request without mean and std of inputs, on which sites agree here"
+        return given.error_for(request.spec.shape[0])
 
     def _room(self, samples: int | None = None) -> Room:
         return Room(samples, LONGER, STRONGER, self.unfixed)

@@ -113,6 +113,8 @@ class FederatedData:
     """What the user should know of how the data were divided, a sentence each."""
     lends_tests: bool = True
     """Whether simulated clients may be given test samples of labels that they lack; not where a site is rehearsed."""
+    standardise: bool = False
+    """Whether clients agree on mean and deviation of their inputs, in place of those in `normalise`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,3 +171,12 @@ def measured(raw: Array) -> Normalisation:
     mean, std = np.atleast_1d(x.mean(axes)), np.atleast_1d(x.std(axes))
     std = np.where(std > 1e-6 * np.abs(mean), std, 1.0)
     return Normalisation(scale, tuple(mean.tolist()), tuple(std.tolist()))
+
+
+def channels_of(shape: Sequence[int], dtype: Any) -> int:
+    """Return how many means `measured` has for raw inputs of a shape.
+
+    >>> channels_of((3, 32, 32), "uint8"), channels_of((20,), "float32"), channels_of((784,), "uint8")
+    (3, 20, 1)
+    """
+    return 1 if np.dtype(dtype) == np.uint8 and len(shape) == 1 else shape[0]

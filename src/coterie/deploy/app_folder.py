@@ -1,17 +1,23 @@
 """Writing the folder of a new federation: a Flower app with its files to fill in."""
 
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.deploy.terms import FEDERATION, PROTECTING, SITE
 from coterie.engine.flower.site import MAX_FEDERATIONS
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.files import make_folder, write_whole
 
 FILES = {
     "pyproject.toml": """\
-# A Flower app: 'flwr run' sends this folder to the SuperLink, and from there it goes to all sites.
+# A Flower app: typed beside this folder, 'flwr run {folder} {connection} --stream' sends it to the SuperLink, and from
+# there it goes to all sites. Where the SuperLink is, is in ~/.flwr/config.toml:
+#   [superlink.{connection}]
+#   address = "fl.example.org:8000"
+#   root-certificates = "/srv/ca.crt"
 [project]
 name = "{name}"
 version = "1.0.0"
@@ -49,8 +55,8 @@ dtype = "uint8"              # or "float32"
 classes = 10                 # labels are 0 to classes - 1; a site may have any of them
 # class_names = ["cat", ...] # their names, in this order: by them folders of images are numbered, at all sites alike
 scale = 16.0                 # networks see (sample / scale - mean) / std; most images need 255.0
-mean = [0.3]                 # one number for all channels or features, or one for each
-std = [0.37]
+# mean = [0.5]               # one number for all channels or features, or one for each. Without mean and std, sites
+# std = [0.25]               # measure theirs when the federation begins, and all use what these come to together
 
 [server]
 name = "{name}"
@@ -88,11 +94,11 @@ out = {out}   # the run folder, at the server; a run that is there goes on
 # plugins = ["mine.py"]      # methods and networks of your own, in files of this folder
 """,
     SITE: """\
-# What one site brings. It stays at the site: copy it there, fill it in, and name it to the SuperNode with
-#   --node-config 'site="/path/of/site.toml"'
+# What one site brings. It stays at the site: copy it there, fill it in, and join with
+#   coterie deploy join site.toml --superlink fl.example.org:8000 --root-certificates ca.crt --key {site}.key
 # Paths are relative to this file.
 
-name = "site-1"              # by which the federation knows this site for good
+name = "{site}"              # by which the federation knows this site for good
 data = "data.npz"            # a file or folder in any format that 'coterie data check' knows
 # options = {size = 32}      # for reading them, such as the height and width that images become
 # hook = "my_data.py:load"   # instead: a Python function that gets the name and returns a coterie.data.Dataset
@@ -104,10 +110,23 @@ state = "state"              # folder of this site's own models and of the secre
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 """,
 }
-"""What is written, by name; {name}, {out} and the keys that protect are filled in."""
+"""What is written, by name; what stands in {} is filled in."""
+
+FIRST_SITE = "site-1"
 
 WIDTH = 29
 """Of what stands before the comments of a file."""
+
+
+def connection(folder: Path) -> str:
+    """Return the name by which 'flwr' knows the SuperLink of an app.
+
+    It is not that of the app's folder: where 'flwr' is called beside that, it would take the name for the folder.
+
+    >>> connection(Path("apps/hospitals")), connection(Path("hospitals 1.0"))
+    ('hospitals-server', 'hospitals-1-0-server')
+    """
+    return re.sub(r"[^A-Za-z0-9_-]", "-", folder.absolute().name) + "-server"
 
 
 def init(folder: Path, name: str | None = None) -> list[Path]:
@@ -116,7 +135,9 @@ def init(folder: Path, name: str | None = None) -> list[Path]:
     if not name.isascii() or not name.replace("-", "").isalnum():
         raise CoterieError(f"'{name}' can't be the name of an app: use letters, digits and -, or give --name")
     out = json.dumps(str(folder.absolute().parent / f"{name}-run"), ensure_ascii=False)
-    filled = {"{name}": name, "{out}": out, **_protecting_lines()}
+    typed = shlex.quote(one_line(folder.absolute().name))
+    names = {"{name}": name, "{folder}": typed, "{connection}": connection(folder)}
+    filled = {**names, "{site}": FIRST_SITE, "{out}": out, **_protecting_lines()}
     contents = {file: _filled_in(text, filled).encode() for file, text in FILES.items()}
     if folder.exists() and not (folder.is_dir() and _is_begun(folder, contents)):
         raise CoterieError(f"'{folder}' is there already: choose a new folder")

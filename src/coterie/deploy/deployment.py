@@ -17,6 +17,7 @@ from coterie.errors import one_line
 from coterie.federation import Engine
 from coterie.results.protocols import COMPARED, FOLLOWED
 from coterie.results.run_folder import RunFolder
+from coterie.results.statistics import ALONE, all_alone
 from coterie.run.plugins import import_plugins
 from coterie.run.progress import Progress
 from coterie.run.runner import run_with
@@ -87,6 +88,8 @@ def serve(grid: Any, terms: Terms) -> None:
         f"{symbol} {score:.2%}" for key, symbol in COMPARED.items() if (score := result.accuracy[key]) is not None
     ]
     groups = "" if result.groups is None else f"; groups of sites 0, 1, …: {result.groups}"
+    if all_alone(result.groups):
+        progress.phase(ALONE)
     progress.phase(f"done: accuracy {', '.join(scores)}{groups}; run folder {result.folder}")
 
 

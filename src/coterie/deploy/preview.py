@@ -34,6 +34,8 @@ class OutgoingAnswer:
     """Arrays, with their shapes and types."""
     numbers: tuple[str, ...]
     bytes: int
+    cautions: tuple[str, ...] = ()
+    """What to know of the answers beside their shapes."""
 
     def lines(self) -> Iterator[str]:
         """Describe it."""
@@ -42,6 +44,8 @@ class OutgoingAnswer:
             yield f"  array {name}: {what}"
         if self.numbers:
             yield f"  numbers: {', '.join(self.numbers)}"
+        for caution in self.cautions:
+            yield f"  note: {caution}"
 
 
 def check(folder: Path, site_file: Path | None = None) -> list[str]:
@@ -100,7 +104,7 @@ def outgoing_answers(terms: Terms, local: LocalData) -> tuple[list[OutgoingAnswe
     make the federation as large as it will be: how many models a site compares may depend on it.
     """
     founders = min(terms.server.min_clients, MOST_FOUNDERS)
-    few = (local.train[:FEW], local.test[:FEW])
+    few = np.resize(local.train, FEW), local.test[:FEW]
     parts = [(local.train, local.test), *[few] * (founders - 1), (local.train, local.test)]
     answers: dict[tuple[Any, ...], OutgoingAnswer] = {}
 
@@ -124,7 +128,8 @@ def _outgoing(reply: Reply, request: Request) -> OutgoingAnswer:
         for field in fields(content):
             _note_value(field.name, getattr(content, field.name), arrays, numbers)
     asked = tuple(type(verb).__name__.lower() for verb in request.verbs)
-    return OutgoingAnswer(request.kind, asked, arrays, tuple(dict.fromkeys(numbers)), wire.size(reply))
+    cautions = tuple(dict.fromkeys(verb.caution for verb in request.verbs if verb.caution))
+    return OutgoingAnswer(request.kind, asked, arrays, tuple(dict.fromkeys(numbers)), wire.size(reply), cautions)
 
 
 def _note_value(name: str, value: Any, arrays: dict[str, str], numbers: list[str]) -> None:

@@ -55,6 +55,7 @@ def rehearse(
         train[parts[0][0][:FEW]],  # in place of the server's samples, which are not here
         terms.samples.normalisation,
         lends_tests=False,
+        standardise=terms.samples.measured,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))

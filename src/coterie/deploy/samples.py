@@ -90,4 +90,5 @@ def server_data(terms: Terms) -> FederatedData:
     own, whose = none, "the server's samples"
     if terms.server.data is not None:
         own = _fitting(_read(Path(terms.server.data).expanduser(), wanted, whose).train, wanted, whose)
-    return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
+    normalise, name = wanted.normalisation, terms.server.name
+    return FederatedData(name, wanted.classes, none, none, [], [], False, own, normalise, standardise=wanted.measured)

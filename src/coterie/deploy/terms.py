@@ -46,17 +46,20 @@ class SamplesSection(ConfigSection):
     classes: int = Field(ge=2)
     class_names: list[str] | None = None
     scale: float = Field(1.0, gt=0)
-    mean: list[float] = Field([0.0])
-    std: list[float] = Field([1.0])
+    mean: list[float] | None = None
+    std: list[float] | None = None
+    """Of inputs, after scaling; None: sites measure theirs, and agree on what all use."""
 
     @model_validator(mode="after")
     def _agree(self) -> SamplesSection:
         if any(size < 1 for size in self.shape):
             raise ValueError("shape has a size below 1")
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("give both mean and std, or neither: then sites measure them")
         for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) not in (1, self.shape[0]):
+            if values is not None and len(values) not in (1, self.shape[0]):
                 raise ValueError(f"{name} has {len(values)} numbers: give one, or {self.shape[0]}")
-        if any(value <= 0 for value in self.std):
+        if any(value <= 0 for value in self.std or ()):
             raise ValueError("std must be positive")
         names = self.class_names
         if names is not None and len(names) != self.classes:
@@ -67,8 +70,13 @@ class SamplesSection(ConfigSection):
 
     @property
     def normalisation(self) -> Normalisation:
-        """From raw samples to what networks see."""
-        return Normalisation(self.scale, tuple(self.mean), tuple(self.std))
+        """From raw samples to what networks see, or to what is measured."""
+        return Normalisation(self.scale, tuple(self.mean or (0.0,)), tuple(self.std or (1.0,)))
+
+    @property
+    def measured(self) -> bool:
+        """Whether sites measure mean and deviation of their inputs, and agree on what all use."""
+        return self.mean is None
 
 
 class ServerSection(ConfigSection):

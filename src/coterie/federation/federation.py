@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,11 +23,13 @@ from coterie.messages import (
     Array,
     ClientId,
     Failure,
+    InputMoments,
     ModelSpec,
     Params,
     Plan,
     Reply,
     Request,
+    Standardisation,
     TrainReply,
     Verb,
 )
@@ -40,7 +42,7 @@ E = TypeVar("E", bound=Engine)
 
 @dataclass(frozen=True)
 class ServerData:
-    """The samples that the server owns, normalised."""
+    """The samples that the server owns, as networks see them."""
 
     x: npt.NDArray[np.float32]
     y: npt.NDArray[np.int64]
@@ -58,6 +60,9 @@ class FederationSettings:
     fraction: float
     """The share of the clients in a cohort."""
     server_data: ServerData
+    """Before any standardisation that clients agree on."""
+    input_moments: InputMoments | None = None
+    """What clients measure first, if they are to agree on mean and deviation of their inputs."""
     test: CommonTest | None = None
     """A test set for all, if there is one (protocol G)."""
     grouping: GroupingOptions = field(default_factory=GroupingOptions)
@@ -106,6 +111,8 @@ class Federation:
         self._stale: set[ClientId] = set()
         self.diverged: set[ClientId] = set()
         """Clients whose latest training diverged."""
+        self.standardisation: Standardisation | None = None
+        """What clients have agreed to do with their inputs; it goes with every request."""
 
     @property
     def settings(self) -> FederationSettings:
@@ -121,6 +128,12 @@ class Federation:
     def seed(self) -> int:
         """The seed of the run."""
         return self._settings.seed
+
+    @property
+    def server_data(self) -> ServerData:
+        """The samples that the server owns, as networks see them."""
+        own = self._settings.server_data
+        return own if self.standardisation is None else replace(own, x=self.standardisation(own.x))
 
     @property
     def plan(self) -> Plan:
@@ -269,7 +282,8 @@ class Federation:
         expert = self.settings.expert if spec in (None, self.spec) else None  # of another network it is no expert
         if expert is not None and any(verb.needs_expert() for verb in verbs):
             sent["expert"] = expert
-        return Request(self.round, self.seed, spec or self.spec, verbs, sent, kind or _kind(verbs))
+        heading, standard = kind or _kind(verbs), self.standardisation
+        return Request(self.round, self.seed, spec or self.spec, verbs, sent, heading, standard)
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
@@ -318,6 +332,7 @@ class Federation:
             "aggregator": self.aggregator.save(),
             "stale": set(self._stale),
             "diverged": set(self.diverged),
+            **({} if self.standardisation is None else {"standardisation": self.standardisation}),
             **self.members.save(),
         }
 
@@ -329,6 +344,7 @@ class Federation:
         self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
         self._stale = set(state["stale"])
         self.diverged = set(state.get("diverged", ()))
+        self.standardisation = state.get("standardisation")
         self.members.load(state)
 
     def _note_kept(self, requests: Mapping[ClientId, Request]) -> None:

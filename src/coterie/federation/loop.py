@@ -7,6 +7,7 @@ from coterie.federation.algorithm import Algorithm
 from coterie.federation.evaluation import Evaluation, Evaluator
 from coterie.federation.federation import Federation
 from coterie.federation.served_model import as_request, single
+from coterie.federation.standardising import agree
 from coterie.messages import ClientId, Failure, Train
 
 NEWCOMER = "newcomer"
@@ -23,6 +24,8 @@ def rounds(
     """
     fed.start_round(done or 0)
     if done is None:
+        if fed.settings.input_moments is not None:
+            fed.standardisation = agree(fed, fed.settings.input_moments)
         algorithm.begin(fed)
         fed.note_incidents()
         yield 0, None

@@ -26,9 +26,11 @@ from coterie.messages.params import (
     weighted_mean,
 )
 from coterie.messages.plan import Anchor, Curriculum, L1Penalty, LabelOffset, MetaStep, Plan, Schedule
+from coterie.messages.standardisation import Standardisation
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
+from coterie.messages.verbs.input_moments import InputMoments, InputMomentsReply
 from coterie.messages.verbs.losses import Losses, LossesReply
 from coterie.messages.verbs.moments import Moments, MomentsReply
 from coterie.messages.verbs.prune import Channels, Prune, PruneReply, Verdict
@@ -37,8 +39,9 @@ from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
-    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "L1Penalty",
-    "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec", "Moments", "MomentsReply", "Params",
-    "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Train", "TrainReply",
-    "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
+    "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec",
+    "Moments", "MomentsReply", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
+    "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only",
+    "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from coterie.messages.limits import Limits
-from coterie.messages.params import ModelSpec, Params
+from coterie.messages.params import SENT_IF_SET, ModelSpec, Params
+from coterie.messages.standardisation import Standardisation
 
 ClientId: TypeAlias = int
 Part = Literal["train", "holdout", "test"]
@@ -49,6 +50,8 @@ class Verb(ABC):
     """The dataclasses that its fields hold: they travel too."""
     makes: ClassVar[Mapping[str, str]] = {}
     """Models that it makes for later verbs, by the first word of their names ({}: the rest), and how to get them."""
+    caution: ClassVar[str | None] = None
+    """What a site should know of the answer before it joins, beside its shapes."""
 
     @abstractmethod
     def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
@@ -102,6 +105,8 @@ class Request:
     models: Mapping[str, Params] = field(default_factory=dict)
     kind: str = "train"
     """The heading under which its bytes are counted; some are for what only measures."""
+    standardisation: Standardisation | None = field(default=None, metadata=SENT_IF_SET)
+    """What all clients do with their inputs, where that was agreed on among them."""
 
     @property
     def measures(self) -> bool:

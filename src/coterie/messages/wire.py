@@ -20,12 +20,13 @@ from coterie.errors import one_line
 from coterie.files import UNSEALED, sealed
 from coterie.messages.envelope import Failure, Reply, Request, read_only
 from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
+from coterie.messages.standardisation import Standardisation
 from coterie.messages.verbs import VERBS
 
 Message = Request | Reply | Failure
 
 CLASSES: dict[str, type] = {
-    **{cls.__name__: cls for cls in (Request, Reply, Failure, ModelSpec)},
+    **{cls.__name__: cls for cls in (Request, Reply, Failure, ModelSpec, Standardisation)},
     **{cls.__name__: cls for verb in VERBS for cls in (verb, *verb.parts)},
     **{verb.answer_type.wire_name: verb.answer_type for verb in VERBS},
 }

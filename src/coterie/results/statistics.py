@@ -129,3 +129,20 @@ def group_count(groups: Iterable[int | None] | None) -> int | None:
     2
     """
     return None if groups is None else len({*groups} - {None})
+
+
+ALONE = (
+    "every group has one client: nobody learns from anybody else, as with 'solo'; for larger groups set groups or a "
+    "larger threshold in [grouping], or another method"
+)
+"""What is said where `all_alone`."""
+
+
+def all_alone(groups: Iterable[int | None] | None) -> bool:
+    """Say whether clients are in groups of which none has two of them.
+
+    >>> all_alone([0, 1, None]), all_alone([0, 1, 1]), all_alone([0]), all_alone(None)
+    (True, False, False, False)
+    """
+    members = [group for group in groups or () if group is not None]
+    return len(members) > 1 and len({*members}) == len(members)

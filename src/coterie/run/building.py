@@ -15,11 +15,12 @@ from coterie.client import Store
 from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread, with_noise
 from coterie.data.dividing import on_validation
+from coterie.data.federated import Normalisation, channels_of
 from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
-from coterie.messages import ClientId, ModelSpec, Params, Plan, Schedule
+from coterie.messages import ClientId, InputMoments, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
@@ -146,6 +147,7 @@ def session(
             rounds=config.training.rounds,
             fraction=config.training.fraction,
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
+            input_moments=_input_moments(data),
             test=test,
             expert=expert,
             workers=workers(config),
@@ -160,6 +162,15 @@ def session(
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
+
+
+def _input_moments(data: FederatedData) -> InputMoments | None:
+    """Return what clients measure, if they are to agree on mean and deviation of their inputs."""
+    if not data.standardise:
+        return None
+    raw, scale = data.train.x, data.normalise.scale if isinstance(data.normalise, Normalisation) else 1.0
+    highest = 255 / scale if raw.dtype == np.uint8 else None
+    return InputMoments(channels_of(raw.shape[1:], raw.dtype), highest)
 
 
 def _rearranged(

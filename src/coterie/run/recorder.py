@@ -1,8 +1,8 @@
 """What a run records as it goes: metrics, checkpoints to resume from after a kill, and what its pictures need."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from coterie.files import flushed_later
 from coterie.messages import Failure
 from coterie.results.checks import error_in_history
 from coterie.results.run_folder import PlotArrays, RunFolder
-from coterie.results.statistics import group_count, group_means
+from coterie.results.statistics import ALONE, all_alone, group_count, group_means
 from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
@@ -50,7 +50,7 @@ class RunRecorder:
         self.durable = run.config.run.durable
         self.journal = None if folder is None else Journal(folder.journal, self.durable)
         self.history: list[dict[str, Any]] = []
-        self._began, self._seconds_before, self._announced = began, 0.0, 0
+        self._began, self._seconds_before, self._announced, self._warned = began, 0.0, 0, False
         self._drawn: npt.NDArray[np.float64] | None = None
         """The proximities in the file of plot arrays."""
 
@@ -95,10 +95,18 @@ class RunRecorder:
             if self.folder is not None:
                 self.folder.append_metrics(row, flushed_later(self.durable))
         self.checkpoint(round, row)
+        if round == 0 and (agreed := self.run.fed.standardisation) is not None:
+            mean, std = _listed(agreed.mean), _listed(agreed.std)
+            self.progress.phase(f"what clients measured of their inputs, together: mean {mean}, std {std}")
         self.progress.round(round, row)
         for note in self.run.algorithm.notes if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
+        groups = self.run.algorithm.groups() or {}
+        alone = all_alone(groups.values()) and groups.keys() >= {*self.run.fed.trainable}
+        if alone and not self._warned:
+            self.progress.phase(f"round {round}: {ALONE}")
+        self._warned = alone
 
     def checkpoint(self, round: int, row: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Write a checkpoint, after what pictures need and the journal, which has the row of metrics."""
@@ -183,7 +191,9 @@ def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dic
 
 def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any]:
     """Return what who uses the models must know: after which round they are, their network, and its inputs."""
-    normalise = data.normalise
+    normalise, agreed = data.normalise, run.fed.standardisation
+    if isinstance(normalise, Normalisation) and agreed is not None:
+        normalise = replace(normalise, mean=agreed.mean, std=agreed.std)
     return {
         "round": round,
         "spec": run.fed.spec,
@@ -191,6 +201,16 @@ def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
+
+
+def _listed(values: Sequence[float]) -> str:
+    """Return a few numbers as a text has them.
+
+    >>> _listed([0.123456, 2.0]), _listed([1.0] * 12)
+    ('0.1235, 2', '1, 1, 1, 1, … (12 numbers)')
+    """
+    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    return shown if len(values) <= 4 else f"{shown}, … ({len(values)} numbers)"
 
 
 def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:

@@ -16,6 +16,10 @@ from coterie.messages import ClientId, Failure, Reply, Request
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+ABSENT = (
+    "a site whose key is not registered, or that the network keeps away, never gets here; 'flwr supernode list' shows "
+    "who is registered and online, and 'coterie deploy join' at the site says why it is refused"
+)
 PAUSE = 0.5
 """Seconds between looks for replies, and for nodes before the federation begins."""
 LOOK_AGAIN = 2.0
@@ -26,6 +30,8 @@ NEWCOMER_WAIT = 10.0
 """Seconds per round to wait for the introductions of nodes that have just connected, to place them in that round."""
 START_GRACE = 30.0
 """Seconds to wait, once enough sites are here, for nodes that have not introduced themselves yet."""
+REMIND = 60.0
+"""Seconds after which it is said again for whom the federation waits, and why a site may not be here."""
 RETRY_AFTER = 30.0
 """Seconds after which a node that did not answer or was turned away is asked again: it may have been mended."""
 
@@ -79,11 +85,16 @@ class FlowerDeployment(Engine):
         All are registered at once, so that their numbers do not depend on who answered first.
         """
         sites, since, reported = -1, time.monotonic(), 0
+        reminded = since
         while len(self._nodes) < self._min_clients:
             self._look(forget_lost=True, register=False)
             if len(self._nodes) + len(self._introductions) != sites:
                 sites, since = len(self._nodes) + len(self._introductions), time.monotonic()
                 report(f"{sites} sites are here, waiting for {self._min_clients}")
+                reminded = since
+            elif time.monotonic() - reminded > REMIND:
+                report(f"{sites} sites are here, still waiting for {self._min_clients}: {ABSENT}")
+                reminded = time.monotonic()
             if sites >= self._min_clients and (not self._greeted or time.monotonic() - since > START_GRACE):
                 self._register()
                 sites = -1  # some may have been turned away

@@ -16,7 +16,7 @@ from coterie.client import Policy
 from coterie.engine.flower.identity import FEDERATION
 from coterie.errors import CoterieError, one_line
 from coterie.files import extend, make_folder, open_lock, take_lock, write_whole
-from coterie.messages import ClientId, Failure, Request
+from coterie.messages import ClientId, Failure, Request, wire
 
 LARGEST_LOG = 1 << 20
 """Bytes of the file of events, after which nothing is added: a server must not fill the disk."""
@@ -66,17 +66,22 @@ class SiteRecord:
         """Say why a request is not answered now, or None; what is answered is remembered first.
 
         A request that was asked before is answered as before. Of earlier rounds nothing but the last is asked again,
-        since a server that was killed goes on from there.
+        since a server that was killed goes on from there. What is agreed on about inputs stays; only in round 0, which
+        a server that was killed in it begins anew, may others have come and changed it.
         """
         with self.locked():
             try:
                 fresh: dict[str, Any] = {"client": client, "rounds": {}}
                 asked = parse_json(read_bytes(self.asked_file, LARGEST_JSON)) if self.asked_file.exists() else fresh
                 number, rounds = asked["client"], {int(round): [*told] for round, told in asked["rounds"].items()}
+                agreed = asked.get("agreed")
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise _damaged(self.asked_file, error) from None
             if number != client:
                 return f"this site is client {number} of the federation, not {client}"
+            given = None if request.standardisation is None else wire.digest(request.standardisation)
+            if request.round > 0 and agreed not in (None, given):
+                return "mean and std of inputs are not those that were agreed on"
             newest = max(rounds, default=request.round)
             if request.round < newest - 1:
                 return f"round {request.round} is over: round {newest} has begun"
@@ -88,7 +93,8 @@ class SiteRecord:
             digests.append(digest)
             newest = max(newest, request.round)
             kept = {str(round): listed for round, listed in rounds.items() if round >= newest - 1}
-            write_whole(self.asked_file, json.dumps({"client": client, "rounds": kept}).encode())
+            told = {"client": client, "rounds": kept, "agreed": given or agreed}
+            write_whole(self.asked_file, json.dumps(told).encode())
             return None
 
     def note(self, failure: Failure, asked: str) -> None:

@@ -15,11 +15,12 @@ A verb names models; a name is one of the request's own models, or one of these:
 from coterie.messages.envelope import Verb
 from coterie.messages.verbs.class_counts import ClassCounts
 from coterie.messages.verbs.evaluate import Evaluate
+from coterie.messages.verbs.input_moments import InputMoments
 from coterie.messages.verbs.losses import Losses
 from coterie.messages.verbs.moments import Moments
 from coterie.messages.verbs.prune import Prune
 from coterie.messages.verbs.signature import Signature
 from coterie.messages.verbs.train import Train
 
-VERBS: tuple[type[Verb], ...] = (Train, Evaluate, Losses, Signature, ClassCounts, Prune, Moments)
+VERBS: tuple[type[Verb], ...] = (Train, Evaluate, Losses, Signature, ClassCounts, Prune, Moments, InputMoments)
 """The one list of verbs: the wire, the checks of requests and replies, and the client go by it."""

@@ -42,6 +42,10 @@ class Signature(Verb):
     """Describe the training data by the first left singular vectors of the raw samples, whole or per label."""
 
     answer_type = SignatureReply
+    caution = (
+        "signature vectors can look like the samples: of images, the first one shows their mean, and the fewer samples "
+        "there are, the more of single ones"
+    )
 
     p: int = 3
     """How many vectors, of all samples or of each label's."""
