@@ -24,12 +24,13 @@ import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
+from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
 from coterie.results.run_folder import RunFolder
-from coterie.run.building import Session, completed, load_data, session
+from coterie.run.building import Session, completed, load_data, make_method, make_plan, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
@@ -166,6 +167,30 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
         _assert_same(outcome(whole), outcome(coterie.resume(path)), f"{came}: the whole run and one killed at the end")
 
 
+def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
+    """Given more rounds when it is finished, a run ends as if it had had them from the start, also if broken off.
+
+    A method whose rounds depend on how many there are says so in `schedule`, and is refused.
+    """
+    config = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings})
+    path = folder / "longer"
+    small_run(method, **{**settings, "rounds": 3}, out=str(path))
+    try:
+        coterie.resume(path, _BreaksOff(2), rounds=4)
+    except _BrokenOff:
+        longer = coterie.resume(path)
+    except CoterieError as refusal:
+        training, plan = config.training, make_plan(config)
+        three, four = (make_method(config).schedule(rounds, training.fraction, plan)[:3] for rounds in (3, 4))
+        assert [*three] != [*four], f"three rounds go as they would in a run of four, but more are refused: {refusal}"
+        return
+    else:
+        raise AssertionError("in round 4 nobody answered")
+    whole = small_run(method, **{**settings, "rounds": 4}, out=str(folder / "whole"))
+    what = "a run of 4 rounds and one of 3 that was given another (does something depend on fed.settings.rounds?)"
+    _assert_same(outcome(whole), outcome(longer), what)
+
+
 def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
     """A federation of one is a federation."""
     _assert_sound(small_run(method, **settings, clients=1, dataset="digits"))
@@ -195,6 +220,7 @@ BATTERY: list[Callable[..., None]] = [
     bears_nonsense,
     bears_missing_clients,
     takes_newcomers,
+    takes_more_rounds,
     takes_one_client,
     needs_nothing_but_messages,
 ]

@@ -189,6 +189,16 @@ class RunFolder:
         """Write the complete configuration, as TOML; it reruns the run."""
         write_whole(self.config_file, text.encode())
 
+    def go_on(self, config: str) -> None:
+        """Let a run go on with another configuration; until that is there, it goes on with the old one to the old end.
+
+        So wherever this ends, the folder holds no result of another configuration than its own.
+        """
+        if self.finished:
+            remove(self.result_file)
+            flush_folder(self.path)
+        self.write_config(config)
+
     def read_config(self) -> dict[str, Any]:
         """Return the tables of the configuration."""
         try:

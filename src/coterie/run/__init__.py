@@ -59,13 +59,20 @@ def cluster(
 
 
 def resume(
-    folder: str | Path, progress: Progress | None = None, *, plugins: Sequence[str] = (), trust: bool = False
+    folder: str | Path,
+    progress: Progress | None = None,
+    *,
+    rounds: int | None = None,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
 ) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result.
 
-    Of the plugins that its folder names those in `plugins` are imported, or with `trust` all.
+    With `rounds`, finished or not, it goes on to this round, to the numbers of a run that had so many from the start;
+    it is refused where what was done depends on how many there are. Of the plugins that its folder names those in
+    `plugins` are imported, or with `trust` all.
     """
     from coterie.run import runner
     from coterie.run.plugins import Permission
 
-    return runner.resume(Path(folder), progress, Permission(tuple(plugins), trust))
+    return runner.resume(Path(folder), progress, Permission(tuple(plugins), trust), rounds)

@@ -51,6 +51,9 @@ class RunRecorder:
         self.journal = None if folder is None else Journal(folder.journal, self.durable)
         self.history: list[dict[str, Any]] = []
         self._began, self._seconds_before, self._announced = began, 0.0, 0
+        self._before_end: dict[str, Any] = {}
+        """What more rounds would go on from: the last round before what is measured because it is the last."""
+        self._arrays_written = False
         self._drawn: npt.NDArray[np.float64] | None = None
         """The proximities in the file of plot arrays."""
 
@@ -76,20 +79,37 @@ class RunRecorder:
         if self.folder is not None and self.journal is not None:
             self.folder.remove_parts()
             self.journal.restore(state["journal"])
-            evaluated = evaluated_rounds(run.fed.settings.rounds, run.config.evaluation.every, done)
-            if error := error_in_history(self.journal.rows, evaluated):
-                raise self.journal.damaged(error)
-            self.history = [*self.journal.rows]
+            self.history = self._rows(state, done)
+            self._before_end = state.get("before_end", {})
             self.folder.rewrite_metrics(self.history)
             if self.states is not None:
                 self.states.go_on_from(self.journal.states)
                 self.states.remove_later()
         return done
 
+    def _rows(self, state: Mapping[str, Any], done: int) -> list[dict[str, Any]]:
+        """Return the rows of metrics: those of the journal, and the last one as it is at the end."""
+        assert self.journal is not None
+        rounds, every, rows = self.run.fed.settings.rounds, self.run.config.evaluation.every, [*self.journal.rows]
+        if "row" in state:  # earlier versions had it in the journal
+            rows = [row for row in rows if row["round"] < done] + [dict(state["row"])]
+        if error := error_in_history(rows, evaluated_rounds(rounds, every, done)):
+            raise self.journal.damaged(error)
+        return rows
+
+    def before_end(self, evaluation: Evaluation | None) -> None:
+        """Keep the state of the last round, with its accuracies if they are due, as a longer run would have it."""
+        row = None if evaluation is None else self._row(evaluation)
+        evaluator, federation = self.run.evaluator.save(), self.run.fed.save()
+        self._before_end = {"row": row, "evaluator": evaluator, "federation": federation}
+
+    def _row(self, evaluation: Evaluation) -> dict[str, Any]:
+        since = self.history[-1]["round"] if self.history else 0
+        return _row(self.run.fed.round, evaluation, self.run, self.data, since, self.seconds)
+
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
         """Record a round, and report how it went."""
-        since = self.history[-1]["round"] if self.history else 0
-        row = None if evaluation is None else _row(round, evaluation, self.run, self.data, since, self.seconds)
+        row = None if evaluation is None else self._row(evaluation)
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
@@ -101,11 +121,17 @@ class RunRecorder:
         self.announce_newcomers(f"round {round}")
 
     def checkpoint(self, round: int, row: Mapping[str, Any] | None = None, **more: Any) -> None:
-        """Write a checkpoint, after what pictures need and the journal, which has the row of metrics."""
+        """Write a checkpoint, after what pictures need and the journal, which has the row of metrics.
+
+        The journal has the last round as a longer run would have it; how it is at the end is in the checkpoint.
+        """
         if self.folder is not None and self.journal is not None:
             self._write_plot_arrays(self.folder)
             fed = self.run.fed
             saved = {} if self.states is None else self.states.stamps(fed.asked_to_keep, fed.round)
+            if self._before_end:
+                more |= {"before_end": self._before_end, "row": self.history[-1]}
+                row = self._before_end["row"] if fed.round == round else None
             self.journal.append(fed.round, saved, row)
             state = {**_state(self.run, self.data, round, self.seconds), "journal": self.journal.mark, **more}
             whose = f"save() of method '{self.run.config.algorithm.name}'"
@@ -121,7 +147,7 @@ class RunRecorder:
         """Write the plot arrays if they are not there, or if there is something new to see."""
         grouping = self.run.algorithm.grouping
         proximity = None if grouping is None else grouping.proximity
-        if folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
+        if self._arrays_written and (proximity is None or proximity is self._drawn):
             return
         arrays = pools(self.run.config, self.data.clients)
         if self.data.clients:  # whose data are here
@@ -135,7 +161,7 @@ class RunRecorder:
                 "labels": np.asarray(grouping.labels[:n], np.int64),
             }
         folder.write_arrays(arrays)
-        self._drawn = proximity
+        self._arrays_written, self._drawn = True, proximity
 
     def announce_newcomers(self, when: str) -> bool:
         """Report those who have come since this was last called; return whether there are any."""

@@ -26,6 +26,7 @@ from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
+from coterie.run.more_rounds import with_other_rounds
 from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
@@ -41,6 +42,8 @@ PATIENCE = 120.0
 """Seconds to wait for a server that lost its SuperLink and is about to end."""
 WAITING = [("engine", key) for key in ("deadline", "min_replies", "oversample", "max_strikes")]
 """Settings that may change when a run on real machines goes on, whose numbers depend on who comes anyway."""
+MORE = [("training", "rounds")]
+"""Settings that may change when a run goes on, where the result is that of a run which had them from the start."""
 
 
 def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
@@ -69,28 +72,33 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         return _run(config, data, folder, None, progress)
 
 
-def resume(path: Path, progress: Progress | None = None, permission: Permission = NOBODY) -> Result:
-    """Go on with a run after any kill; of a finished one, return the result.
+def resume(
+    path: Path, progress: Progress | None = None, permission: Permission = NOBODY, rounds: int | None = None
+) -> Result:
+    """Go on with a run after any kill, also a finished one to more `rounds`; of a finished one, return the result.
 
     Of the plugins that its folder names only what is permitted is imported.
     """
     progress = progress or Progress()
     folder = RunFolder.open(path)
     with locked(folder.path):
-        if folder.finished:
-            return Result.load(path)
+        if folder.finished and rounds in (None, (result := Result.load(path)).rounds):
+            return result
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder, permission)
+        config = read_run_config(folder, permission, rounds)
         check_engine(config)
-        state, changed = _checkpoint_of(folder, config)
+        state, changed = _checkpoint_of(folder, config, MORE)
         if changed:
             raise CoterieError(
                 f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
             )
         progress.phase(f"reading {config.data.name}")
+        data = load_data(config)
+        if rounds is not None:
+            folder.go_on(to_toml(config))
         with _resumable(folder, config):
-            return _run(config, load_data(config), folder, state, progress)
+            return _run(config, data, folder, state, progress)
 
 
 def run_with(
@@ -140,13 +148,19 @@ def _checkpoint_of(
 ) -> tuple[dict[str, Any] | None, str]:
     """Return the checkpoint, if there is one, and which settings have changed since, but for those that are `free`."""
     if not folder.checkpoint.exists():
+        if folder.finished:
+            raise CoterieError(f"'{folder.checkpoint}' is missing, from which the run would go on: put back a copy")
         return None, ""
     state, stored = read_checkpoint(folder)
     since = config.algorithm.options.keys() - stored.algorithm.options.keys()
     if since and stored.algorithm.name == config.algorithm.name:  # options that a later version has
         defaults = ALGORITHMS.validate(config.algorithm.name, stored.algorithm.options)
         stored = stored.changed(algorithm={key: defaults[key] for key in since})
-    return state, "; ".join(differences(stored, config, free))
+    changed = "; ".join(differences(stored, config, free))
+    if not changed and stored.training.rounds != config.training.rounds:
+        with damage_named(folder.checkpoint):
+            state = with_other_rounds(state, stored, config)
+    return state, changed
 
 
 def _run(
@@ -172,7 +186,7 @@ def _run(
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
         progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
-        for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
+        for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):
             recorder.after_round(t, evaluation)
 
         if state is not None and "plus" in state:  # which is written only when newcomers have come after training

@@ -58,9 +58,16 @@ class Origins:
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
 
 
-def read_run_config(folder: RunFolder, permission: Permission = NOBODY) -> Config:
-    """Read and check the configuration of a run; of the plugins that it names only what is permitted is imported."""
-    return make_config(permission.laid_over(folder.read_config(), folder.config_file), str(folder.config_file))
+def read_run_config(folder: RunFolder, permission: Permission = NOBODY, rounds: int | None = None) -> Config:
+    """Read and check the configuration of a run, with other `rounds` if they are given.
+
+    Of the plugins that it names only what is permitted is imported.
+    """
+    tables = folder.read_config()
+    if rounds is not None:
+        merge(tables, "training.rounds", rounds)
+    origins = Origins(str(folder.config_file), {} if rounds is None else {"training.rounds": "--rounds"})
+    return make_config(permission.laid_over(tables, folder.config_file), origins)
 
 
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
