@@ -1,4 +1,4 @@
-"""A run that is given more rounds ends as if it had had them from the start, or is refused; methods are in the battery."""
+"""A run that is given more rounds ends as if it had had them from the start, or is refused."""
 
 import re
 from pathlib import Path
@@ -69,6 +69,7 @@ def test_a_finished_run_goes_on(tmp_path: Path, settings: dict[str, Any]) -> Non
     assert without_times[0] == without_times[1]  # also without the row of what was the last round
 
 
+@pytest.mark.integration
 def test_an_unfinished_run_may_have_more_or_less(tmp_path: Path) -> None:
     with pytest.raises(BrokenOff):
         small_run("fedavg", rounds=4, out=str(tmp_path / "run"), progress=BreaksOff(2))

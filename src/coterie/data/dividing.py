@@ -69,6 +69,7 @@ def divide(
         normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=tuple(division.notes),
+        class_names=dataset.class_names,
     )
     return data if division.concept is None else _with_concept(data, division)
 

@@ -90,4 +90,7 @@ def server_data(terms: Terms) -> FederatedData:
     own, whose = none, "the server's samples"
     if terms.server.data is not None:
         own = _fitting(_read(Path(terms.server.data).expanduser(), wanted, whose).train, wanted, whose)
-    return FederatedData(terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation)
+    names = tuple(wanted.class_names or ())
+    return FederatedData(
+        terms.server.name, wanted.classes, none, none, [], [], False, own, wanted.normalisation, class_names=names
+    )

@@ -209,6 +209,7 @@ def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dic
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
+        "class_names": list(data.class_names),
     }
 
 

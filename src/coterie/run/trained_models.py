@@ -13,7 +13,7 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
 from coterie.federation.served_model import ServedModel, SharedLayers, single
@@ -86,6 +86,12 @@ class TrainedRun:
         numbers = self.state["normalise"]
         return None if numbers is None else Normalisation(**numbers)
 
+    @property
+    def class_names(self) -> list[str] | None:
+        """What the labels stand for, if the data said it."""
+        names = self.state.get("class_names") or ()
+        return [one_line(str(name)) for name in names] if len(names) == self.spec.classes else None
+
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
         if client not in self.journal.states:
@@ -139,6 +145,17 @@ class TrainedModel:
     run: TrainedRun
     label_offset: Floats | None = None
     """What its client adds to the logits, if the run serves label offsets."""
+    client: int | None = None
+    """Whose it is, if it is a client's."""
+    group: int | None = None
+    """Whose it is, if it is a group's."""
+
+    @property
+    def name(self) -> str:
+        """Whose it is, as a file is called."""
+        if self.client is not None:
+            return f"client-{self.client}"
+        return "model" if self.group is None else f"group-{self.group}"
 
     def served_to(self, client: int) -> TrainedModel:
         """Return it as this client uses it: with its label offset, if the run serves them."""
@@ -167,12 +184,12 @@ def find_model(
         raise CoterieError("a client and a group exclude each other: name one of them")
     run = TrainedRun.open(path, permission)
     if group is not None:
-        return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
+        return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run, group=group)
     if client is None:
         return TrainedModel(_model_of_all(run), "the model of all clients", run)
     if not 0 <= client < run.clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {run.clients - 1}")
-    return _model_of_client(run, client).served_to(client)
+    return replace(_model_of_client(run, client), client=client).served_to(client)
 
 
 def plugins_of(path: Path) -> list[str]:
