@@ -25,21 +25,29 @@ def resume(
             "the start."
         ),
     ] = None,
+    admit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Data of clients that join now that training is over, a file or folder: one client, one for each user "
+            "in it, or one for each .npz file of a folder. The method places them; they fine-tune what they receive.",
+            metavar="DATA",
+        ),
+    ] = None,
     plugin: Plugins = None,
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a run, or a comparison, after any interruption; or with a finished run for more rounds.
+    """Go on with a run, or a comparison, after any interruption; or with a finished run: more rounds, more clients.
 
     RUN: Run folder, or the folder of a comparison or sweep.
     """
     permission = Permission(tuple(plugin or ()), trust)
     comparison = ComparisonFolder(folder)
     if comparison.exists:
-        if rounds is not None:
+        if rounds is not None or admit:
             raise CoterieError(
-                f"'{folder}' is a comparison, whose runs go on to one round: compare again with --rounds {rounds} and "
-                "another --out"
+                f"'{folder}' is a comparison, whose runs are alike: --rounds and --admit are for a single run; compare "
+                "again with them, and another --out"
             )
         design = Design.read(comparison.plan_file).permitted(permission, comparison.plan_file)
         execute(design, str(folder), quiet=quiet)
@@ -47,9 +55,9 @@ def resume(
     from coterie.run import runner
     from coterie.run.result import Result
 
-    finished = RunFolder.open(folder).finished and rounds in (None, Result.load(folder).rounds)
+    finished = RunFolder.open(folder).finished and not admit and rounds in (None, Result.load(folder).rounds)
     with explain_interrupt():
-        result = runner.resume(folder, ConsoleProgress(quiet), permission, rounds)
+        result = runner.resume(folder, ConsoleProgress(quiet), permission, rounds, admit or ())
     if finished and not quiet:
         typer.echo(f"{folder} is finished; nothing to do.")
     elif not quiet:

@@ -75,7 +75,7 @@ class Policy:
             return f"the network '{request.spec.name}' with these options is not one of this federation's"
         if request.seed != self.seed:
             return f"seed {request.seed}, where this federation has {self.seed}"
-        if not 0 <= request.round <= self.rounds:
+        if not 0 <= request.round <= self.rounds + 1:  # in the one more, clients join when training is over
             return f"round {request.round}, where this federation has {self.rounds}"
         asked, room = _question(request, self.networks.index(spec)), self._room(samples)
         if any(_covers(question, asked, room) for question in self.questions):

@@ -115,6 +115,13 @@ class FederatedData:
     """Whether simulated clients may be given test samples of labels that they lack; not where a site is rehearsed."""
     class_names: tuple[str, ...] = ()
     """What the labels stand for, in their order; none: it is not known."""
+    later: "Sequence[FederatedData]" = ()
+    """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
+
+    @property
+    def all_clients(self) -> int:
+        """How many clients there are when all have come."""
+        return self.clients + sum(newcomers.clients for newcomers in self.later)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -58,9 +58,12 @@ def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
     return [round for round in range(1, done + 1) if due(round, every) or round == rounds]
 
 
-def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
-    """Admit clients that join after training, and measure their accuracy; that of the others stays as it was."""
-    fed.start_round(fed.settings.rounds + 1)
+def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, round: int | None = None) -> None:
+    """Admit clients that join after training, and measure their accuracy; that of the others stays as it was.
+
+    They come in the round after the last, or in a later one.
+    """
+    fed.start_round(round or fed.settings.rounds + 1)
     newcomers = admit(fed, algorithm)
     if newcomers:
         evaluator.evaluate(newcomers)

@@ -63,16 +63,19 @@ def resume(
     progress: Progress | None = None,
     *,
     rounds: int | None = None,
+    admit: str | Path | Sequence[str | Path] = (),
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result.
 
     With `rounds`, finished or not, it goes on to this round, to the numbers of a run that had so many from the start;
-    it is refused where what was done depends on how many there are. Of the plugins that its folder names those in
-    `plugins` are imported, or with `trust` all.
+    it is refused where what was done depends on how many there are. With `admit`, the clients whose data are in these
+    files or folders join when training is over. Of the plugins that its folder names those in `plugins` are imported,
+    or with `trust` all.
     """
     from coterie.run import runner
     from coterie.run.plugins import Permission
 
-    return runner.resume(Path(folder), progress, Permission(tuple(plugins), trust), rounds)
+    paths = [admit] if isinstance(admit, str | Path) else admit
+    return runner.resume(Path(folder), progress, Permission(tuple(plugins), trust), rounds, [*map(str, paths)])

@@ -8,7 +8,7 @@ from coterie.errors import CoterieError
 from coterie.run.building import make_method, make_plan
 from coterie.run.config import Config
 
-AT_END = ("before_end", "row", "plus")
+AT_END = ("before_end", "row", "plus", "come")
 """What only the checkpoint of a last round holds."""
 
 
@@ -28,7 +28,7 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     rounds = now.training.rounds
     if rounds <= done:
         return f"it has done {done}; ask for more than that"
-    if "plus" in state:
+    if done == before.training.rounds and max(state["federation"]["joined"].values(), default=0) > done:
         return (
             f"clients joined after round {done}, which was the last then, and would join after round {rounds}; start a "
             f"new run with --rounds {rounds}"

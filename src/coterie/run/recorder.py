@@ -217,7 +217,7 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     """Return training samples by client and class, (clients, classes)."""
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
-    return np.array(counts, np.int64)
+    return np.concatenate([np.array(counts, np.int64), *map(label_counts, data.later)])
 
 
 def pools(config: Config, clients: int) -> PlotArrays:

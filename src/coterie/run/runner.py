@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,8 @@ PATIENCE = 120.0
 """Seconds to wait for a server that lost its SuperLink and is about to end."""
 WAITING = [("engine", key) for key in ("deadline", "min_replies", "oversample", "max_strikes")]
 """Settings that may change when a run on real machines goes on, whose numbers depend on who comes anyway."""
-MORE = [("training", "rounds")]
+ADMIT = ("newcomers", "admit")
+MORE = [("training", "rounds"), ADMIT]
 """Settings that may change when a run goes on, where the result is that of a run which had them from the start."""
 
 
@@ -73,20 +74,25 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
 
 
 def resume(
-    path: Path, progress: Progress | None = None, permission: Permission = NOBODY, rounds: int | None = None
+    path: Path,
+    progress: Progress | None = None,
+    permission: Permission = NOBODY,
+    rounds: int | None = None,
+    admit: Sequence[str] = (),
 ) -> Result:
-    """Go on with a run after any kill, also a finished one to more `rounds`; of a finished one, return the result.
+    """Go on with a run after any kill; of a finished one, return the result.
 
-    Of the plugins that its folder names only what is permitted is imported.
+    A finished one, too, goes on to more `rounds`, or to `admit` the clients whose data these are. Of the plugins that
+    its folder names only what is permitted is imported.
     """
     progress = progress or Progress()
     folder = RunFolder.open(path)
     with locked(folder.path):
-        if folder.finished and rounds in (None, (result := Result.load(path)).rounds):
+        if folder.finished and not admit and rounds in (None, (result := Result.load(path)).rounds):
             return result
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder, permission, rounds)
+        config = read_run_config(folder, permission, rounds, admit)
         check_engine(config)
         state, changed = _checkpoint_of(folder, config, MORE)
         if changed:
@@ -95,7 +101,7 @@ def resume(
             )
         progress.phase(f"reading {config.data.name}")
         data = load_data(config)
-        if rounds is not None:
+        if rounds is not None or admit:
             folder.go_on(to_toml(config))
         with _resumable(folder, config):
             return _run(config, data, folder, state, progress)
@@ -116,8 +122,8 @@ def run_with(
         state, changed = _checkpoint_of(folder, config, WAITING)
         if changed:
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
-        if folder.finished:
-            return Result.load(folder.path)
+        if folder.finished and state is not None:  # then those are admitted who come late
+            state = {"plus": Result.load(folder.path).accuracy["plus"], **state}  # earlier versions did not keep it
         running = engine(folder)
         folder.write_config(to_toml(config))
         return _run(config, data, folder, state, progress, running)
@@ -156,6 +162,8 @@ def _checkpoint_of(
     if since and stored.algorithm.name == config.algorithm.name:  # options that a later version has
         defaults = ALGORITHMS.validate(config.algorithm.name, stored.algorithm.options)
         stored = stored.changed(algorithm={key: defaults[key] for key in since})
+    if config.newcomers.admit[: len(stored.newcomers.admit)] != stored.newcomers.admit:  # these may have joined
+        free = [key for key in free if key != ADMIT]
     changed = "; ".join(differences(stored, config, free))
     if not changed and stored.training.rounds != config.training.rounds:
         with damage_named(folder.checkpoint):
@@ -189,16 +197,18 @@ def _run(
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):
             recorder.after_round(t, evaluation)
 
-        if state is not None and "plus" in state:  # which is written only when newcomers have come after training
-            plus = state["plus"]
-            fed.start_round(fed.settings.rounds + 1)
+        last = fed.settings.rounds
+        if state is not None and "plus" in state:
+            plus, come = state["plus"], int(state.get("come", last + 1))  # earlier versions had one such round
+            fed.start_round(come)
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
-            plus = evaluator.fine_tune()
-            afterwards(fed, algorithm, evaluator)
-        if recorder.announce_newcomers("after training"):
-            recorder.checkpoint(fed.settings.rounds, plus=plus)
+            plus, come = evaluator.fine_tune(), last
+        for t in range(come + 1 if engine is None else last + 1, last + 2 + len(data.later)):
+            afterwards(fed, algorithm, evaluator, t)
+            recorder.announce_newcomers("after training")
+            recorder.checkpoint(last, plus=plus, come=t)
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)

@@ -78,7 +78,7 @@ class TrainedRun:
     @property
     def clients(self) -> int:
         """How many clients there are."""
-        return int(self.config.data.clients or max(self.state["federation"]["admitted"], default=-1) + 1)
+        return max(int(self.config.data.clients or 0), max(self.state["federation"]["admitted"], default=-1) + 1)
 
     @property
     def normalisation(self) -> Normalisation | None:
@@ -126,7 +126,8 @@ class TrainedRun:
         counts = self.folder.read_arrays()[0].get("label_counts")
         if counts is None:
             return None
-        if counts.dtype.kind not in "iu" or counts.shape != (self.clients, self.spec.classes) or (counts < 0).any():
+        fitting = counts.shape[1:] == (self.spec.classes,) and len(counts) >= self.clients
+        if counts.dtype.kind not in "iu" or not fitting or (counts < 0).any():
             raise CoterieError(f"'{self.folder.path}' is damaged: its label counts are not those of its clients")
         return np.asarray(counts[client])
 

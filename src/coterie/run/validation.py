@@ -4,7 +4,8 @@ What passes is complete but for what only the data can tell (number of clients, 
 `coterie.run.building` fills in.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,15 +59,29 @@ class Origins:
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
 
 
-def read_run_config(folder: RunFolder, permission: Permission = NOBODY, rounds: int | None = None) -> Config:
-    """Read and check the configuration of a run, with other `rounds` if they are given.
+def read_run_config(
+    folder: RunFolder, permission: Permission = NOBODY, rounds: int | None = None, admit: Sequence[str] = ()
+) -> Config:
+    """Read and check the configuration of a run, with other `rounds` and more clients to `admit`, if they are given.
 
     Of the plugins that it names only what is permitted is imported.
     """
     tables = folder.read_config()
     if rounds is not None:
         merge(tables, "training.rounds", rounds)
-    origins = Origins(str(folder.config_file), {} if rounds is None else {"training.rounds": "--rounds"})
+    if admit:
+        known, new = (
+            tables.get("newcomers", {}).get("admit", []),
+            [os.path.abspath(os.path.expanduser(p)) for p in admit],
+        )
+        if twice := next((path for path in new if path in known), None):
+            raise CoterieError(
+                f"'{twice}' is among the data of clients that this run admits: if it was ended before, go on with "
+                f"'coterie resume {folder.path}'; give the data of each client once"
+            )
+        merge(tables, "newcomers.admit", [*known, *new])
+    given = {"training.rounds": "--rounds"} if rounds is not None else {}
+    origins = Origins(str(folder.config_file), given | ({"newcomers.admit": "--admit"} if admit else {}))
     return make_config(permission.laid_over(tables, folder.config_file), origins)
 
 
@@ -134,6 +149,9 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
                 "leave it out to let them come when training is over"
             )
+        for path in config.newcomers.admit:
+            if not os.path.exists(os.path.expanduser(path)):
+                raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
     with _place_in_errors(origins, "curriculum"):
         if config.curriculum.expert is not None:
             from coterie.run.expert import check_expert
