@@ -168,10 +168,7 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
 
 
 def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
-    """Given more rounds when it is finished, a run ends as if it had had them from the start, also if broken off.
-
-    A method whose rounds depend on how many there are says so in `schedule`, and is refused.
-    """
+    """Given more rounds when it is finished, a run ends as if it had had them from the start, or `schedule` says no."""
     config, path = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings}), folder / "run"
     small_run(method, **{**settings, "rounds": 3}, out=str(path))
     plans = (make_method(config).schedule(rounds, config.training.fraction, make_plan(config)) for rounds in (3, 4))
