@@ -26,7 +26,7 @@ from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
-from coterie.run.more_rounds import with_other_rounds
+from coterie.run.going_on import asked_now, with_other_rounds
 from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder
@@ -92,7 +92,7 @@ def resume(
             return result
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder, permission, rounds, admit)
+        config = asked_now(folder, read_run_config(folder, permission), rounds, admit)
         check_engine(config)
         state, changed = _checkpoint_of(folder, config, MORE)
         if changed:

@@ -5,7 +5,7 @@ What passes is complete but for what only the data can tell (number of clients, 
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,30 +59,9 @@ class Origins:
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
 
 
-def read_run_config(
-    folder: RunFolder, permission: Permission = NOBODY, rounds: int | None = None, admit: Sequence[str] = ()
-) -> Config:
-    """Read and check the configuration of a run, with other `rounds` and more clients to `admit`, if they are given.
-
-    Of the plugins that it names only what is permitted is imported.
-    """
-    tables = folder.read_config()
-    if rounds is not None:
-        merge(tables, "training.rounds", rounds)
-    if admit:
-        known, new = (
-            tables.get("newcomers", {}).get("admit", []),
-            [os.path.abspath(os.path.expanduser(p)) for p in admit],
-        )
-        if twice := next((path for path in new if path in known), None):
-            raise CoterieError(
-                f"'{twice}' is among the data of clients that this run admits: if it was ended before, go on with "
-                f"'coterie resume {folder.path}'; give the data of each client once"
-            )
-        merge(tables, "newcomers.admit", [*known, *new])
-    given = {"training.rounds": "--rounds"} if rounds is not None else {}
-    origins = Origins(str(folder.config_file), given | ({"newcomers.admit": "--admit"} if admit else {}))
-    return make_config(permission.laid_over(tables, folder.config_file), origins)
+def read_run_config(folder: RunFolder, permission: Permission = NOBODY) -> Config:
+    """Read and check the configuration of a run; of the plugins that it names only what is permitted is imported."""
+    return make_config(permission.laid_over(folder.read_config(), folder.config_file), str(folder.config_file))
 
 
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:

@@ -1,15 +1,34 @@
-"""A run goes on for more rounds than were asked at first, to the same numbers as if they had been."""
+"""A run goes on to more than was asked at first, to the same numbers as if it had been: more rounds, more clients."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.results.run_folder import RunFolder
 from coterie.run.building import make_method, make_plan
 from coterie.run.config import Config
+from coterie.run.validation import Origins, make_config
 
 AT_END = ("before_end", "row", "plus", "come")
 """What only the checkpoint of a last round holds."""
+
+
+def asked_now(folder: RunFolder, config: Config, rounds: int | None, admit: Sequence[str]) -> Config:
+    """Return the configuration of a run with other `rounds`, and the data of clients to `admit`, if they are given."""
+    tables, given = config.model_dump(), {}
+    if rounds is not None:
+        tables["training"]["rounds"], given["training.rounds"] = rounds, "--rounds"
+    for path in (os.path.abspath(os.path.expanduser(path)) for path in admit):
+        if path in tables["newcomers"]["admit"]:
+            raise CoterieError(
+                f"'{path}' is among the data of clients that this run admits: if it was ended before they were, go on "
+                f"with 'coterie resume {folder.path}'; give the data of each client once"
+            )
+        tables["newcomers"]["admit"].append(path)
+        given["newcomers.admit"] = "--admit"
+    return make_config(tables, Origins(str(folder.config_file), given)) if given else config
 
 
 def with_other_rounds(state: Mapping[str, Any], before: Config, now: Config) -> dict[str, Any]:
