@@ -99,9 +99,10 @@ class RunRecorder:
 
     def before_end(self, evaluation: Evaluation | None) -> None:
         """Keep the state of the last round, with its accuracies if they are due, as a longer run would have it."""
-        row = None if evaluation is None else self._row(evaluation)
-        evaluator, federation = self.run.evaluator.save(), self.run.fed.save()
-        self._before_end = {"row": row, "evaluator": evaluator, "federation": federation}
+        if self.folder is not None:
+            row = None if evaluation is None else self._row(evaluation)
+            evaluator, federation = self.run.evaluator.save(), self.run.fed.save()
+            self._before_end = {"row": row, "evaluator": evaluator, "federation": federation}
 
     def _row(self, evaluation: Evaluation) -> dict[str, Any]:
         since = self.history[-1]["round"] if self.history else 0
