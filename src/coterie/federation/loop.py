@@ -53,9 +53,9 @@ def due(round: int, every: int) -> bool:
     return every > 0 and round % every == 0
 
 
-def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
-    """Return the rounds up to `done` after which accuracies were measured, where `rounds` is the last."""
-    return [round for round in range(1, done + 1) if due(round, every) or round == rounds]
+def evaluated_rounds(last: int | None, every: int, done: int) -> list[int]:
+    """Return the rounds up to `done` after which accuracies were measured; None: whichever is the last."""
+    return [round for round in range(1, done + 1) if due(round, every) or round == last]
 
 
 def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, round: int | None = None) -> None:

@@ -90,12 +90,15 @@ class RunRecorder:
     def _rows(self, state: Mapping[str, Any], done: int) -> list[dict[str, Any]]:
         """Return the rows of metrics: those of the journal, and the last one as it is at the end."""
         assert self.journal is not None
-        rounds, every, rows = self.run.fed.settings.rounds, self.run.config.evaluation.every, [*self.journal.rows]
-        if "row" in state:  # earlier versions had it in the journal
-            rows = [row for row in rows if row["round"] < done] + [dict(state["row"])]
-        if error := error_in_history(rows, evaluated_rounds(rounds, every, done)):
+        rows, every = [*self.journal.rows], self.run.config.evaluation.every
+        last = None if "row" in state else self.run.fed.settings.rounds  # earlier versions had it in the journal
+        if error := error_in_history(rows, evaluated_rounds(last, every, done)):
             raise self.journal.damaged(error)
-        return rows
+        if "row" not in state:
+            return rows
+        if error := error_in_history([state["row"]], [done]):
+            raise ValueError(f"the last row of metrics: {error}")
+        return [*(row for row in rows if row["round"] < done), dict(state["row"])]
 
     def before_end(self, evaluation: Evaluation | None) -> None:
         """Keep the state of the last round, with its accuracies if they are due, as a longer run would have it."""
