@@ -53,6 +53,8 @@ class RunRecorder:
         self._began, self._seconds_before, self._announced = began, 0.0, 0
         self._before_end: dict[str, Any] = {}
         """What more rounds would go on from: the last round before what is measured because it is the last."""
+        self.come = run.fed.settings.rounds
+        """The last round after training in which clients could come; that of the training itself before protocol +."""
         self._arrays_written = False
         self._drawn: npt.NDArray[np.float64] | None = None
         """The proximities in the file of plot arrays."""
@@ -76,6 +78,10 @@ class RunRecorder:
         run.evaluator.load(state["evaluator"])
         run.fed.load(state["federation"])
         self._seconds_before, self._announced = state["seconds"], len(run.fed.joined)
+        if "plus" in state:
+            self.come = state.get("come", self.come + 1)  # earlier versions had one such round
+            if type(self.come) is not int or not 0 < self.come - done <= 1 + len(self.data.later):
+                raise ValueError(f"come: {self.come!r}, expected {done + 1} to {done + 1 + len(self.data.later)}")
         if self.folder is not None and self.journal is not None:
             self.folder.remove_parts()
             self.journal.restore(state["journal"])

@@ -199,13 +199,13 @@ def _run(
 
         last = fed.settings.rounds
         if state is not None and "plus" in state:
-            plus, come = state["plus"], int(state.get("come", last + 1))  # earlier versions had one such round
-            fed.start_round(come)
+            plus = state["plus"]
+            fed.start_round(recorder.come)
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
-            plus, come = evaluator.fine_tune(), last
-        for t in range(come + 1 if engine is None else last + 1, last + 2 + len(data.later)):
+            plus = evaluator.fine_tune()
+        for t in range(recorder.come + 1 if engine is None else last + 1, last + 2 + len(data.later)):
             afterwards(fed, algorithm, evaluator, t)
             recorder.announce_newcomers("after training")
             recorder.checkpoint(last, plus=plus, come=t)
