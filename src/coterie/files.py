@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -163,6 +164,43 @@ def write_whole(path: Path, content: bytes, flush: Flush = "folder", mode: int =
             raise
         if flush in ("folder", "system"):
             DISK.flush_folder(path.parent)
+
+
+def check_new(path: Path, overwrite: bool = False) -> None:
+    """Refuse a place where something is, unless the user wants it to be replaced."""
+    if not overwrite and os.path.lexists(path):
+        raise CoterieError(f"'{path}' is there already: choose another --out, or replace it by --overwrite")
+
+
+def write_new(path: Path, content: bytes, overwrite: bool = False, flush: Flush = "folder") -> None:
+    """Write a file that a user has named; another in its place is refused, unless it is the same or is to go."""
+    if not overwrite and _differs(path, content):
+        check_new(path)
+    write_whole(path, content, flush)
+
+
+@contextmanager
+def new_files(folder: Path, overwrite: bool = False) -> Iterator[Path]:
+    """Give a folder to write into; when all is there it goes to the folder that a user has named.
+
+    Where another file is in the way of one, none goes there, unless the user wants them to be replaced.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise CoterieError(f"'{folder}' is a file: name a folder")
+    make_folder(folder, flush=False)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as place:
+        yield Path(place)
+        written = sorted(Path(place).iterdir())
+        for file in written:
+            if not overwrite and _differs(folder / file.name, file.read_bytes()):
+                check_new(folder / file.name)
+        for file in written:
+            DISK.rename(file, folder / file.name)
+
+
+def _differs(path: Path, content: bytes) -> bool:
+    """Say whether something else than this content is at a path."""
+    return os.path.lexists(path) and (path.is_symlink() or not path.is_file() or path.read_bytes() != content)
 
 
 def write_first(path: Path, content: bytes, mode: int = 0o666) -> None:

@@ -14,7 +14,7 @@ A check takes settings of ``coterie.run`` too, such as ``trainer="torch"``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,12 +24,13 @@ import coterie
 from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
+from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
 from coterie.federation.loop import rounds
 from coterie.messages import Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
 from coterie.results.run_folder import RunFolder
-from coterie.run.building import Session, completed, load_data, session
+from coterie.run.building import Session, completed, load_data, make_method, make_plan, session
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
@@ -166,6 +167,24 @@ def takes_newcomers(method: str, folder: Path, **settings: Any) -> None:
         _assert_same(outcome(whole), outcome(coterie.resume(path)), f"{came}: the whole run and one killed at the end")
 
 
+def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
+    """Given more rounds when it is finished, a run ends as if it had had them from the start, or `schedule` says no."""
+    config, path = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings}), folder / "run"
+    small_run(method, **{**settings, "rounds": 3}, out=str(path))
+    plans = (make_method(config).schedule(rounds, config.training.fraction, make_plan(config)) for rounds in (3, 4))
+    three, four = ([*plan[:3]] for plan in plans)
+    longer = None
+    with suppress(_BrokenOff, *([CoterieError] if three != four else [])):
+        longer = coterie.resume(path, _BreaksOff(2), rounds=4)
+    assert longer is None, "its schedule says that more rounds are not possible, or nobody answered in round 4"
+    if three != four:
+        return
+    longer = coterie.resume(path)
+    whole = small_run(method, **{**settings, "rounds": 4}, out=str(folder / "whole"))
+    what = "a run of 4 rounds and one of 3 that was given another (does something depend on fed.settings.rounds?)"
+    _assert_same(outcome(whole), outcome(longer), what)
+
+
 def takes_one_client(method: str, folder: Path, **settings: Any) -> None:
     """A federation of one is a federation."""
     _assert_sound(small_run(method, **settings, clients=1, dataset="digits"))
@@ -195,6 +214,7 @@ BATTERY: list[Callable[..., None]] = [
     bears_nonsense,
     bears_missing_clients,
     takes_newcomers,
+    takes_more_rounds,
     takes_one_client,
     needs_nothing_but_messages,
 ]

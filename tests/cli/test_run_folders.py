@@ -102,6 +102,16 @@ class TestResume:
         assert cli("resume", "run", "--quiet").code == 0
         assert outcome(unfinished) == outcome(finished_runs["fedavg"])
 
+    def test_to_more_rounds(self, finished: Path) -> None:
+        before = tree(finished)
+        assert "it has done 4; ask for more than that" in refusal(cli("resume", "run", "--rounds", "3"))
+        assert "run is finished" in cli("resume", "run", "--rounds", "4").out
+        assert tree(finished) == before
+        answer = cli("resume", "run", "--rounds", "5")
+        assert (answer.code, "going on after round 4" in answer.err) == (0, True)
+        assert outcome(finished)["result"]["rounds"] == 5
+        assert "rounds = 5" in (finished / "config.toml").read_text()
+
     @pytest.mark.parametrize("what", ["nothing", "a file", "a folder"])
     def test_of_what_is_not_a_run(self, what: str, place: Path) -> None:
         if what == "a file":
@@ -116,7 +126,6 @@ class TestResume:
         ("old", "new", "named"),
         [
             ("lr = 0.05", "lr = 0.06", ["training.lr", "0.05", "0.06"]),
-            ("rounds = 4", "rounds = 8", ["training.rounds", "4", "8"]),
             ('name = "fedavg"', 'name = "solo"', ["algorithm.name", "'fedavg'", "'solo'"]),
             ("hidden = 16", "hidden = 17", ["model.hidden", "16", "17"]),
             ("seed = 0", "seed = 1", ["run.seed", "0", "1"]),

@@ -242,8 +242,38 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureF
         grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
     serve(grid, read_terms(tmp_path / "app"))
     before = len(grid.sent)
+    result = outcome(coterie.Result.load(tmp_path / "run"))
     serve(grid, read_terms(tmp_path / "app"))
-    assert len(grid.sent) == before
+    assert {kind for _, kind in grid.sent[before:]} == {"query.hello"}  # whoever is new would join
+    assert outcome(coterie.Result.load(tmp_path / "run")) == result
+
+
+def test_a_site_that_comes_when_training_is_over_joins(tmp_path: Path) -> None:
+    data = write_app(tmp_path / "app", 2, training={"rounds": 1})
+    grid = PlayedGrid()
+    for client in (0, 1):
+        grid.nodes[client + 1] = node_of(tmp_path / "app", site=str(tmp_path / f"site-{client}" / "site.toml"))
+    serve(grid, read_terms(tmp_path / "app"))
+    before = coterie.Result.load(tmp_path / "run")
+    grid.nodes = {7: node_of(tmp_path / "app", site=str(write_site(tmp_path / "late", "late", data, 1)))}  # alone
+
+    def killed(message: Any) -> None:
+        if (request := asked(message)) is not None and request.kind == "newcomer":
+            raise ConnectionError
+
+    grid.before = killed
+    with pytest.raises(ConnectionError):
+        serve(grid, read_terms(tmp_path / "app"))
+    assert outcome(coterie.Result.load(tmp_path / "run")) == outcome(before)
+    grid.before = lambda message: None
+    serve(grid, read_terms(tmp_path / "app"))
+    after = coterie.Result.load(tmp_path / "run")
+    assert (after.accuracy, after.history) == (before.accuracy, before.history)
+    assert before.groups is not None
+    assert after.newcomers is not None
+    assert (after.newcomers["clients"], after.newcomers["groups"]) == ([2], [before.groups[1]])  # its twin's
+    assert after.newcomers["accuracy"]["C"] == before.per_client["C"][1]
+    assert after.newcomers["accuracy"]["L"] is not None
 
 
 def test_a_run_that_began_otherwise_is_not_continued(tmp_path: Path) -> None:

@@ -167,3 +167,12 @@ def test_an_empty_part_is_refused(copy: Path, given: dict[str, Any]) -> None:
     with pytest.raises(CoterieError, match=r"no (data set|method) is named"):
         pair(copy, **given)
     assert (copy / "digits-pair" / "table.txt").stat().st_mtime_ns == before
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "sub-fedavg-costs" / "mine.png"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(CoterieError, match="is there already, and is not a reproduction: choose another --out"):
+        reproduce("sub-fedavg-costs", out=tmp_path)
+    assert [*mine.parent.iterdir()] == [mine]

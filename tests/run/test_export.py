@@ -46,12 +46,12 @@ def logits(path: Path, images: Path) -> np.ndarray:
     ("run", "whose"), [("fedavg", {}), ("fedavg", {"client": 0}), ("pacfl", {"group": 1}), ("pacfl", {"client": 3})]
 )
 def test_safetensors_hold_the_model_and_say_what_it_is(place: Path, run: str, whose: dict[str, int]) -> None:
-    path, told = export(place / run, place / "model.safetensors", **whose)
+    path, told = export(place / run, place / "model.safetensors", overwrite=True, **whose)
     found = find_model(place / run, **whose)
     _, about = load_exported(path)
     assert about["whose"] == found.whose
     assert found.whose in told
-    assert about["run"] == {"algorithm": run, "data": "digits-rotated", "seed": 0}
+    assert about["run"] == {"folder": run, "algorithm": run, "data": "digits-rotated", "seed": 0}
     if "group" not in whose:
         said = predict(place / run, place / "images.npz", client=whose.get("client"))[0]
         assert np.array_equal(logits(path, place / "images.npz").argmax(axis=1), said)

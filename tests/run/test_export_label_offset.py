@@ -65,7 +65,7 @@ def test_an_exported_model_is_the_served_one(place: Path) -> None:
     run, images = place / "run", place / "images.npz"
     whose = set()
     for client in range(6):
-        path, told = export(run, place / "client.safetensors", client=client)
+        path, told = export(run, place / f"client-{client}.safetensors", client=client)
         _, about = load_exported(path)
         whose.add(about["whose"].partition(str(client))[2])
         assert "(with its label offset)" in told
@@ -111,14 +111,14 @@ def test_a_network_that_does_not_end_in_a_bias_is_wrapped_or_refused(place: Path
     small_run("fedavg", **labels("served"), model="scaled", model_options={}, plugin=[str(plugin)], out=str(run))
     with pytest.raises(CoterieError, match=r"'scaled' does not end in a linear layer with a bias.*use --format onnx"):
         export(run, place / "x.safetensors", client=0, trust=True)
-    export(run, place / "all.safetensors", trust=True)
+    export(run, place / "scaled.safetensors", trust=True)
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     path, _ = export(run, place / "scaled.onnx", client=0, format="onnx", trust=True)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (outputs,) = session.run(None, {"x": np.load(place / "images.npz")["x"].astype(np.float32).reshape(-1, 1, 8, 8)})
     assert np.array_equal(outputs.argmax(axis=1), predict(run, place / "images.npz", client=0, trust=True)[0])
-    assert torch.is_tensor(load_exported(place / "all.safetensors")[0].fc.bias)  # type: ignore[union-attr]
+    assert torch.is_tensor(load_exported(place / "scaled.safetensors")[0].fc.bias)  # type: ignore[union-attr]
 
 
 def test_without_the_labels_of_a_client_its_model_is_refused(place: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.federation import Algorithm, ClientSampler, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
-from coterie.messages import ClientId, ModelSpec, Train
+from coterie.messages import ClientId, ModelSpec, Plan, Train
 
 
 @algorithm("solo")
@@ -36,13 +36,21 @@ class Solo(Algorithm):
         """Each client makes the common start by itself."""
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """All clients go on with their own models; the epochs are spread evenly over the rounds."""
-        rounds, usual = fed.settings.rounds, fed.plan.epochs
-        total = self.epochs or max(round(rounds * fed.settings.fraction * usual), usual)
-        epochs = total * fed.round // rounds - total * (fed.round - 1) // rounds
+        """All clients go on with their own models."""
+        epochs = self.epochs_of(fed.round, fed.settings.rounds, fed.settings.fraction, fed.plan)
         if epochs:
             request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))
             fed.ask(dict.fromkeys(fed.trainable, request))
+
+    def epochs_of(self, t: int, rounds: int, fraction: float, plan: Plan) -> int:
+        """Return the epochs of round t: all of them are spread evenly over the rounds."""
+        usual = plan.epochs
+        total = self.epochs or max(round(rounds * fraction * usual), usual)
+        return total * t // rounds - total * (t - 1) // rounds
+
+    def schedule(self, rounds: int, fraction: float, plan: Plan) -> list[str]:
+        """How many epochs each round has."""
+        return [f"{self.epochs_of(t, rounds, fraction, plan)} epochs" for t in range(1, rounds + 1)]
 
     def model_for(self, client: ClientId) -> None:
         """The server has no model."""

@@ -8,7 +8,7 @@ import typer
 
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.options import ConfigFile, Overwrite, Quiet, Set
 from coterie.cli.progress import ConsoleProgress
 
 
@@ -17,6 +17,7 @@ def cluster(
     config: ConfigFile = None,
     set: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the groups as JSON.")] = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
@@ -32,6 +33,7 @@ def cluster(
     checked = configuration(config, set, flags, {"algorithm": {"name": DEFAULT}})
     with explain_interrupt():
         groups = form_groups(checked, ConsoleProgress(quiet))
+    pictures = [] if checked.run.out is None else groups.save(Path(checked.run.out), overwrite)
     if as_json:
         typer.echo(json.dumps(groups.to_json()))
     elif not quiet:
@@ -41,8 +43,6 @@ def cluster(
         typer.echo(f"Sent by clients: {groups.up_bytes / 1e6:.2f} MB")
     for client, why in groups.missing.items():
         typer.echo(f"coterie: client {client} {why}: it is in no group", err=True)
-    if checked.run.out is not None:
-        pictures = groups.save(Path(checked.run.out))
-        if not quiet and not as_json:
-            png_files = ", ".join(str(path) for path in pictures if path.suffix == ".png")
-            typer.echo(f"Pictures: {png_files or 'none, since no tree of merges led to these groups'}")
+    if checked.run.out is not None and not quiet and not as_json:
+        png_files = ", ".join(str(path) for path in pictures if path.suffix == ".png")
+        typer.echo(f"Pictures: {png_files or 'none, since no tree of merges led to these groups'}")

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from coterie.cli.options import Overwrite
 from coterie.coreset import Coreset, WeightedNodes, baseline
 from coterie.coreset.files import Graph, read_costs, read_graph
 from coterie.coreset.graph import Floats, checked_costs
 from coterie.errors import CoterieError, one_line
-from coterie.files import write_whole
+from coterie.files import write_new
 from coterie.report.text_table import TextTable, csv_text
 
 Method = Literal["scgiga", "frank-wolfe", "k-means", "spectral", "random", "betweenness"]
@@ -44,6 +45,7 @@ def coreset(
     seed: Annotated[int, typer.Option(help="Seed of baselines and of estimated lengths.")] = 0,
     format: Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")] = "table",
     out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Choose a few weighted nodes that represent a graph.
 
@@ -70,7 +72,7 @@ def coreset(
     if out is None:
         typer.echo("\n".join(map(one_line, text.split("\n"))), nl=False)
     else:
-        write_whole(out, text.encode(), "nothing")
+        write_new(out, text.encode(), overwrite, "nothing")
 
 
 def _written(format: str, graph: Graph, chosen: WeightedNodes, costs: Floats, smoothness: float, method: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from coterie.cli.options import Plugins, RunArgument, Trust, WhoseModel
+from coterie.cli.options import Overwrite, Plugins, RunArgument, Trust, WhoseModel
 
 
 def export(
@@ -16,7 +16,10 @@ def export(
     compact: Annotated[
         bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="The file; by default model.FORMAT in the run folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file; by default named after the group or client, in the run folder.")
+    ] = None,
+    overwrite: Overwrite = False,
     plugin: Plugins = None,
     trust: Trust = False,
 ) -> None:
@@ -27,6 +30,14 @@ def export(
     from coterie.run.export import export as write
 
     _, summary = write(
-        folder, out, client=client, group=cluster, format=format, smaller=compact, plugins=plugin or (), trust=trust
+        folder,
+        out,
+        client=client,
+        group=cluster,
+        format=format,
+        smaller=compact,
+        overwrite=overwrite,
+        plugins=plugin or (),
+        trust=trust,
     )
     typer.echo(summary)

@@ -6,9 +6,9 @@ import typer
 
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.options import ConfigFile, Overwrite, Quiet, Set
 from coterie.cli.progress import ConsoleProgress
-from coterie.cli.studies import AsJson, show
+from coterie.cli.studies import AsJson, check_out, show
 from coterie.similarity import MEASURES
 
 
@@ -35,6 +35,7 @@ def inspect(
         typer.Option(help="Number of super clusters; by default classes merge up to 10 degrees. Implies --per-class."),
     ] = None,
     set: Set = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **flags: Any,
@@ -46,10 +47,12 @@ def inspect(
 
     With --out, a page (inspection.html), pictures and numbers are written into that folder.
     """
+    from coterie.inspect.inspection import NUMBERS
     from coterie.inspect.inspection import inspect as examine
     from coterie.run.cluster import DEFAULT
 
     checked = configuration(config, set, flags, {"algorithm": {"name": DEFAULT}})
+    check_out(checked.run.out, NUMBERS, overwrite)
     with explain_interrupt():
         inspection = examine(
             checked,
@@ -61,4 +64,4 @@ def inspect(
         )
     for client, why in inspection.view.groups.missing.items():
         typer.echo(f"coterie: client {client} {why}: it is not compared", err=True)
-    show(inspection, checked.run.out, as_json, quiet)
+    show(inspection, checked.run.out, as_json, quiet, overwrite)

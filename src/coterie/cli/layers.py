@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import Plugins, Quiet, Trust
-from coterie.cli.studies import AsJson, show
+from coterie.cli.options import Overwrite, Plugins, Quiet, Trust
+from coterie.cli.studies import AsJson, check_out, show
 
 
 def layers(
@@ -16,6 +16,7 @@ def layers(
     ] = None,
     inputs: Annotated[int, typer.Option(help="How many test samples the models are given.")] = 500,
     out: Annotated[Path | None, typer.Option(help="Write numbers and pictures into this folder.")] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     plugin: Plugins = None,
     trust: Trust = False,
@@ -27,10 +28,11 @@ def layers(
     """
     from coterie.cli.interrupts import explain_interrupt
     from coterie.cli.progress import ConsoleProgress
-    from coterie.studies.layers import study
+    from coterie.studies.layers import NUMBERS, study
 
+    check_out(out, NUMBERS, overwrite)
     with explain_interrupt():
         comparison = study(
             runs, layers=layers, inputs=inputs, progress=ConsoleProgress(quiet), plugins=plugin or (), trust=trust
         )
-    show(comparison, out, as_json, quiet)
+    show(comparison, out, as_json, quiet, overwrite)

@@ -11,6 +11,7 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
 WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")

@@ -6,9 +6,9 @@ import typer
 
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.options import ConfigFile, Overwrite, Quiet, Set
 from coterie.cli.progress import ConsoleProgress
-from coterie.cli.studies import AsJson, show
+from coterie.cli.studies import AsJson, check_out, show
 from coterie.run.config import keys
 
 SET_BY_STUDY = ("data.clients", *(key.path for key in keys() if key.section in ("partition", "newcomers")))
@@ -25,6 +25,7 @@ def pairs(
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds, from --seed on.", min=1)] = 3,
     set: Set = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **flags: Any,
@@ -36,9 +37,10 @@ def pairs(
     Client 1 trains with each of the clients 2 by --algorithm (fedavg), and alone for as long. By default 20 rounds of
     10 epochs. With --out, the table (pairs.csv, pairs.json) and a picture are written into that folder.
     """
-    from coterie.studies.pairs import DEFAULTS, study
+    from coterie.studies.pairs import DEFAULTS, NUMBERS, study
 
     checked = configuration(config, set, flags, DEFAULTS)
+    check_out(checked.run.out, NUMBERS, overwrite)
     with explain_interrupt():
         comparison = study(checked, c1, c2, samples=samples, seeds=seeds, progress=ConsoleProgress(quiet))
-    show(comparison, checked.run.out, as_json, quiet)
+    show(comparison, checked.run.out, as_json, quiet, overwrite)

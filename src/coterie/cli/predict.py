@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import Plugins, RunArgument, Trust, WhoseModel
+from coterie.cli.options import Overwrite, Plugins, RunArgument, Trust, WhoseModel
 
 
 def predict(
@@ -13,6 +13,7 @@ def predict(
     images: Annotated[Path, typer.Argument(hidden=True)],
     client: WhoseModel = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
+    overwrite: Overwrite = False,
     plugin: Plugins = None,
     trust: Trust = False,
 ) -> None:
@@ -24,7 +25,9 @@ def predict(
     """
     from coterie.run.export import predict as predict_labels
 
-    labels, summary = predict_labels(folder, images, client, out, plugins=plugin or (), trust=trust)
+    labels, summary = predict_labels(
+        folder, images, client, out, overwrite=overwrite, plugins=plugin or (), trust=trust
+    )
     if out is None:
         typer.echo("\n".join(str(label) for label in labels))
     typer.echo(summary, err=True)

@@ -75,7 +75,7 @@ class Policy:
             return f"the network '{request.spec.name}' with these options is not one of this federation's"
         if request.seed != self.seed:
             return f"seed {request.seed}, where this federation has {self.seed}"
-        if not 0 <= request.round <= self.rounds:
+        if not 0 <= request.round <= self.rounds + 1:  # in the one more, clients join when training is over
             return f"round {request.round}, where this federation has {self.rounds}"
         if error := self._error_in_standardisation(request):
             return error

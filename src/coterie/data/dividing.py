@@ -15,7 +15,8 @@ from coterie.streams import stream
 
 _SERVER_SAMPLES = 2500
 _SERVER_FRACTION = 0.05
-_TEST_FRACTION = 0.2
+TEST_FRACTION = 0.2
+"""Of a client's samples, where there are none to test on."""
 
 
 def divide(
@@ -69,6 +70,7 @@ def divide(
         normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=tuple(division.notes),
+        class_names=dataset.class_names,
     )
     return data if division.concept is None else _with_concept(data, division)
 
@@ -94,7 +96,7 @@ def _with_test_parts(
 ) -> tuple[list[Index], Samples, list[Index]]:
     """Return what each client trains on, the test samples of all, and which of them each client is tested on."""
     if division.own_test is not None or dataset.test is None:
-        share = division.own_test or _TEST_FRACTION
+        share = division.own_test or TEST_FRACTION
         halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
         return [training for training, _ in halves], *side_by_side(pool, [testing for _, testing in halves])
     if division.concept is not None and not division.tested_on_labels:

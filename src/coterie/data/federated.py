@@ -70,6 +70,8 @@ class Dataset:
     """What else each training sample has or lacks, where that is known, (n, attributes)."""
     attribute_names: tuple[str, ...] = ()
     """Of the columns of `attributes`; none: they go by their numbers."""
+    class_names: tuple[str, ...] = ()
+    """What the labels stand for, in their order; none: it is not known."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,6 +117,15 @@ class FederatedData:
     """Whether simulated clients may be given test samples of labels that they lack; not where a site is rehearsed."""
     standardise: bool = False
     """Whether clients agree on mean and deviation of their inputs, in place of those in `normalise`."""
+    class_names: tuple[str, ...] = ()
+    """What the labels stand for, in their order; none: it is not known."""
+    later: "Sequence[FederatedData]" = ()
+    """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
+
+    @property
+    def all_clients(self) -> int:
+        """How many clients there are when all have come."""
+        return self.clients + sum(newcomers.clients for newcomers in self.later)
 
     @property
     def shape(self) -> tuple[int, ...]:

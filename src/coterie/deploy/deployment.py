@@ -77,7 +77,8 @@ def serve(grid: Any, terms: Terms) -> None:
 
     def engine(folder: RunFolder) -> AbstractContextManager[Engine]:
         registry = SiteRegistry.open(folder.sites_file, agreed, certificate)
-        sites = FlowerDeployment(grid, registry, min_clients=terms.server.min_clients)
+        needed = 0 if folder.finished else terms.server.min_clients  # then only those matter who come late
+        sites = FlowerDeployment(grid, registry, min_clients=needed)
         sites.wait(progress.phase)
         return nullcontext(sites)
 

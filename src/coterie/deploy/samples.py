@@ -90,5 +90,8 @@ def server_data(terms: Terms) -> FederatedData:
     own, whose = none, "the server's samples"
     if terms.server.data is not None:
         own = _fitting(_read(Path(terms.server.data).expanduser(), wanted, whose).train, wanted, whose)
-    normalise, name = wanted.normalisation, terms.server.name
-    return FederatedData(name, wanted.classes, none, none, [], [], False, own, normalise, standardise=wanted.measured)
+    names, normalise = tuple(wanted.class_names or ()), wanted.normalisation
+    name, measured = terms.server.name, wanted.measured
+    return FederatedData(
+        name, wanted.classes, none, none, [], [], False, own, normalise, standardise=measured, class_names=names
+    )

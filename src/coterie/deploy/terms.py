@@ -160,6 +160,8 @@ def read_terms(folder: Path) -> Terms:
     config = make_config(tables, str(path))
     if config.engine.name != "flower" or config.engine.address is not None:
         raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
+    if config.newcomers.admit:
+        raise CoterieError(f"[newcomers] admit is for simulations: sites bring their data themselves (in {path})")
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)

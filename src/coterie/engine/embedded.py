@@ -37,10 +37,14 @@ class EmbeddedEngine(Engine):
     ) -> None:
         """`arrivals` says in which round late clients come; `protection` is what clients hold back."""
         self._clients = make_clients(data, store, trainer, common_test, protection)
+        for newcomers in data.later:
+            self._clients += make_clients(newcomers, store, trainer, None, protection, len(self._clients))
         self._arrivals = arrivals or {}
         self._faults, self._seed = faults or SimulatedFaults(), seed
-        self._samples = self._faults.declared({id: len(part) for id, part in enumerate(data.train_parts)})
-        self._tests = {id: len(part) for id, part in enumerate(data.test_parts)}
+        train_parts = [part for of in (data, *data.later) for part in of.train_parts]
+        test_parts = [part for of in (data, *data.later) for part in of.test_parts]
+        self._samples = self._faults.declared({id: len(part) for id, part in enumerate(train_parts)})
+        self._tests = {id: len(part) for id, part in enumerate(test_parts)}
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
     def __enter__(self) -> EmbeddedEngine:
@@ -91,8 +95,9 @@ def make_clients(
     trainer: Trainer,
     common_test: CommonTest | None = None,
     protection: Protection = UNPROTECTED,
+    first: ClientId = 0,
 ) -> list[Client]:
-    """Make all clients of divided data, in their order; after each drift they have other samples."""
+    """Make all clients of divided data, numbered from `first` on; after each drift they have other samples."""
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
     phases = {0: (data.train_parts, data.test_parts)}
     phases |= {phase.start: (phase.train_parts, phase.test_parts) for phase in data.drift}
@@ -103,5 +108,5 @@ def make_clients(
             start: LocalData(x, y, train[id], test_x, test_y, test[id], *shared)
             for start, (train, test) in phases.items()
         }
-        clients.append(Client(id, local, store, trainer, protection))
+        clients.append(Client(first + id, local, store, trainer, protection))
     return clients

@@ -123,6 +123,13 @@ class Algorithm(LabelOptions, Resumable, ABC):
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Raise a `CoterieError` if the network, or how clients are drawn, does not suit the method."""
 
+    def schedule(self, rounds: int, fraction: float, plan: Plan) -> Sequence[str]:
+        """Say of each round, from the first on, what in it depends on how many `rounds` the run has; empty: nothing.
+
+        A run can be given more rounds if what it has done stays as it was. `fraction` and `plan` are the run's.
+        """
+        return ()
+
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Say what in the user's grouping options contradicts the method's own, or None."""
         return None

@@ -75,6 +75,10 @@ class ClientCurriculum(ClientSampler):
         paced = Curriculum(pacing=self.pacing, a=self.a, b=self.b)
         return pool_size(paced, round - 1, rounds, clients, 1) if clients else 0
 
+    def schedule(self, rounds: int, clients: int) -> list[str]:
+        """K(r) of each round."""
+        return [f"cohorts from {self.size(r, rounds, clients)} of {clients} clients" for r in range(1, rounds + 1)]
+
     def refresh(self, fed: Federation, algorithm: Algorithm) -> None:
         """Ask for ℒ_i: all clients that can train when it is due, otherwise those that have not answered yet."""
         by_expert = self.score == "E"

@@ -4,7 +4,7 @@ Where the method serves label offsets, clients add theirs to the logits under L,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -110,24 +110,23 @@ class Evaluator(Resumable):
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
         covered = len(self.received)
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
-        if clients is None and self.fed.round == self.fed.settings.rounds:
-            self._evaluate_by_label(models, names, adaptation)
-        by_label = (_plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking))
-        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted, *by_label)
+        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
+
+    def evaluate_at_end(self, measured: Evaluation | None) -> Evaluation:
+        """Add C by label to what was measured of the last round; None: measure that too."""
+        evaluation = measured or self.evaluate()
+        self.evaluate_by_label()
+        own, lacking = _plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking)
+        return replace(evaluation, C_own=own, C_lacking=lacking)
 
     def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
         return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label)
 
     def evaluate_by_label(self) -> None:
-        """Measure C by the labels that clients have and lack; `evaluate` does it in the last round."""
-        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
-        self._evaluate_by_label(models, _names(models), self.algorithm.adaptation(self.fed))
-
-    def _evaluate_by_label(
-        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
-    ) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
+        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
+        names, adaptation = _names(models), self.algorithm.adaptation(self.fed)
         alike: dict[str, Request] = {}
         changed = {client: name for client, name in names.items() if self.seen_by_label.get(client) != name}
         for client, name in changed.items():

@@ -1,6 +1,6 @@
 """The round loop, which admits newcomers in the same way for every method."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm
@@ -15,12 +15,18 @@ NEWCOMER = "newcomer"
 
 
 def rounds(
-    fed: Federation, algorithm: Algorithm, evaluator: Evaluator, every: int, done: int | None = None
+    fed: Federation,
+    algorithm: Algorithm,
+    evaluator: Evaluator,
+    every: int,
+    done: int | None = None,
+    before_end: Callable[[Evaluation | None], None] = lambda evaluation: None,
 ) -> Iterator[tuple[int, Evaluation | None]]:
     """Run a method, and yield after each round, with the accuracies if they are due.
 
     Round 0 is the work before the first. `every` = 0 evaluates at the end only. A run that resumes names the last
-    round that was `done`; the method, the federation and the evaluator then hold their state already.
+    round that was `done`; the method, the federation and the evaluator then hold their state already. `before_end` is
+    called in the last round before anything is measured that is so only because it is the last.
     """
     fed.start_round(done or 0)
     if done is None:
@@ -37,24 +43,30 @@ def rounds(
             algorithm.round(fed, cohort)
         fed.end_training()
         admit(fed, algorithm)
-        evaluation = evaluator.evaluate() if due(t, fed.settings.rounds, every) else None
+        evaluation = evaluator.evaluate() if due(t, every) else None
+        if t == fed.settings.rounds:
+            before_end(evaluation)
+            evaluation = evaluator.evaluate_at_end(evaluation)
         fed.note_incidents()
         yield t, evaluation
 
 
-def due(round: int, rounds: int, every: int) -> bool:
-    """Whether accuracies are measured after a round."""
-    return round == rounds or (every > 0 and round % every == 0)
+def due(round: int, every: int) -> bool:
+    """Whether accuracies are measured after a round, whichever is the last."""
+    return every > 0 and round % every == 0
 
 
-def evaluated_rounds(rounds: int, every: int, done: int) -> list[int]:
-    """Return the rounds up to `done` after which accuracies were measured."""
-    return [round for round in range(1, done + 1) if due(round, rounds, every)]
+def evaluated_rounds(last: int | None, every: int, done: int) -> list[int]:
+    """Return the rounds up to `done` after which accuracies were measured; None: whichever is the last."""
+    return [round for round in range(1, done + 1) if due(round, every) or round == last]
 
 
-def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator) -> None:
-    """Admit clients that join after training, and measure their accuracy; that of the others stays as it was."""
-    fed.start_round(fed.settings.rounds + 1)
+def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, round: int | None = None) -> None:
+    """Admit clients that join after training, and measure their accuracy; that of the others stays as it was.
+
+    They come in the round after the last, or in a later one.
+    """
+    fed.start_round(round or fed.settings.rounds + 1)
     newcomers = admit(fed, algorithm)
     if newcomers:
         evaluator.evaluate(newcomers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from coterie.federation.state import Resumable
@@ -23,6 +23,10 @@ class ClientSampler(Resumable, ABC):
     @abstractmethod
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohorts of the present round; usually one."""
+
+    def schedule(self, rounds: int, clients: int) -> Sequence[str]:
+        """Say of each round what in it depends on how many `rounds` the run has, as `Algorithm.schedule` does."""
+        return ()
 
 
 class UniformSampler(ClientSampler):

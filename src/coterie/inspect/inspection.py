@@ -19,7 +19,7 @@ from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
 from coterie.errors import CoterieError, suggestion
-from coterie.files import make_folder, write_whole
+from coterie.files import new_files, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
 from coterie.results.charts import classical_mds, completed_distances, values
@@ -40,6 +40,7 @@ P = 3
 GLANCE = 500
 """Samples of each class that the map of classes is made from, unless all of them are looked at."""
 
+NUMBERS = "inspection.json"
 DEFAULT = "angles,sum_angles,labels"
 """What is measured by default: from what clients may send anyway."""
 SHOWN_AS = {"theta1": "angles"}
@@ -169,14 +170,14 @@ class Inspection:
 
         return inspection_text(self.to_json(), self.view.groups.report())
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write the page, the pictures and the numbers into a folder."""
+    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+        """Write the page, the pictures and the numbers into a folder; other files there stay without `overwrite`."""
         from coterie.report.inspection import write_inspection
 
-        make_folder(folder, flush=False)
-        numbers = folder / "inspection.json"
-        write_whole(numbers, (json.dumps(self.to_json()) + "\n").encode())
-        return [numbers, *write_inspection(self.to_json(), self.view.groups.grouping, folder)]
+        with new_files(folder, overwrite) as place:
+            write_whole(place / NUMBERS, (json.dumps(self.to_json()) + "\n").encode())
+            written = write_inspection(self.to_json(), self.view.groups.grouping, place)
+        return [folder / NUMBERS, *(folder / file.name for file in written)]
 
 
 def inspect(

@@ -212,7 +212,9 @@ def _table(run: StoredRun) -> Table:
         cells: list[str | float] = ["none" if group is None else str(group), len(members), shortened(members)]
         if counts is not None:
             cells += [int(counts[members].sum()), profile(counts[members].sum(axis=0))]
-        cells += [] if truth is None else [shares([truth[client] for client in members])]
+        cells += (
+            [] if truth is None else [shares([group for client in members if (group := truth[client]) is not None])]
+        )
         rows.append((*cells, *means))
     return Table(
         title="Groups",
@@ -267,9 +269,10 @@ def _map(run: StoredRun, clients: list[int], labels: list[int], proximity: npt.N
         )
 
     by_method = scatter(labels, "groups found")
-    if run.true_groups is None:
+    known = [group for client in clients if run.true_groups and (group := run.true_groups[client]) is not None]
+    if len(known) < len(clients):
         return by_method
-    true = scatter([run.true_groups[client] for client in clients], "true groups")
+    true = scatter(known, "true groups")
     return charts.Switch(label="Colours", variants=(("groups found", by_method), ("true groups", true)))
 
 

@@ -20,6 +20,8 @@ LONG = 24
 """Cells with more letters than this are not squeezed to a word per line."""
 SCRIPTS = ("axes.js", "painters.js", "page.js")
 """They draw the charts as SVG, without any library, and share one scope."""
+MARK = '<meta name="generator" content="Coterie">'
+"""By which a page is known to be one of ours."""
 FOLDED = 12
 """Code of more lines than this is shown when it is asked for."""
 
@@ -42,7 +44,7 @@ def render(page: Page) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f'<meta name="color-scheme" content="light dark">\n{MARK}\n<link rel="icon" href="data:,">\n'
         f"<title>{escape(page.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<a class="skip" href="#content">Skip to the content</a>\n<header><h1>{escape(page.title)}</h1></header>\n'
         f'<main id="content" tabindex="-1">\n<div class="summary">{_paragraphs(page.summary)}</div>\n'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import CoterieError
-from coterie.files import make_folder, write_whole
+from coterie.files import new_files, write_whole
 from coterie.results import charts
 from coterie.results.charts import Chart, Series, Values
 
@@ -33,18 +33,16 @@ NAMED = 60
 Style = dict[str, Any]
 
 
-def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS, overwrite: bool = False) -> list[Path]:
     """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are left out."""
     check_formats(formats)
-    if folder.exists() and not folder.is_dir():
-        raise CoterieError(f"'{folder}' is a file: name a folder for the pictures")
-    make_folder(folder, flush=False)
     pictures = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
     written = []
-    for number, (variant, chart) in enumerate(pictures, 1):
-        name = chart.title if variant in chart.title else f"{chart.title} {variant}"
-        written += write(paint(chart), folder / f"{number:02d}-{_slug(name)}", formats)
-    return written
+    with new_files(folder, overwrite) as place:
+        for number, (variant, chart) in enumerate(pictures, 1):
+            name = chart.title if variant in chart.title else f"{chart.title} {variant}"
+            written += write(paint(chart), place / f"{number:02d}-{_slug(name)}", formats)
+    return [folder / file.name for file in written]
 
 
 def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list[Path]:

@@ -16,7 +16,7 @@ from coterie.reproduce.request import ReproductionRequest, how_to_get, missing, 
 from coterie.reproduce.trained import KINDS as TRAINED
 from coterie.reproduce.trained import train
 from coterie.results.comparison_folder import ComparisonFolder
-from coterie.results.reproductions import Reproduction
+from coterie.results.reproductions import Reproduction, check_own
 from coterie.results.run_folder import RunFolder
 
 PLACE = Path("runs/reproduce")
@@ -51,6 +51,7 @@ def reproduce(
     request.check(item)
     check_data(item, request)
     place = checked_place(Path(out or PLACE))
+    check_own(place / item.name)
     session = ReproductionSession(request, place, progress or BatchProgress(), jobs)
     try:
         findings = train(item, session) if item.entry.kind in TRAINED else COMPUTED[item.entry.kind](item, session)

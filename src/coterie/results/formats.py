@@ -11,6 +11,8 @@ from coterie.errors import CoterieError, one_line
 
 TableFormat = Literal["text", "markdown", "csv", "latex"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
+PAGE = "report.html"
+"""The page of a folder, in it."""
 TABLE_FILES = dict(zip(TABLE_FORMATS, ("table.txt", "table.md", "table.csv", "table.tex"), strict=True))
 """Under which name a folder holds its table in each format."""
 RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 1, 1, 1

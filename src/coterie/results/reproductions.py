@@ -140,6 +140,12 @@ class Reproduction:
         return {text: number for number, text in enumerate(texts, 1)}
 
 
+def check_own(folder: Path) -> None:
+    """Refuse the folder of a reproduction if something else is in it, which might be written over."""
+    if folder.exists() and not (folder / FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CoterieError(f"'{folder}' is there already, and is not a reproduction: choose another --out")
+
+
 def reproduction_files(path: Path) -> list[Path]:
     """Return the files of the reproductions in a folder: its own, or those of the folders in it."""
     return [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))

@@ -43,13 +43,13 @@ from coterie.results.checks import (
     without_odd_values,
 )
 from coterie.results.folder_lock import LOCK
-from coterie.results.formats import RESULT_FORMAT, error_in_format
+from coterie.results.formats import PAGE, RESULT_FORMAT, error_in_format
 from coterie.results.schema import SitesFile, cleaned, error_in
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 ARRAYS, SITES = "views.safetensors", "sites.json"
 CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
-WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, SITES)
+WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, PAGE, SITES)
 """Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
 BEFORE_CONFIG = (LOCK, f"{CONFIG}.part", f"{SITES}.part")
 """What a run leaves that was killed before it had begun."""
@@ -101,9 +101,9 @@ class RunFolder:
         """Where the traceback of a failure is kept: beside the folder, which a new attempt needs empty."""
         return self.path.with_name(f"{self.path.name}.error.txt")
 
-    def model_file(self, format: str) -> Path:
-        """Return where a model is exported to by default."""
-        return self.path / f"model.{format}"
+    def model_file(self, name: str, format: str) -> Path:
+        """Return where a model is exported to by default, called by whose it is."""
+        return self.path / f"{name}.{format}"
 
     def check_free(self, overwrite: bool) -> None:
         """Refuse a path that holds something, unless it is a run to overwrite, or one that was killed unbegun."""
@@ -188,6 +188,16 @@ class RunFolder:
     def write_config(self, text: str) -> None:
         """Write the complete configuration, as TOML; it reruns the run."""
         write_whole(self.config_file, text.encode())
+
+    def go_on(self, config: str) -> None:
+        """Let a run go on with another configuration; until that is there, it goes on with the old one to the old end.
+
+        So wherever this ends, the folder holds no result of another configuration than its own.
+        """
+        if self.finished:
+            remove(self.result_file)
+            flush_folder(self.path)
+        self.write_config(config)
 
     def read_config(self) -> dict[str, Any]:
         """Return the tables of the configuration."""

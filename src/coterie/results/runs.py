@@ -123,7 +123,7 @@ class StoredRun:
         return None if self.result is None else self.result.get("groups")
 
     @property
-    def true_groups(self) -> list[int] | None:
+    def true_groups(self) -> list[int | None] | None:
         """The true group of each client, where it is known."""
         return None if self.result is None else self.result.get("true_groups")
 

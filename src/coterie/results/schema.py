@@ -131,7 +131,7 @@ class ResultFields(TypedDict):
     seed: NotRequired[Seed]
     rounds: NotRequired[Round]
     groups: NotRequired[list[Place | None] | None]
-    true_groups: NotRequired[list[Place] | None]
+    true_groups: NotRequired[list[Place | None] | None]
     ari: NotRequired[Value]
     grouping: NotRequired[GroupingEntry | None]
     details: NotRequired[Details | None]

@@ -16,6 +16,7 @@ from coterie.data import FederatedData
 from coterie.data.difficulty import by_difficulty, spread, with_noise
 from coterie.data.dividing import on_validation
 from coterie.data.federated import Normalisation, channels_of
+from coterie.data.joining import joined_by
 from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
@@ -47,7 +48,10 @@ def load_data(config: Config) -> FederatedData:
     data = on_validation(data, share, config.run.seed) if share else data
     if noise and config.partition.f_ord:
         raise CoterieError("f_ord and noise are two ways to make clients difficult: use one of them")
-    return with_noise(data, noise, config.run.seed) if noise else data
+    data = with_noise(data, noise, config.run.seed) if noise else data
+    for path in config.newcomers.admit:
+        data = joined_by(data, Path(path), config.data.options, config.run.seed)
+    return data
 
 
 def completed(config: Config, data: FederatedData) -> Config:
@@ -62,6 +66,7 @@ def absolute(config: Config) -> Config:
     return config.changed(
         data={"name": _absolute_data(config.data.name)},
         algorithm={key: _absolute_data(value) for key, value in options.items() if value == server_data},
+        newcomers={"admit": [os.path.abspath(os.path.expanduser(path)) for path in config.newcomers.admit]},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
     )
@@ -204,7 +209,10 @@ def consistency(config: Config, progress: Progress | None = None) -> npt.NDArray
 
 
 def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
-    """Return in which round each client comes that is held back at first; after training is one more than there are."""
+    """Return in which round each client comes that is not there at first.
+
+    After training is one more than there are, and then one more for each data set of clients to admit.
+    """
     newcomers, clients = config.newcomers, data.clients
     held = min(round(newcomers.share * clients), clients - 1)
     if newcomers.share and clients == 1:
@@ -212,7 +220,12 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
     if newcomers.share and not held:
         raise CoterieError(f"newcomers: {newcomers.share:g} of {clients} clients is less than one: raise it")
     order = stream(config.run.seed, "newcomers").permutation(clients) if newcomers.draw == "random" else range(clients)
-    return {int(client): newcomers.join_at or config.training.rounds + 1 for client in [*order][clients - held :]}
+    after, first = config.training.rounds + 1, clients
+    come = {int(client): newcomers.join_at or after for client in [*order][clients - held :]}
+    for t, admitted in enumerate(data.later, after + 1):
+        come |= dict.fromkeys(range(first, first + admitted.clients), t)
+        first += admitted.clients
+    return come
 
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:

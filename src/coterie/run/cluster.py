@@ -14,6 +14,7 @@ from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
+from coterie.files import new_files
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
@@ -90,11 +91,16 @@ class ClusterResult:
             )
         return draw(drawn[what], ax)
 
-    def save(self, folder: Path) -> list[Path]:
-        """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG."""
+    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+        """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG.
+
+        Other files there stay without `overwrite`.
+        """
         from coterie.report.groups import draw
 
-        return draw(self.grouping, self.title, folder, self.clients)
+        with new_files(folder, overwrite) as place:
+            written = draw(self.grouping, self.title, place, self.clients)
+        return [folder / file.name for file in written]
 
     def report(self) -> str:
         """Return the groups as a table for the terminal."""

@@ -137,6 +137,12 @@ class NewcomersSection(ConfigSection):
         "random", "which clients: drawn by the seed, or those with the highest numbers", "--newcomer-draw"
     )
     join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1, le=MOST)
+    admit: list[str] = setting(
+        [],
+        "data of clients that come when training is over, a file or folder: one client, one for each user in it, or "
+        "one for each .npz file of a folder",
+        "--admit",
+    )
     epochs: int = setting(
         5, "epochs of fine-tuning the model that each receives", "--newcomer-epochs", ge=0, le=MOST_EPOCHS
     )

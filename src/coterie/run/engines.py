@@ -33,6 +33,8 @@ def check_engine(config: Config) -> None:
             "engine.deadline is for deployed federations; a simulation plays clients that are late with --straggle"
         )
     if config.engine.name == "flower":
+        if config.newcomers.admit:
+            raise CoterieError("newcomers.admit is for the engine 'embedded', not for 'flower': leave out one of them")
         require()
         if config.engine.address is not None:
             check_address(config.engine.address)

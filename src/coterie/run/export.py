@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+import coterie
 from coterie.bounded import parse_json, read_tensors
-from coterie.data import read_inputs
+from coterie.data import DATASETS, read_inputs
 from coterie.data.readers.arrays import checked_inputs
 from coterie.errors import CoterieError, one_line
-from coterie.files import UNSEALED, seal, sealed, write_whole
+from coterie.files import UNSEALED, seal, sealed, write_new
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
@@ -42,13 +43,15 @@ def predict(
     client: int | None = None,
     out: Path | None = None,
     *,
+    overwrite: bool = False,
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> tuple[npt.NDArray[np.int64], str]:
     """Return labels for the inputs of a .npz file, and a sentence on where they came from.
 
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
-    model that all clients share, if there is one. Of the plugins that the run names those in `plugins` are imported, or
+    model that all clients share, if there is one. Another file at `out` is replaced only with `overwrite`. Of the
+    plugins that the run names those in `plugins` are imported, or
     with `trust` all.
     """
     model = find_model(run, client, permission=Permission(tuple(plugins), trust))
@@ -61,7 +64,7 @@ def predict(
         content = io.BytesIO()
         np.savez(content, y=labels)
         try:
-            write_whole(out, content.getvalue())
+            write_new(out, content.getvalue(), overwrite)
         except OSError as error:
             raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
         summary += f"; written to {out}"
@@ -104,30 +107,36 @@ def export(
     group: int | None = None,
     format: Format = "safetensors",
     smaller: bool = False,
+    overwrite: bool = False,
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> tuple[Path, str]:
     """Write a model of a run to a file; return the file and a sentence on what is in it.
 
+    By default the file is called after the group or client, in the run folder; another is replaced only with
+    `overwrite`. It says of itself what the model is, see `about`.
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
     the network again. What a client uses has its label offset, if the run serves them. `smaller` takes out the dead
     channels and units of a pruned network; `plugins` and `trust` are as in `predict`.
     """
     model = find_model(run, client, group, Permission(tuple(plugins), trust))
-    path = out or RunFolder(Path(run)).model_file(format)
-    return path, write_model(model, path, format, smaller)
+    path = out or model_file(model, Path(run), format, smaller)
+    return path, write_model(model, path, format, smaller, overwrite)
 
 
-def write_model(model: TrainedModel, path: Path, format: Format, smaller: bool = False) -> str:
+def model_file(model: TrainedModel, folder: Path, format: Format, smaller: bool = False) -> Path:
+    """Return where a model goes by default: a file of the run folder, called after whose it is."""
+    return RunFolder(folder).model_file(model.name + "-compact" * smaller, format)
+
+
+def write_model(model: TrainedModel, path: Path, format: Format, smaller: bool = False, overwrite: bool = False) -> str:
     """Write a model to a file, and return a sentence on what is in it; see `export`."""
     network = _network_of(model, format)
     before = sum(p.numel() for p in network.parameters())
     if smaller:
         network = compact(network)
-    if format == "onnx":
-        _write_onnx(path, network, model)
-    else:
-        _write_safetensors(path, network, model, smaller)
+    content = _as_onnx(network, model) if format == "onnx" else _as_safetensors(network, model, smaller)
+    write_new(path, content, overwrite)
     after = sum(p.numel() for p in network.parameters())
     summary = f"{model.whose} after round {model.run.round}, {after:,} parameters"
     if smaller:
@@ -205,24 +214,39 @@ def _described(about: dict[str, Any]) -> nn.Module:
     return build(ModelSpec(spec["name"], tuple(spec["shape"]), spec["classes"], spec["options"]))
 
 
-def _write_safetensors(path: Path, network: nn.Module, model: TrainedModel, smaller: bool) -> None:
+def about(model: TrainedModel) -> dict[str, Any]:
+    """Say what a model is, for whoever finds its file: of which run, whose, for which classes, from which inputs."""
+    run, config, normalisation = model.run, model.run.config, model.run.normalisation
+    return {
+        "coterie": coterie.__version__,
+        "run": {
+            "folder": run.folder.path.absolute().name,
+            "algorithm": config.algorithm.name,
+            "data": config.data.name if config.data.name in DATASETS else Path(config.data.name).name,
+            "seed": config.run.seed,
+        },
+        "round": run.round,
+        "whose": model.whose,
+        "client": model.client,
+        "group": model.group if model.client is None else run.groups.get(model.client),
+        "classes": run.class_names or [str(label) for label in range(run.spec.classes)],
+        "normalise": None if normalisation is None else asdict(normalisation),
+        "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
+    }
+
+
+def _as_safetensors(network: nn.Module, model: TrainedModel, smaller: bool) -> bytes:
     from safetensors.torch import save
 
-    normalisation, config = model.run.normalisation, model.run.config
-    about = {
+    described = about(model) | {
         "model": vars(model.run.spec) | {"options": dict(model.run.spec.options)},
         "architecture": architecture(network) if smaller else None,  # type: ignore[arg-type]
-        "normalise": None if normalisation is None else asdict(normalisation),
-        "whose": model.whose,
-        "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
-        "round": model.run.round,
-        "run": {"algorithm": config.algorithm.name, "data": config.data.name, "seed": config.run.seed},
     }
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    write_whole(path, sealed(save(tensors, metadata={"coterie": json.dumps(about), **UNSEALED}))[0])
+    return sealed(save(tensors, metadata={"coterie": json.dumps(described), **UNSEALED}))[0]
 
 
-def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:
+def _as_onnx(network: nn.Module, model: TrainedModel) -> bytes:
     """Export by torch.export; the number of samples is free."""
     import torch
 
@@ -249,9 +273,10 @@ def _write_onnx(path: Path, network: nn.Module, model: TrainedModel) -> None:
     log.setLevel(before)
     assert program is not None
     content = program.model_proto
-    if model.label_offset is not None:
-        content.metadata_props.add(key="label_offset", value=json.dumps(model.label_offset.tolist()))
-    write_whole(path, content.SerializeToString())
+    for key, value in about(model).items():
+        if value is not None:
+            content.metadata_props.add(key=key, value=value if isinstance(value, str) else json.dumps(value))
+    return bytes(content.SerializeToString())
 
 
 def _with_label_offset(network: nn.Module, model: TrainedModel, format: Format) -> nn.Module:

@@ -108,6 +108,8 @@ def resume(
     folder: FilePath,
     progress: Progress | bool | None = None,
     *,
+    rounds: int | None = None,
+    admit: FilePath | Sequence[FilePath] = (),
     plugins: Sequence[FilePath] = (),
     trust: bool = False,
     dataset: DatasetLike | None = None,
@@ -118,6 +120,9 @@ def resume(
     Args:
         folder: The run folder.
         progress: As for `run`.
+        rounds: Go on to this round, finished or not, to the numbers of a run that had so many from the start; refused
+            where what was done depends on how many there are.
+        admit: Files or folders with the data of clients that join when training is over.
         plugins: Of the plugins that the folder names, those that are imported.
         trust: Whether all of them are.
         dataset: What was given to `run`, if that was an object of the program, such as arrays: these are not stored.
@@ -134,7 +139,9 @@ def resume(
     with named(objects) as given:
         if given:
             check_given_again(RunFolder.open(Path(folder)), given)
-        return runner.resume(Path(folder), listener(progress), Permission(tuple(map(str, plugins)), trust))
+        permission = Permission(tuple(map(str, plugins)), trust)
+        paths = [admit] if isinstance(admit, str | os.PathLike) else admit
+        return runner.resume(Path(folder), listener(progress), permission, rounds, [*map(str, paths)])
 
 
 def predict(
@@ -178,6 +185,7 @@ def export(
     group: int | None = None,
     format: Literal["safetensors", "onnx"] = "safetensors",
     compact: bool = False,
+    overwrite: bool = False,
     plugins: Sequence[FilePath] = (),
     trust: bool = False,
 ) -> Path:
@@ -185,12 +193,13 @@ def export(
 
     Args:
         run: A run folder, or a result.
-        out: The file; by default in the run folder.
+        out: The file; by default in the run folder, called after the client or group.
         client: As for `predict`.
         group: As for `predict`.
         format: ONNX takes inputs as they are in the data, and holds the normalisation; safetensors holds parameters,
             and says in its metadata which network and normalisation they go with.
         compact: Whether the dead channels and units of a pruned network are taken out.
+        overwrite: Whether a file that is there is replaced.
         plugins: Of the plugins that the folder names, those that are imported.
         trust: Whether all of them are.
 
@@ -205,15 +214,15 @@ def export(
         'digits.safetensors'
     """
     from coterie.errors import CoterieError
-    from coterie.results.run_folder import RunFolder
-    from coterie.run.export import write_model
+    from coterie.run.export import model_file, write_model
     from coterie.run.result import Result
 
     folder = run.folder if isinstance(run, Result) else Path(run)
     if out is None and folder is None:
         raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
-    path = Path(out) if out is not None else RunFolder(cast(Path, folder)).model_file(format)
-    write_model(_trained_model(run, client, group, plugins, trust), path, format, compact)
+    trained = _trained_model(run, client, group, plugins, trust)
+    path = Path(out) if out is not None else model_file(trained, cast(Path, folder), format, compact)
+    write_model(trained, path, format, compact, overwrite)
     return path
 
 

@@ -51,6 +51,11 @@ class RunRecorder:
         self.journal = None if folder is None else Journal(folder.journal, self.durable)
         self.history: list[dict[str, Any]] = []
         self._began, self._seconds_before, self._announced, self._warned = began, 0.0, 0, False
+        self._before_end: dict[str, Any] = {}
+        """What more rounds would go on from: the last round before what is measured because it is the last."""
+        self.come = run.fed.settings.rounds
+        """The last round after training in which clients could come; that of the training itself before protocol +."""
+        self._arrays_written = False
         self._drawn: npt.NDArray[np.float64] | None = None
         """The proximities in the file of plot arrays."""
 
@@ -73,23 +78,48 @@ class RunRecorder:
         run.evaluator.load(state["evaluator"])
         run.fed.load(state["federation"])
         self._seconds_before, self._announced = state["seconds"], len(run.fed.joined)
+        if "plus" in state:
+            self.come = state.get("come", self.come + 1)  # earlier versions had one such round
+            if type(self.come) is not int or not 0 < self.come - done <= 1 + len(self.data.later):
+                raise ValueError(f"come: {self.come!r}, expected {done + 1} to {done + 1 + len(self.data.later)}")
         if self.folder is not None and self.journal is not None:
             self.folder.remove_parts()
             self.journal.restore(state["journal"])
-            evaluated = evaluated_rounds(run.fed.settings.rounds, run.config.evaluation.every, done)
-            if error := error_in_history(self.journal.rows, evaluated):
-                raise self.journal.damaged(error)
-            self.history = [*self.journal.rows]
+            self.history = self._rows(state, done)
+            self._before_end = state.get("before_end", {})
             self.folder.rewrite_metrics(self.history)
             if self.states is not None:
                 self.states.go_on_from(self.journal.states)
                 self.states.remove_later()
         return done
 
+    def _rows(self, state: Mapping[str, Any], done: int) -> list[dict[str, Any]]:
+        """Return the rows of metrics: those of the journal, and the last one as it is at the end."""
+        assert self.journal is not None
+        rows, every = [*self.journal.rows], self.run.config.evaluation.every
+        last = None if "row" in state else self.run.fed.settings.rounds  # earlier versions had it in the journal
+        if error := error_in_history(rows, evaluated_rounds(last, every, done)):
+            raise self.journal.damaged(error)
+        if "row" not in state:
+            return rows
+        if error := error_in_history([state["row"]], [done]):
+            raise ValueError(f"the last row of metrics: {error}")
+        return [*(row for row in rows if row["round"] < done), dict(state["row"])]
+
+    def before_end(self, evaluation: Evaluation | None) -> None:
+        """Keep the state of the last round, with its accuracies if they are due, as a longer run would have it."""
+        if self.folder is not None:
+            row = None if evaluation is None else self._row(evaluation)
+            evaluator, federation = self.run.evaluator.save(), self.run.fed.save()
+            self._before_end = {"row": row, "evaluator": evaluator, "federation": federation}
+
+    def _row(self, evaluation: Evaluation) -> dict[str, Any]:
+        since = self.history[-1]["round"] if self.history else 0
+        return _row(self.run.fed.round, evaluation, self.run, self.data, since, self.seconds)
+
     def after_round(self, round: int, evaluation: Evaluation | None) -> None:
         """Record a round, and report how it went."""
-        since = self.history[-1]["round"] if self.history else 0
-        row = None if evaluation is None else _row(round, evaluation, self.run, self.data, since, self.seconds)
+        row = None if evaluation is None else self._row(evaluation)
         if row is not None:
             self.history.append(row)
             if self.folder is not None:
@@ -109,11 +139,17 @@ class RunRecorder:
         self._warned = alone
 
     def checkpoint(self, round: int, row: Mapping[str, Any] | None = None, **more: Any) -> None:
-        """Write a checkpoint, after what pictures need and the journal, which has the row of metrics."""
+        """Write a checkpoint, after what pictures need and the journal, which has the row of metrics.
+
+        The journal has the last round as a longer run would have it; how it is at the end is in the checkpoint.
+        """
         if self.folder is not None and self.journal is not None:
             self._write_plot_arrays(self.folder)
             fed = self.run.fed
             saved = {} if self.states is None else self.states.stamps(fed.asked_to_keep, fed.round)
+            if self._before_end:
+                more |= {"before_end": self._before_end, "row": self.history[-1]}
+                row = self._before_end["row"] if fed.round == round else None
             self.journal.append(fed.round, saved, row)
             state = {**_state(self.run, self.data, round, self.seconds), "journal": self.journal.mark, **more}
             whose = f"save() of method '{self.run.config.algorithm.name}'"
@@ -129,7 +165,7 @@ class RunRecorder:
         """Write the plot arrays if they are not there, or if there is something new to see."""
         grouping = self.run.algorithm.grouping
         proximity = None if grouping is None else grouping.proximity
-        if folder.arrays_file.exists() and (proximity is None or proximity is self._drawn):
+        if self._arrays_written and (proximity is None or proximity is self._drawn):
             return
         arrays = pools(self.run.config, self.data.clients)
         if self.data.clients:  # whose data are here
@@ -143,7 +179,7 @@ class RunRecorder:
                 "labels": np.asarray(grouping.labels[:n], np.int64),
             }
         folder.write_arrays(arrays)
-        self._drawn = proximity
+        self._arrays_written, self._drawn = True, proximity
 
     def announce_newcomers(self, when: str) -> bool:
         """Report those who have come since this was last called; return whether there are any."""
@@ -200,6 +236,7 @@ def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
+        "class_names": list(data.class_names),
     }
 
 
@@ -217,7 +254,7 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
     """Return training samples by client and class, (clients, classes)."""
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
-    return np.array(counts, np.int64)
+    return np.concatenate([np.array(counts, np.int64), *map(label_counts, data.later)])
 
 
 def pools(config: Config, clients: int) -> PlotArrays:

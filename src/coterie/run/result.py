@@ -48,7 +48,7 @@ class Result:
     accuracy: dict[str, float | None]
     per_client: dict[str, list[float | None]]
     groups: list[int | None] | None
-    true_groups: list[int] | None
+    true_groups: list[int | None] | None
     ari: float | None
     grouping: dict[str, Any] | None
     details: dict[str, Any] | None

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
+from coterie.run.going_on import asked_now, with_other_rounds
 from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder, about_models, label_counts
@@ -43,6 +44,9 @@ PATIENCE = 120.0
 """Seconds to wait for a server that lost its SuperLink and is about to end."""
 WAITING = [("engine", key) for key in ("deadline", "min_replies", "oversample", "max_strikes")]
 """Settings that may change when a run on real machines goes on, whose numbers depend on who comes anyway."""
+ADMIT = ("newcomers", "admit")
+MORE = [("training", "rounds"), ADMIT]
+"""Settings that may change when a run goes on, where the result is that of a run which had them from the start."""
 
 
 def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
@@ -71,28 +75,38 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         return _run(config, data, folder, None, progress)
 
 
-def resume(path: Path, progress: Progress | None = None, permission: Permission = NOBODY) -> Result:
+def resume(
+    path: Path,
+    progress: Progress | None = None,
+    permission: Permission = NOBODY,
+    rounds: int | None = None,
+    admit: Sequence[str] = (),
+) -> Result:
     """Go on with a run after any kill; of a finished one, return the result.
 
-    Of the plugins that its folder names only what is permitted is imported.
+    A finished one, too, goes on to more `rounds`, or to `admit` the clients whose data these are. Of the plugins that
+    its folder names only what is permitted is imported.
     """
     progress = progress or Progress()
     folder = RunFolder.open(path)
     with locked(folder.path):
-        if folder.finished:
-            return Result.load(path)
+        if folder.finished and not admit and rounds in (None, (result := Result.load(path)).rounds):
+            return result
         if folder.deployed:
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
-        config = read_run_config(folder, permission)
+        config = asked_now(folder, read_run_config(folder, permission), rounds, admit)
         check_engine(config)
-        state, changed = _checkpoint_of(folder, config)
+        state, changed = _checkpoint_of(folder, config, MORE)
         if changed:
             raise CoterieError(
                 f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
             )
         progress.phase(f"reading {config.data.name}")
+        data = load_data(config)
+        if rounds is not None or admit:
+            folder.go_on(to_toml(config))
         with _resumable(folder, config):
-            return _run(config, load_data(config), folder, state, progress)
+            return _run(config, data, folder, state, progress)
 
 
 def run_with(
@@ -110,8 +124,8 @@ def run_with(
         state, changed = _checkpoint_of(folder, config, WAITING)
         if changed:
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
-        if folder.finished:
-            return Result.load(folder.path)
+        if folder.finished and state is not None:  # then those are admitted who come late
+            state = {"plus": Result.load(folder.path).accuracy["plus"], **state}  # earlier versions did not keep it
         running = engine(folder)
         folder.write_config(to_toml(config))
         return _run(config, data, folder, state, progress, running)
@@ -142,13 +156,21 @@ def _checkpoint_of(
 ) -> tuple[dict[str, Any] | None, str]:
     """Return the checkpoint, if there is one, and which settings have changed since, but for those that are `free`."""
     if not folder.checkpoint.exists():
+        if folder.finished:
+            raise CoterieError(f"'{folder.checkpoint}' is missing, from which the run would go on: put back a copy")
         return None, ""
     state, stored = read_checkpoint(folder)
     since = config.algorithm.options.keys() - stored.algorithm.options.keys()
     if since and stored.algorithm.name == config.algorithm.name:  # options that a later version has
         defaults = ALGORITHMS.validate(config.algorithm.name, stored.algorithm.options)
         stored = stored.changed(algorithm={key: defaults[key] for key in since})
-    return state, "; ".join(differences(stored, config, free))
+    if config.newcomers.admit[: len(stored.newcomers.admit)] != stored.newcomers.admit:  # these may have joined
+        free = [key for key in free if key != ADMIT]
+    changed = "; ".join(differences(stored, config, free))
+    if not changed and stored.training.rounds != config.training.rounds:
+        with damage_named(folder.checkpoint):
+            state = with_other_rounds(state, stored, config)
+    return state, changed
 
 
 def _run(
@@ -174,19 +196,21 @@ def _run(
         title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
         progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
-        for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done):
+        for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):
             recorder.after_round(t, evaluation)
 
-        if state is not None and "plus" in state:  # which is written only when newcomers have come after training
+        last = fed.settings.rounds
+        if state is not None and "plus" in state:
             plus = state["plus"]
-            fed.start_round(fed.settings.rounds + 1)
+            fed.start_round(recorder.come)
         else:
             if any(algorithm.model_for(client) is not None for client in fed.clients):
                 progress.phase("fine-tuning the final model on every client (protocol +)")
             plus = evaluator.fine_tune()
-            afterwards(fed, algorithm, evaluator)
-        if recorder.announce_newcomers("after training"):
-            recorder.checkpoint(fed.settings.rounds, plus=plus)
+        for t in range(recorder.come + 1 if engine is None else last + 1, last + 2 + len(data.later)):
+            afterwards(fed, algorithm, evaluator, t)
+            recorder.announce_newcomers("after training")
+            recorder.checkpoint(last, plus=plus, come=t)
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)

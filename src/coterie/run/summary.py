@@ -46,7 +46,7 @@ def summarise(
     accuracy |= {protocol: last.get(protocol) for protocol in BY_LABEL}  # earlier versions had none
     of_clients = _of_clients(evaluator, data.clients, early)
     by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history)
-    truth = None if data.final_groups is None else [int(group) for group in data.final_groups]
+    truth = None if data.final_groups is None else _by_client(dict(enumerate(data.final_groups.tolist())), data.clients)
     return Result(
         algorithm=config.algorithm.name,
         data=config.data.name,
@@ -123,7 +123,8 @@ def _by_true_group(
 ) -> dict[str, list[float | None]]:
     """Return the means over the clients of each true group, at the end and in its best round."""
     at_end = {**of_clients, "plus": accuracies(evaluator.tuned, data.clients)}
-    means = {key: group_means(values, true_groups(data, history[-1]["round"])) for key, values in at_end.items()}
+    truth = true_groups(data, history[-1]["round"])  # not known of clients that were admitted after training
+    means = {key: group_means(values[: len(truth)], truth) for key, values in at_end.items()}
     for key in EACH_CLIENT:
         rounds = zip(*(row["by_true_group"][key] for row in history), strict=True)
         means[f"{key}_max"] = [max((v for v in values if v is not None), default=None) for values in rounds]
@@ -155,11 +156,11 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     }
 
 
-def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int] | None) -> float | None:
-    """Compare the groups found with the true ones, over the clients that are in a group."""
+def _agreement(labels: Sequence[int | None] | None, truth: Sequence[int | None] | None) -> float | None:
+    """Compare the groups found with the true ones, over the clients that are in a group of both kinds."""
     if labels is None or truth is None:
         return None
-    both = [(label, true) for label, true in zip(labels, truth, strict=True) if label is not None]
+    both = [(label, true) for label, true in zip(labels, truth, strict=True) if None not in (label, true)]
     return adjusted_rand_index(*zip(*both, strict=True)) if both else None
 
 

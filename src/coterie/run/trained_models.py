@@ -13,7 +13,7 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
 from coterie.federation.served_model import ServedModel, SharedLayers, single
@@ -83,7 +83,7 @@ class TrainedRun:
     @property
     def clients(self) -> int:
         """How many clients there are."""
-        return int(self.config.data.clients or max(self.state["federation"]["admitted"], default=-1) + 1)
+        return max(int(self.config.data.clients or 0), max(self.state["federation"]["admitted"], default=-1) + 1)
 
     @property
     def normalisation(self) -> Normalisation | None:
@@ -95,6 +95,12 @@ class TrainedRun:
     def groups(self) -> Mapping[int, int]:
         """The group of each client that is in one."""
         return self.algorithm.groups() or {}
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """What the labels stand for, if the data said it."""
+        names = self.state.get("class_names") or ()
+        return [one_line(str(name)) for name in names] if len(names) == self.spec.classes else None
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
@@ -130,7 +136,8 @@ class TrainedRun:
         counts = self.folder.read_arrays()[0].get("label_counts")
         if counts is None:
             return None
-        if counts.dtype.kind not in "iu" or counts.shape != (self.clients, self.spec.classes) or (counts < 0).any():
+        fitting = counts.shape[1:] == (self.spec.classes,) and len(counts) >= self.clients
+        if counts.dtype.kind not in "iu" or not fitting or (counts < 0).any():
             raise CoterieError(f"'{self.folder.path}' is damaged: its label counts are not those of its clients")
         return np.asarray(counts[client])
 
@@ -185,6 +192,17 @@ class TrainedModel:
     run: TrainedRun
     label_offset: Floats | None = None
     """What its client adds to the logits, if the run serves label offsets."""
+    client: int | None = None
+    """Whose it is, if it is a client's."""
+    group: int | None = None
+    """Whose it is, if it is a group's."""
+
+    @property
+    def name(self) -> str:
+        """Whose it is, as a file is called."""
+        if self.client is not None:
+            return f"client-{self.client}"
+        return "model" if self.group is None else f"group-{self.group}"
 
     def served_to(self, client: int) -> TrainedModel:
         """Return it as this client uses it: with its label offset, if the run serves them."""
@@ -217,12 +235,12 @@ def model_in(run: TrainedRun, client: int | None = None, group: int | None = Non
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
     if group is not None:
-        return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run)
+        return TrainedModel(_model_of_group(run, group), f"the model of group {group}", run, group=group)
     if client is None:
         return TrainedModel(_model_of_all(run), "the model of all clients", run)
     if not 0 <= client < run.clients:
         raise CoterieError(f"there is no client {client}: the run has clients 0 to {run.clients - 1}")
-    return _model_of_client(run, client).served_to(client)
+    return replace(_model_of_client(run, client), client=client).served_to(client)
 
 
 def plugins_of(path: Path) -> list[str]:

@@ -4,6 +4,7 @@ What passes is complete but for what only the data can tell (number of clients, 
 `coterie.run.building` fills in.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -127,6 +128,9 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
                 "leave it out to let them come when training is over"
             )
+        for path in config.newcomers.admit:
+            if not os.path.exists(os.path.expanduser(path)):
+                raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
     with _place_in_errors(origins, "curriculum"):
         if config.curriculum.expert is not None:
             from coterie.run.expert import check_expert

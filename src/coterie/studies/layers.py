@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import CoterieError, suggestion
-from coterie.files import make_folder, write_whole
+from coterie.files import new_files, write_whole
 from coterie.messages import Params
 from coterie.models import build
 from coterie.results.layer_measures import LAYER_MEASURES
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+NUMBERS = "layers.json"
 INPUTS = 500
 """Test samples that every model is shown by default."""
 P = 3
@@ -91,14 +92,14 @@ class LayerStudy:
 
         return layers_table(self.to_json())
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write the numbers and the pictures into a folder."""
+    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+        """Write the numbers and the pictures into a folder; other files there stay without `overwrite`."""
         from coterie.report.studies import draw_layers
 
-        make_folder(folder, flush=False)
-        numbers = folder / "layers.json"
-        write_whole(numbers, (json.dumps(self.to_json()) + "\n").encode())
-        return [numbers, *draw_layers(self.to_json(), folder)]
+        with new_files(folder, overwrite) as place:
+            write_whole(place / NUMBERS, (json.dumps(self.to_json()) + "\n").encode())
+            written = draw_layers(self.to_json(), place)
+        return [folder / NUMBERS, *(folder / file.name for file in written)]
 
 
 def study(

@@ -15,7 +15,7 @@ from coterie import data as sources
 from coterie.data import FederatedData
 from coterie.data.partitions.label_skew import check_labels
 from coterie.errors import CoterieError
-from coterie.files import make_folder, write_whole
+from coterie.files import new_files, write_whole
 from coterie.results.protocols import EACH_CLIENT
 from coterie.run.building import load_data
 from coterie.run.config import Config
@@ -24,6 +24,7 @@ from coterie.run.runner import start
 from coterie.run.validation import check_names
 from coterie.similarity import principal_angles, signature
 
+NUMBERS, TABLE = "pairs.json", "pairs.csv"
 SAMPLES = 500
 """Per client by default: what a client of 100 has of CIFAR-10."""
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -102,16 +103,16 @@ class PairStudy:
 
         return pairs_table(self.to_json())
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write table, numbers and picture into a folder."""
+    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+        """Write table, numbers and picture into a folder; other files there stay without `overwrite`."""
         from coterie.report.studies import draw_pairs
         from coterie.report.text_table import csv_text
 
-        make_folder(folder, flush=False)
-        numbers, table = folder / "pairs.json", folder / "pairs.csv"
-        write_whole(numbers, (json.dumps(self.to_json(), indent=1) + "\n").encode())
-        write_whole(table, csv_text(*self.csv_rows()).encode())
-        return [numbers, table, *draw_pairs(self.to_json(), folder)]
+        with new_files(folder, overwrite) as place:
+            write_whole(place / NUMBERS, (json.dumps(self.to_json(), indent=1) + "\n").encode())
+            write_whole(place / TABLE, csv_text(*self.csv_rows()).encode())
+            written = draw_pairs(self.to_json(), place)
+        return [folder / NUMBERS, folder / TABLE, *(folder / file.name for file in written)]
 
 
 def study(

@@ -1,6 +1,7 @@
 """Folders of images, in PNG or JPEG."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -81,7 +82,8 @@ def images(
     if "x_test" in arrays and arrays["x_test"].ndim != arrays["x_train"].ndim:  # one part is grey, the other is not
         for key in ("x_train", "x_test"):
             arrays[key] = np.broadcast_to(arrays[key].reshape(*arrays[key].shape[:3], -1), (*arrays[key].shape[:3], 3))
-    return dataset_from_arrays(name or files.label, arrays, str(files.place), classes=len(classes))
+    dataset = dataset_from_arrays(name or files.label, arrays, str(files.place), classes=len(classes))
+    return replace(dataset, class_names=tuple(classes))
 
 
 def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> Array:
