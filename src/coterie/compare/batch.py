@@ -1,5 +1,6 @@
 """Making all runs of a design that are not there yet."""
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from coterie.run.plugins import Permission, as_flags, modules_to_import, registe
 
 def run_design(
     design: Design,
-    out: str | Path | None = None,
+    out: str | os.PathLike[str] | None = None,
     *,
     jobs: int | None = None,
     progress: BatchProgress | None = None,

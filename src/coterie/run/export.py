@@ -85,7 +85,8 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
         outputs = trainer.logits(trained.spec, model.params, normalise(x))
     if model.label_offset is not None:
         outputs = outputs + model.label_offset
-    return outputs.argmax(axis=1)
+    labels: npt.NDArray[np.int64] = outputs.argmax(axis=1)
+    return labels
 
 
 def labels_for(model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike) -> npt.NDArray[np.int64]:

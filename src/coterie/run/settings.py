@@ -1,5 +1,6 @@
 """Settings given as keywords in Python, laid over a configuration file or tables."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from coterie.run.validation import make_config, merge
 
 
 def settings_to_config(
-    config: str | Path | Mapping[str, Any] | None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
     method: str | None = None,
     trust: bool = False,
@@ -28,7 +29,7 @@ def settings_to_config(
 
 
 def settings_to_tables(
-    config: str | Path | Mapping[str, Any] | None, settings: Mapping[str, Any]
+    config: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str]:
     """Lay settings given by keyword over a configuration file or tables; return the tables, and the file's name."""
     if isinstance(config, Mapping):
