@@ -9,8 +9,9 @@ import typer
 
 from coterie.errors import CoterieError
 from coterie.results.formats import read_toml
+from coterie.run import overlay
 from coterie.run.config import Config, Key, keys
-from coterie.run.validation import Origins, make_config, merge
+from coterie.run.validation import Origins, make_config
 from coterie.run.values import parse_value
 
 
@@ -51,17 +52,14 @@ def configuration(
 
 def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str, Any]) -> dict[str, str]:
     """Lay flags and --set over tables, and return how each key was given."""
-    origins: dict[str, str] = {}
-    for key in keys():
-        value = flags.get(key.keyword)
-        if value is not None and value != []:
-            merge(tables, key.path, list(value) if key.is_list else value)
-            origins[key.path] = key.flag
+    given = [(key, value) for key in keys() if (value := flags.get(key.keyword)) is not None and value != []]
+    values = {key.path: list(value) if key.is_list else value for key, value in given}
+    origins = overlay.lay_over(tables, values, {key.path: key.flag for key, _ in given})
     for text in settings or []:
         path, equals, value = text.partition("=")
         if not equals:
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
-        merge(tables, path.strip(), parse_value(value.strip()))
+        overlay.merge(tables, path.strip(), parse_value(value.strip()))
         origins[path.strip()] = f"--set {text}"
     if flags.get("trust"):
         from coterie.run.expert import trust_expert

@@ -14,6 +14,7 @@ from coterie.data.downloads import get as fetch
 from coterie.data.folder import places
 from coterie.data.readers.formats import recognise
 from coterie.errors import one_line
+from coterie.registry import same_name
 
 data = command_group("Get data sets, and check files.")
 
@@ -34,7 +35,7 @@ def get(
     NAME: A data set by name; 'coterie datasets' lists them.
     """
     place = folder.expanduser() if folder else None
-    for part, path in fetch(name, place, base_url, _bar).items():
+    for part, path in fetch(same_name(name, CATALOGUE), place, base_url, _bar).items():
         typer.echo(f"{part} is in {path} (licence: {CATALOGUE[part].licence})")
     if place is not None and place.absolute() != places()[0].absolute():
         typer.echo(f"set COTERIE_DATA={place.absolute()} to use it by name")
@@ -48,7 +49,8 @@ def check(
 
     PATH: A file or folder, or the name of a data set.
     """
-    name = str(path) if not path.exists() and str(path) in CATALOGUE else None
+    named = same_name(str(path), CATALOGUE)
+    name = named if not path.exists() and named in CATALOGUE else None
     source = recognise(where(name) if name else path.expanduser())
     typer.echo(f"{one_line(str(source.files.place))}\n  {source.summary}")
     for line in _described(source.read(name)):

@@ -15,6 +15,7 @@ import click
 import typer
 import typer.core
 
+from coterie.cli.lists import joined
 from coterie.errors import CoterieError, Stopped, one_line
 from coterie.registry import Registry
 from coterie.run.plugins import blamed_on_plugin, import_plugins
@@ -46,7 +47,7 @@ class LazyGroup(typer.core.TyperGroup):
                 import_plugins(value for flag, value in pairwise(words) if flag == "--plugin")
             except CoterieError as error:
                 typer.echo(f"coterie: {error}", err=True)
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, joined(args))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command."""

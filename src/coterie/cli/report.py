@@ -26,8 +26,9 @@ def report(
     from coterie.report.folders import make_page
     from coterie.report.page import render
     from coterie.report.static import check_formats, save
+    from coterie.run.values import split_names
 
-    kinds = check_formats([kind.strip() for kind in formats.split(",") if kind.strip()])
+    kinds = check_formats(split_names(formats))
     if out.is_dir():
         raise CoterieError(f"'{out}' is a folder: name a file, for instance --out {out / 'report.html'}")
     page = make_page(paths)

@@ -1,6 +1,7 @@
 """The one door to data: from names and options to a federated data set."""
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
 from coterie.data.registries import DATASETS, PARTITIONS, SourceTraits, traits
 from coterie.errors import CoterieError, suggestion
+from coterie.registry import same_name
 
 
 def load(
@@ -123,6 +125,13 @@ def check(
         PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
+
+
+def known_name(name: str) -> str:
+    """Return the data set that is meant, whatever its capital letters; a path that is there stays as it is."""
+    if name in DATASETS or name in stored_names() or os.path.exists(os.path.expanduser(name)):
+        return name
+    return str(same_name(name, {*DATASETS, *stored_names()}))
 
 
 def default_clients(name: str) -> int:

@@ -22,6 +22,7 @@ from coterie.files import make_folder, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.inspect.labels import Vectors
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
+from coterie.registry import same_name
 from coterie.results.charts import classical_mds, completed_distances, values
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
@@ -225,8 +226,8 @@ def read_measures(text: str | None) -> Chosen:
     chosen: Chosen = {}
     for piece in split_list(text.strip(" ,")):
         options = parse_choice(piece)
-        name = options.pop("name")
-        name = name if name in names else name.replace("-", "_")
+        name = same_name(options.pop("name"), names)
+        name = name if name in names else same_name(name.replace("-", "_"), names)
         if name not in names:
             raise CoterieError(f"unknown measure '{name}': {suggestion(name, names)}")
         name = names[name]

@@ -17,12 +17,13 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
+from coterie.registry import same_name
 from coterie.results.formats import toml_value
 from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
-from coterie.run.values import parse_choice, parse_options
+from coterie.run.values import parse_choice, parse_options, split_names
 
 MOST_EPOCHS = 10**5
 """Of a local training: with more it would never end."""
@@ -211,15 +212,20 @@ class EvaluationSection(ConfigSection):
     @field_validator("targets")
     @classmethod
     def _targets(cls, targets: list[str]) -> list[str]:
-        for target in targets:
-            protocol, _, value = target.partition("=")
-            try:
-                right = protocol in FOLLOWED and 0 < float(value) <= 1
-            except ValueError:
-                right = False
-            if not right:
-                raise ValueError(f"'{target}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
-        return targets
+        return [_target(target) for text in targets for target in split_names(text)]
+
+
+def _target(text: str) -> str:
+    """Check a target, and return it with its protocol in the right letters."""
+    protocol, _, value = text.partition("=")
+    protocol = same_name(protocol, FOLLOWED)
+    try:
+        right = protocol in FOLLOWED and 0 < float(value) <= 1
+    except ValueError:
+        right = False
+    if not right:
+        raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
+    return f"{protocol}={value}"
 
 
 class EngineSection(ConfigSection):

@@ -22,6 +22,7 @@ from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.runner import start
 from coterie.run.validation import check_names
+from coterie.run.values import split_names
 from coterie.similarity import principal_angles, signature
 
 SAMPLES = 500
@@ -243,8 +244,8 @@ def _label_sets(text: str) -> list[Labels]:
 
 def _label_set(text: str, flag: str) -> Labels:
     """Read one set of labels, ascending."""
-    pieces = [piece.strip() for piece in text.split(",")]
-    if pieces == [""]:
+    pieces = split_names(text)
+    if not pieces:
         raise CoterieError(f"{flag} has a set without labels: write labels like 8,9")
     try:
         labels = tuple(sorted(int(piece) for piece in pieces))
