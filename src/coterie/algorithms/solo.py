@@ -38,7 +38,7 @@ class Solo(Algorithm):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """All clients go on with their own models; the epochs are spread evenly over the rounds."""
         rounds, usual = fed.settings.rounds, fed.plan.epochs
-        total = self.epochs or max(round(rounds * fed.settings.fraction * usual), usual)
+        total = self.epochs or max(round(rounds * fed.fraction * usual), usual)
         epochs = total * fed.round // rounds - total * (fed.round - 1) // rounds
         if epochs:
             request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli.words import flag_for
 from coterie.errors import CoterieError
 from coterie.results.formats import read_toml
 from coterie.run import overlay
@@ -42,12 +43,21 @@ def configuration(
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Config:
     """Lay flags over a file; `defaults`, tables of the command's own, are for what these leave out."""
-    tables = {} if file is None else read_toml(file)
+    tables = config_tables(file)
     origins = lay_over(tables, settings, flags)
     for section, values in (defaults or {}).items():
         if isinstance(tables.setdefault(section, {}), dict):
             tables[section] = {**values, **tables[section]}
     return make_config(tables, Origins("" if file is None else str(file), origins))
+
+
+def config_tables(file: Path | None, methods_flag: str = "--algorithm") -> dict[str, Any]:
+    """Read the configuration file that a command is given, if it is; of a word that lacks its flag, say which."""
+    if file is None:
+        return {}
+    if hint := flag_for(str(file), methods_flag):
+        raise CoterieError(hint)
+    return read_toml(file)
 
 
 def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str, Any]) -> dict[str, str]:

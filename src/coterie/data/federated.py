@@ -70,6 +70,8 @@ class Dataset:
     """What else each training sample has or lacks, where that is known, (n, attributes)."""
     attribute_names: tuple[str, ...] = ()
     """Of the columns of `attributes`; none: they go by their numbers."""
+    class_names: tuple[str, ...] = ()
+    """Of the classes, in the order of their numbers, where they are known."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,6 +113,8 @@ class FederatedData:
     """What the user should know of how the data were divided, a sentence each."""
     lends_tests: bool = True
     """Whether simulated clients may be given test samples of labels that they lack; not where a site is rehearsed."""
+    class_names: tuple[str, ...] = ()
+    """Of the classes, in the order of their numbers, where they are known."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -46,6 +46,11 @@ class ServerData:
     y: npt.NDArray[np.int64]
 
 
+USUAL_FRACTION = 0.1
+LEAST_COHORT = 5
+"""Clients of a round unless the user says otherwise, where there are so many: of a mean of two, half is chance."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings:
     """What a federation is set up with."""
@@ -55,8 +60,8 @@ class FederationSettings:
     plan: Plan
     """How clients train unless the method says otherwise."""
     rounds: int
-    fraction: float
-    """The share of the clients in a cohort."""
+    fraction: float | None
+    """The share of the clients in a cohort; None: a tenth, but at least `LEAST_COHORT` clients."""
     server_data: ServerData
     test: CommonTest | None = None
     """A test set for all, if there is one (protocol G)."""
@@ -229,9 +234,17 @@ class Federation:
         return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
 
     @property
+    def fraction(self) -> float:
+        """The share of the clients that a round is meant to have: as the user says, or a usual one."""
+        if self.settings.fraction is not None:
+            return self.settings.fraction
+        clients = max(len(self.trainable), 1)
+        return max(USUAL_FRACTION, min(LEAST_COHORT, clients) / clients)
+
+    @property
     def _needed(self) -> int:
         """How many clients a round is meant to have."""
-        return max(math.floor(self.settings.fraction * len(self.trainable) + 1e-9), 1)
+        return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common initial model θ⁰, or others for methods that start several models."""

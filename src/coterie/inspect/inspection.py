@@ -192,18 +192,18 @@ def inspect(
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     chosen, others = read_measures(measures), read_partitions(config, against)
     check_forms_groups(config)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     data = load_data(config)
     view = _view(config, data, chosen, progress)
     compared = []
     for other in others:
-        progress.phase(f"dividing {config.data.name} by {other.partition.name}")
+        progress.phase(f"dividing {config.data.title} by {other.partition.name}")
         compared.append(_view(other, load_data(other), chosen, progress))
     progress.phase("drawing the maps")
     proximity = view.groups.grouping.proximity
     places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
-        title=f"{config.data.name}, {data.clients} clients, seed {config.run.seed}",
+        title=f"{config.data.title}, {data.clients} clients, seed {config.run.seed}",
         view=view,
         against=compared,
         advice=advise(view.groups.grouping, view.counts, view.vectors),

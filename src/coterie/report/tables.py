@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.text_table import TextTable, printed
+from coterie.results.formats import data_title
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
@@ -33,7 +34,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     first = results[0]
     title = (
-        f"{first['data']}, {len(first['per_client'].get('L') or [])} clients"
+        f"{data_title(first['data'])}, {len(first['per_client'].get('L') or [])} clients"
         + (f", {first['partition']}" if first["partition"] else "")
         + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
     )

@@ -152,7 +152,7 @@ Typed: dict[str, dict[str, Any]] = {
     "data": {"name": str, "clients": Place | None},
     "partition": {"name": str | None},
     "model": {"name": str | None},
-    "training": {"rounds": Round, "fraction": Number},
+    "training": {"rounds": Round, "fraction": Number | None},
     "algorithm": {"name": str},
     "curriculum": {"data": str | None, "clients": str | None},
     "evaluation": {"validation": Share, "targets": list[str]},

@@ -18,7 +18,7 @@ from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
 from coterie.registry import same_name
-from coterie.results.formats import toml_value
+from coterie.results.formats import data_title, toml_value
 from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
@@ -33,13 +33,23 @@ class DataSection(ChoiceSection):
     """Which data, and among how many clients."""
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
-    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1, le=MOST)
+    clients: int | None = setting(
+        None,
+        "number of clients; by default 20 for the digits, else 100, fewer where each would have under 30 samples",
+        ge=1,
+        le=MOST,
+    )
     server_share: float | None = setting(
         None,
         "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
         ge=0,
         le=0.5,
     )
+
+    @property
+    def title(self) -> str:
+        """What the data are called, not where they are."""
+        return data_title(self.name)
 
 
 class PartitionSection(ChoiceSection):
@@ -86,7 +96,9 @@ class TrainingSection(ConfigSection):
     """How long, with whom, and how clients train."""
 
     rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
-    fraction: float = setting(0.1, "share of the clients in a round", gt=0, le=1)
+    fraction: float | None = setting(
+        None, "share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer", gt=0, le=1
+    )
     epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
     batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
     lr: float = setting(0.01, "learning rate", gt=0)

@@ -7,7 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +33,35 @@ if TYPE_CHECKING:
 Format = Literal["safetensors", "onnx"]
 
 
+@dataclass(frozen=True)
+class Predictions:
+    """Labels that a model of a run gives to inputs."""
+
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+    """Of the classes, in the order of their numbers, where they are known."""
+    files: tuple[str, ...]
+    """Of images, where each is."""
+    summary: str
+    """Where the labels came from, in a sentence."""
+
+    def lines(self) -> list[str]:
+        """Return a line per input: its label, by name where it has one, and for images the file before it."""
+        shown = [self.class_names[label] if self.class_names else str(label) for label in self.labels]
+        files = [f"{one_line(file)}\t" for file in self.files] or [""] * len(shown)
+        return [f"{file}{label}" for file, label in zip(files, shown, strict=True)]
+
+    def save(self, path: Path) -> None:
+        """Write the labels to a .npz file, as numbers (y), with class_names and files where there are any."""
+        named = {"class_names": self.class_names, "files": self.files}
+        content = io.BytesIO()
+        np.savez(content, y=self.labels, **{key: np.array(texts) for key, texts in named.items() if texts})
+        try:
+            write_whole(path, content.getvalue())
+        except OSError as error:
+            raise CoterieError(f"the predictions can't be written to '{path}': {error.strerror}") from None
+
+
 def predict(
     run: Path,
     images: Path,
@@ -42,7 +71,21 @@ def predict(
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> tuple[npt.NDArray[np.int64], str]:
-    """Return labels for the inputs of a .npz file, and a sentence on where they came from.
+    """Return labels for inputs, and a sentence on where they came from; see `predictions`."""
+    made = predictions(run, images, client, out, plugins=plugins, trust=trust)
+    return made.labels, made.summary
+
+
+def predictions(
+    run: Path,
+    images: Path,
+    client: int | None = None,
+    out: Path | None = None,
+    *,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
+) -> Predictions:
+    """Return labels for the inputs of a .npz file, for an image, or for all images below a folder.
 
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
     model that all clients share, if there is one. Of the plugins that the run names those in `plugins` are imported, or
@@ -50,31 +93,28 @@ def predict(
     """
     model = find_model(run, client, permission=Permission(tuple(plugins), trust))
     trained = model.run
-    x, y = read_inputs(images, tuple(trained.state["raw_shape"]))
-    if str(x.dtype) != trained.state["dtype"]:
+    inputs = read_inputs(images, tuple(trained.state["raw_shape"]), trained.config.data.options, trained.class_names)
+    if str(inputs.x.dtype) != trained.state["dtype"]:
         raise CoterieError(
-            f"{images}: the inputs are {x.dtype}, but the network was trained on {trained.state['dtype']}: uint8 means "
-            "shades 0..255, other types are taken as they are; save them as they were in training"
+            f"{images}: the inputs are {inputs.x.dtype}, but the network was trained on {trained.state['dtype']}: "
+            "uint8 means shades 0..255, other types are taken as they are; save them as they were in training"
         )
     normalise = trained.normalisation or load_data(trained.config).normalise
     trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
     with one_thread():
-        outputs = trainer.logits(trained.spec, model.params, normalise(x))
+        outputs = trainer.logits(trained.spec, model.params, normalise(inputs.x))
     if model.label_offset is not None:
         outputs = outputs + model.label_offset
     labels = outputs.argmax(axis=1)
     summary = f"{len(labels)} predictions by {model.whose}, after round {trained.round}"
-    if y is not None:
-        summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
-    if out is not None:
-        content = io.BytesIO()
-        np.savez(content, y=labels)
-        try:
-            write_whole(out, content.getvalue())
-        except OSError as error:
-            raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
-        summary += f"; written to {out}"
-    return labels, summary
+    if inputs.labels is not None:
+        whose = "the folders that they are in" if inputs.files else "the labels in the file"
+        summary += f"; {100 * float(np.mean(labels == inputs.labels)):.2f} % agree with {whose}"
+    made = Predictions(labels, trained.class_names, inputs.files, summary)
+    if out is None:
+        return made
+    made.save(out)
+    return replace(made, summary=f"{summary}; written to {out}")
 
 
 def export(

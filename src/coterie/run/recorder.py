@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.algorithms.grouped import GroupedMethod
 from coterie.client import DiskStore
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
@@ -96,7 +97,7 @@ class RunRecorder:
                 self.folder.append_metrics(row, flushed_later(self.durable))
         self.checkpoint(round, row)
         self.progress.round(round, row)
-        for note in self.run.algorithm.notes if round == 0 else ():
+        for note in (*self.run.algorithm.notes, *few_clients_a_round(self.run)) if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
 
@@ -170,6 +171,20 @@ def _row(
     }
 
 
+def few_clients_a_round(run: Session) -> list[str]:
+    """Warn of more groups than a round has clients: then some groups' models may never be trained."""
+    method, clients = run.algorithm, len(run.fed.cohort(1))
+    groups = run.config.grouping.groups or 0
+    if isinstance(method, GroupedMethod) and not method.traits.one_shot and method.grouping is None:
+        groups = len(method.models)
+    if groups <= clients:
+        return []
+    return [
+        f"warning: {groups} groups, but {clients} client{'s' if clients > 1 else ''} in a round: most groups' models stay "
+        "untrained in it, and some perhaps for ever: raise --fraction, or lower --groups"
+    ]
+
+
 def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
     normalise = data.normalise
     return {
@@ -182,6 +197,7 @@ def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dic
         "spec": run.fed.spec,
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],
+        "class_names": data.class_names,
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
     }
 

@@ -13,7 +13,7 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
 from coterie.federation.served_model import ServedModel, SharedLayers, single
@@ -79,6 +79,13 @@ class TrainedRun:
     def clients(self) -> int:
         """How many clients there are."""
         return int(self.config.data.clients or max(self.state["federation"]["admitted"], default=-1) + 1)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their numbers; none where they have none."""
+        names = self.state.get("class_names", ())  # runs of earlier versions do not say
+        right = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+        return tuple(map(one_line, names)) if right and len(names) == self.spec.classes else ()
 
     @property
     def normalisation(self) -> Normalisation | None:

@@ -103,6 +103,11 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 "leave it out to let them come when training is over"
             )
     with _place_in_errors(origins, "curriculum"):
+        if method.selects_clients and config.curriculum.clients is not None:
+            raise CoterieError(
+                f"method '{config.algorithm.name}' draws its clients itself, so no curriculum can choose them: leave "
+                "out --client-curriculum, or the option by which the method draws them"
+            )
         if config.curriculum.expert is not None:
             from coterie.run.expert import check_expert
 

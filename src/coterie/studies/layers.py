@@ -141,7 +141,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
         served = {id(m): LayerSummary.of(_outputs(module, m, names, x)) for m in distinct.values()}
     complete = all(model is not None for model in received)
     config, result = run.config, run.folder.read_result()
-    title = [f"{config.algorithm.name} on {config.data.name}", config.partition.name]
+    title = [f"{config.algorithm.name} on {config.data.title}", config.partition.name]
     title += [f"{config.data.clients} clients", f"after round {run.round}"]
     return LayerComparison(
         name=str(path),

@@ -128,7 +128,7 @@ def study(
     progress = progress or Progress()
     first, others = _label_set(c1, "--c1"), _label_sets(c2)
     _refuse(config, seeds)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     per_client = _samples(config, first, others, samples)
     seed_numbers = list(range(config.run.seed, config.run.seed + seeds))
     solo: list[float] = []
@@ -150,7 +150,9 @@ def study(
         numbers = float(np.mean(angles)), SeedValues.of(accuracies), SeedValues.of(of_received), gain
         rows.append(PairRow(other, len({*first} & {*other}), *numbers, verdict(gain.values)))
     training = config.training
-    title = f"{config.data.name}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+    title = (
+        f"{config.data.title}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+    )
     return PairStudy(title, first, per_client, seed_numbers, config.algorithm.name, SeedValues.of(solo), rows)
 
 
