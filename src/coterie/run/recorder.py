@@ -176,12 +176,12 @@ def few_clients_a_round(run: Session) -> list[str]:
     method, clients = run.algorithm, len(run.fed.cohort(1))
     groups = run.config.grouping.groups or 0
     if isinstance(method, GroupedMethod) and not method.traits.one_shot and method.grouping is None:
-        groups = len(method.models)
+        groups = max(groups, len(method.models))
     if groups <= clients:
         return []
+    few = f"{clients} client{'s' if clients > 1 else ''}"
     return [
-        f"warning: {groups} groups, but {clients} client{'s' if clients > 1 else ''} in a round: most groups' models stay "
-        "untrained in it, and some perhaps for ever: raise --fraction, or lower --groups"
+        f"warning: {groups} groups, but {few} in a round: not all are trained in it; raise fraction, or lower groups"
     ]
 
 
