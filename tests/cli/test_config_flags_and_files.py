@@ -252,10 +252,10 @@ def test_options_of_a_plugins_method_come_first(place: Path, registries_put_back
     ("method", "more", "said"),
     [
         ("ifca:groups=4", ["--groups", "5"], "given twice, by --algorithm and by --groups"),
-        ("pacfl:gropus=4", [], "there is no key 'gropus': did you mean 'groups'?"),
+        ("pacfl:gropus=4", [], "there is no key 'gropus' for method 'pacfl': did you mean 'groups'?"),
         ("fedavg:groups=4", [], "leave out groups (set by --algorithm)"),
         ("fedavgg:xyz=4", [], "unknown method 'fedavgg': did you mean 'fedavg'?"),
-        ("fedavg:zzz=4", [], "the options of 'fedavg' are labels, serving; any flag"),
+        ("fedavg:zzz=4", [], "its options are labels, serving; any flag"),
     ],
 )
 def test_what_can_not_stand_behind_a_method(method: str, more: list[str], said: str) -> None:

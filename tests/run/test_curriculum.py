@@ -103,7 +103,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a number": ({"data": 3}, ["curriculum.data = 3", "table"]),
     "score of clients": ({"clients": "score=G"}, ["curriculum.clients", "no 'score'"]),
     "never refreshed": ({"clients": "refresh_every=0"}, ["refresh_every = 0", "greater than or equal to 1"]),
-    "half a batch": ({"clients": "all_batches=0.5"}, ["all_batches = 0.5", "valid boolean"]),
+    "half a batch": ({"clients": "all_batches=0.5"}, ["all_batches = 0.5", "should be true or false"]),
     "unknown key of clients": ({"clients": "refresh=2"}, ["no 'refresh'", "'refresh_every'"]),
     "clients beyond one": ({"clients": "b=2"}, ["b = 2", "less than or equal to 1"]),
     "no epochs": ({"expert_epochs": 0}, ["curriculum.expert_epochs = 0", "greater than or equal to 1"]),

@@ -109,10 +109,10 @@ def _unknown(key: str, name: str, method: str | None, options: Iterable[str], ot
     if method is not None:
         ALGORITHMS[method]  # if it is unknown itself, that is the mistake
     near = suggestion(name, [*options, *others])
-    if method is None or near.startswith("did"):
+    if method is None:
         return f"there is no key '{key}': {near}"
-    own = f"the options of '{method}' are {', '.join(sorted(options))}"
-    return f"there is no key '{key}': {own}; any flag of 'coterie run' can stand there too"
+    own = f"its options are {', '.join(sorted(options))}; any flag of 'coterie run' can stand there too"
+    return f"there is no key '{key}' for method '{method}': {near if near.startswith('did') else own}"
 
 
 def import_named(tables: Mapping[str, Any]) -> None:

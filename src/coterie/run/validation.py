@@ -64,7 +64,8 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
             raise CoterieError(f"[{section}] has no key '{key}': {hint} ({origins.of(section, key)})") from None
         if not key:  # keys of a section that do not go together
             raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
-        meaning = SECTIONS[section].model_fields[key].description if ", not " in message else None
+        of_wrong_type = message.startswith("should be ") and ", not " in message
+        meaning = SECTIONS[section].model_fields[key].description if of_wrong_type else None
         place = "; ".join(filter(None, [meaning, origins.of(section, key)]))
         raise CoterieError(f"{section}.{key} = {first['input']!r} is not valid: {message} ({place})") from None
     return check_names(config, origins)
