@@ -258,7 +258,7 @@ def test_data_that_do_not_fit(app: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("classes = 10", "classes = 1", "classes: should be greater than or equal to 2"),
+        ("classes = 10", "classes = 1", "classes = 1 is not valid: should be greater than or equal to 2"),
         ("std = [0.37]", "std = [0.1, 0.2]", "std has 2 numbers: give one, or 1"),
         ("std = [0.37]", "std = [0.0]", "std must be positive"),
         ("classes = 10", 'classes = 2\nclass_names = ["cat"]', "class_names has 1 names, but there are 2 classes"),
@@ -296,7 +296,7 @@ def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
         ('"data.npz"', '"none.npz"', "there is no file or folder 'none.npz'"),
         ('data = "data.npz"', 'hook = "mine.py:load"', "mine.py:load' failed: FileNotFoundError"),
         ('data = "data.npz"', 'hook = "mine.py"', "should read file.py:function"),
-        ("test_share = 0.2", "test_share = 1", "test_share: should be less than 1"),
+        ("test_share = 0.2", "test_share = 1", "test_share = 1 is not valid: should be less than 1"),
     ],
 )
 def test_wrong_sites(app: Path, old: str, new: str, message: str) -> None:

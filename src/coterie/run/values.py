@@ -6,7 +6,7 @@ from typing import Any
 from coterie.bounded import parse_toml
 from coterie.errors import CoterieError
 
-BETWEEN_OPTIONS = r"\s*,\s*|\s+(?=[\w-]+=)"
+BETWEEN_OPTIONS = r"(?<!\s)(?:\s*,\s*|\s+(?=[\w-]+=))"
 """A comma, or spaces; but those within a value belong to it."""
 QUOTED = r"""(?<![^\s,=:[{])(?:"[^"]*"|'[^']*')"""
 MOST_SEEDS = 10_000
