@@ -40,5 +40,6 @@ def test_the_values_that_a_message_offers_are_accepted() -> None:
     from coterie.data import PARTITIONS
 
     with pytest.raises(CoterieError, match="should be 'proportional' or 'R'"):
-        PARTITIONS.validate("sc-niid", {"allocation": "r"})
-    assert PARTITIONS.validate("sc-niid", {"allocation": "R"})["allocation"] == "R"
+        PARTITIONS.validate("sc-niid", {"allocation": "S"})
+    for written in ("R", "r"):  # capital letters do not matter
+        assert PARTITIONS.validate("sc-niid", {"allocation": written})["allocation"] == "R"

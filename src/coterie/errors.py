@@ -1,7 +1,8 @@
 """What Coterie says when something is wrong, and how it finds the nearest right name."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 LONGEST = 1000
 """Letters of what is said about a mistake."""
@@ -46,3 +47,43 @@ def suggestion(wrong: str, choices: Iterable[str]) -> str:
     names = sorted(choices)
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"
+
+
+KINDS = {
+    "string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
+    "tuple": "a list", "dict": "a table", "model": "a table", "none": "nothing",
+}  # fmt: skip
+"""What a value should be, by how pydantic's names of mistakes begin."""
+
+
+def what_is_wanted(mistakes: Sequence[Mapping[str, Any]]) -> str:
+    """Say what a value should be, from what pydantic's ``errors()`` found wrong with it.
+
+    >>> from pydantic import TypeAdapter, ValidationError
+    >>> try: TypeAdapter(str | None).validate_python(5)
+    ... except ValidationError as error: print(what_is_wanted(error.errors()))
+    should be a text, not a whole number
+    """
+    value = mistakes[0]["input"]
+    said = dict.fromkeys(_wanted(mistake) for mistake in mistakes if mistake["input"] is value)  # one for each type
+    given = f", not {_kind_of(value)}" if any(text in KINDS.values() for text in said) else ""
+    first, *others = said
+    text = first if first not in KINDS.values() else f"should be {first}"
+    return " or ".join([text, *(other.removeprefix("should be ") for other in others)]) + given
+
+
+def _wanted(mistake: Mapping[str, Any]) -> str:
+    """Return what is wanted of a value of the wrong type; else what is said of it."""
+    kind, _, what = str(mistake["type"]).partition("_")
+    if kind in KINDS and what in ("type", "parsing", "from_float", "attributes_type", "required"):
+        return KINDS[kind]
+    message = str(mistake["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    return message[:1].lower() + message[1:]
+
+
+def _kind_of(value: Any) -> str:
+    """Say what kind of value something is."""
+    names = {bool: "bool", int: "int", str: "string", list: "list", tuple: "list", dict: "dict", type(None): "none"}
+    if type(value) is float:
+        return "a number with a fraction" if value % 1 else "a number with a decimal point"
+    return KINDS[names[type(value)]] if type(value) in names else f"a {type(value).__name__}"

@@ -15,11 +15,12 @@ import pkgutil
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, suggestion, what_is_wanted
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -37,6 +38,8 @@ class Check:
 
     error_in: Callable[[Any], str | None]
     """Says what is wrong with a value, or None."""
+    choices: Callable[[], Iterable[str]] = tuple
+    """Lists the names that a value may be, where it is one of some."""
 
 
 class Option:
@@ -135,6 +138,11 @@ class Registry(Generic[T]):
         self._load()
         return next((name for name, entry in self._items.items() if entry is item), None)
 
+    def canonical(self, name: str) -> str:
+        """Return the registered name that is meant, whatever its capital letters; if there is none, the name itself."""
+        self._load()
+        return str(same_name(name, self._items))
+
     def summary(self, name: str) -> str:
         """Return the first line of the entry's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]
@@ -162,14 +170,12 @@ class Registry(Generic[T]):
         for option in options.values():
             if option.name not in given and option.default is inspect.Parameter.empty:
                 raise CoterieError(f"{self.kind} '{name}' needs the option '{option.name}'")
-            value = given.get(option.name, option.default)
+            value = same_name(given.get(option.name, option.default), choices(option.annotation))
             try:
                 values[option.name] = TypeAdapter(option.annotation, config=finite).validate_python(value)
             except ValidationError as error:
-                message = error.errors()[0]["msg"]
-                raise CoterieError(
-                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {message[:1].lower()}{message[1:]}"
-                ) from None
+                wanted = what_is_wanted(error.errors())
+                raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wanted}") from None
             if too_large(values[option.name]):
                 raise CoterieError(
                     f"{self.kind} '{name}': {option.name} = {value!r} is not valid: at most {MOST:,} is meant seriously"
@@ -215,6 +221,38 @@ class Registry(Generic[T]):
             except BaseException:
                 self._loaded = False
                 raise
+
+
+def choices(annotation: Any) -> list[str]:
+    """Return the texts that a type consists of, if any.
+
+    >>> choices(Annotated[Literal["a", "b"] | None, "help"])
+    ['a', 'b']
+    """
+    if get_origin(annotation) is Literal:
+        return [value for value in get_args(annotation) if isinstance(value, str)]
+    if get_origin(annotation) is Annotated and (listed := listed_choices(get_args(annotation))):
+        return listed
+    inner = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    unions = (Annotated, Union, types.UnionType)
+    return [name for part in inner for name in choices(part)] if get_origin(annotation) in unions else []
+
+
+def listed_choices(notes: Iterable[Any]) -> list[str]:
+    """Return the names that the checks among some annotations list."""
+    return [name for note in notes if isinstance(note, Check) for name in note.choices()]
+
+
+def same_name(name: Any, names: Iterable[str]) -> Any:
+    """Return the one of some names that differs from the given one in capital letters only; else what was given.
+
+    >>> same_name("PACFL", ["fedavg", "pacfl"]), same_name("pacl", ["fedavg", "pacfl"]), same_name(3, ["pacfl"])
+    ('pacfl', 'pacl', 3)
+    """
+    if not isinstance(name, str) or name in (names := list(names)):
+        return name
+    same = [other for other in names if other.casefold() == name.casefold()]
+    return same[0] if len(same) == 1 else name
 
 
 def too_large(value: Any) -> bool:

@@ -26,6 +26,7 @@ from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
+from coterie.federation.federation import cohort_share
 from coterie.federation.loop import rounds
 from coterie.messages import Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
@@ -171,7 +172,8 @@ def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
     """Given more rounds when it is finished, a run ends as if it had had them from the start, or `schedule` says no."""
     config, path = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings}), folder / "run"
     small_run(method, **{**settings, "rounds": 3}, out=str(path))
-    plans = (make_method(config).schedule(rounds, config.training.fraction, make_plan(config)) for rounds in (3, 4))
+    share = cohort_share(config.training.fraction, config.data.clients or 0)
+    plans = (make_method(config).schedule(rounds, share, make_plan(config)) for rounds in (3, 4))
     three, four = ([*plan[:3]] for plan in plans)
     longer = None
     with suppress(_BrokenOff, *([CoterieError] if three != four else [])):

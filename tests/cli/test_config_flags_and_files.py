@@ -147,7 +147,7 @@ def test_another_choice_on_the_command_line_does_not_inherit_options(place: Path
     (place / "run.toml").write_text("[algorithm]\nname = 'solo'\nepochs = 50\n[data]\nclients = 7\n")
     assert printed("run.toml", "--algorithm", "fedavg")["algorithm"].keys() == {"name", "labels", "serving"}
     assert printed("run.toml", "--dataset", "digits-rotated")["data"]["clients"] == 7
-    assert "no option 'epochs'" in refusal(cli("run", "run.toml", "--set", "algorithm.name=fedavg:epochs=3"))
+    assert "no key 'mu'" in refusal(cli("run", "run.toml", "--set", "algorithm.name=fedavg:mu=3"))
 
 
 def test_what_is_printed_is_full_and_commented(place: Path) -> None:
@@ -221,3 +221,58 @@ def test_help_says_what_the_arguments_are() -> None:
         text = cli(arguments, "--help").out
         assert said in text
         assert "\\[" not in text
+
+
+def test_what_stands_behind_a_method_is_its_option_or_any_setting(place: Path) -> None:
+    """As in `compare` and `sweep`: an option of the method first, else a key of the configuration."""
+    by_flags = printed("--algorithm", "ifca", "--groups", "4", "--lr", "0.25", "--batch-size", "7")
+    assert printed("--algorithm", "ifca:groups=4,lr=0.25,batch-size=7") == by_flags
+    assert printed("--algorithm", "ifca:groups=4 lr=0.25 batch_size=7") == by_flags
+    assert printed("--set", "algorithm.name=ifca:count=4,training.lr=0.25,batch_size=7") == by_flags
+    (place / "run.toml").write_text("[algorithm]\nname = 'ifca:groups=4,lr=0.25'\n[training]\nbatch_size = 7\n")
+    assert printed("run.toml") == by_flags
+    assert printed("run.toml", "--groups", "2")["grouping"] == {"groups": 2}
+    own = printed("--algorithm", "solo:epochs=9")  # of solo, in all; [training] keeps its own
+    assert (own["algorithm"]["epochs"], own["training"]["epochs"]) == (9, 10)
+
+
+def test_options_of_a_plugins_method_come_first(place: Path, registries_put_back: None) -> None:
+    """The plugin is imported before it is decided what a key means."""
+    (place / "mine.py").write_text(
+        "import dataclasses\nfrom coterie import algorithm\nfrom coterie.algorithms.fedavg import FedAvg\n"
+        "@algorithm('Mine')\n@dataclasses.dataclass(kw_only=True)\nclass Mine(FedAvg):\n"
+        "    'A method.'\n    epochs: int = 1\n"
+    )
+    chosen = printed("--plugin", "mine.py", "--algorithm", "mine:epochs=3,lr=0.5")
+    assert (chosen["algorithm"]["name"], chosen["algorithm"]["epochs"]) == ("Mine", 3)
+    assert (chosen["training"]["epochs"], chosen["training"]["lr"]) == (10, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "said"),
+    [
+        ("ifca:groups=4", ["--groups", "5"], "given twice, by --algorithm and by --groups"),
+        ("pacfl:gropus=4", [], "there is no key 'gropus' for method 'pacfl': did you mean 'groups'?"),
+        ("fedavg:groups=4", [], "leave out groups (set by --algorithm)"),
+        ("fedavgg:xyz=4", [], "unknown method 'fedavgg': did you mean 'fedavg'?"),
+        ("fedavg:zzz=4", [], "its options are labels, serving; any flag"),
+    ],
+)
+def test_what_can_not_stand_behind_a_method(method: str, more: list[str], said: str) -> None:
+    assert said in refusal(cli("run", "--algorithm", method, *more, "--print-config"))
+
+
+def test_capital_letters_are_accepted(place: Path) -> None:
+    small = [
+        "--algorithm", "pacfl:measure=theta1,signature=whole", "--dataset", "digits", "--model", "mlp",
+        "--partition", "label-skew:rho=0.3", "--rule", "silhouette:least=0.3", "--linkage", "average",
+        "--target", "L=0.8,G=0.5", "--trainer", "torch",
+    ]  # fmt: skip
+    large = [
+        "--algorithm", "PACFL:measure=Theta1,signature=WHOLE", "--dataset", "Digits", "--model", "MLP",
+        "--partition", "Label-Skew:rho=0.3", "--rule", "Silhouette:least=0.3", "--linkage", "AVERAGE",
+        "--target", "l=0.8", "g=0.5", "--trainer", "Torch",
+    ]  # fmt: skip
+    assert printed(*large) == printed(*small)
+    (place / "DIGITS").mkdir()  # what is there by that very name is meant
+    assert "DIGITS" in refusal(cli("run", "--dataset", "DIGITS"))

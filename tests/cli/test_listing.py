@@ -82,3 +82,33 @@ def test_the_users_files_are_among_the_data_sets(
     monkeypatch.setenv("COTERIE_DATA", str(place))
     assert cli("run", "--dataset", "own", "--print-config").code == 0
     assert any(line.split()[:1] == ["own"] for line in cli("datasets").out.splitlines())
+
+
+def test_a_method_shows_types_choices_and_how_it_forms_groups() -> None:
+    shown = cli("algorithms", "PACFL").out
+    for line in [
+        "  p = 3  [whole number, at least 1]",
+        "  signature = None  [whole | per-label]",
+        "  groups = None  [whole number, at least 1, at most 10,000]",
+        "  linkage = None  [single | complete | average | weighted | centroid | median | ward]",
+    ]:
+        assert line in shown.splitlines()
+    assert "degrees" in next(line for line in shown.splitlines() if line.startswith("  rule = None"))
+    assert "theta1" in next(line for line in shown.splitlines() if line.startswith("  measure = None"))
+    ifca = cli("algorithms", "ifca").out
+    assert "  rule = None  [count]" in ifca.splitlines()
+    assert "threshold" not in ifca
+    assert "linkage" not in ifca
+    assert "How it forms groups" not in cli("algorithms", "fedavg").out
+
+
+def test_lists_whose_words_stand_apart(place: Path) -> None:
+    spaced = cli("compare", "--algorithms", "fedavg", "pacfl:p=5", "--seeds", "0-1", "4", "--tune", "lr=0.1", "0.01",
+                 "epochs=1,2", "--dataset", "digits", "--print-config")  # fmt: skip
+    joined = cli("compare", "--algorithms", "fedavg,pacfl:p=5", "--seeds", "0,1,4", "--tune", "lr=0.1,0.01",
+                 "--tune", "epochs=1,2", "--dataset", "digits", "--print-config")  # fmt: skip
+    assert (spaced.code, spaced.err) == (0, "")
+    assert spaced.out == joined.out
+    (place / "base.toml").write_text("[training]\nlr = 0.5\n")
+    with_file = cli("compare", "--seeds", "0", "1", "base.toml", "--algorithms", "fedavg,solo", "--print-config")
+    assert "lr = 0.5" in with_file.out

@@ -265,3 +265,19 @@ def test_canonical(labels: list[int]) -> None:
     np.testing.assert_array_equal(found, [names.index(label) for label in labels])
     np.testing.assert_array_equal(canonical(found), found)
     assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
+def test_one_minus_cosine_in_float32(spread: float) -> None:
+    """Its diagonal is 1 − 1 up to rounding, however near to each other all vectors are."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=300_000) + spread * rng.normal(size=(12, 300_000))).astype(np.float32)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    distances = 1 - unit @ unit.T
+    assert np.abs(distances.diagonal()).max() > 0
+    exact = x.astype(np.float64) / np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
+    expected = squareform(1 - exact @ exact.T, checks=False)
+    np.testing.assert_allclose(condensed(distances), expected, atol=1e-5)
+    assert len(tree(distances)) == 11
+    with pytest.raises(ValueError, match="is this a similarity"):
+        tree(1 - distances)

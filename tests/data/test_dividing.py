@@ -267,3 +267,17 @@ def test_a_normalisation_that_comes_with_the_data_is_kept() -> None:
     data = divide(replace(images(1), normalisation=known), "iid", {}, 4, 0)
     assert data.normalise is known
     assert data.normalise(np.full((1, 1, 1, 1), 255, np.uint8)).item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("samples", "clients"), [(60_000, 100), (3_200, 100), (3_000, 95), (300, 9), (50, 2), (4, 2)])
+def test_the_number_of_clients_follows_the_data_where_nobody_names_one(samples: int, clients: int) -> None:
+    """Each has 30 training samples or more on average, besides the server's; but there are two clients."""
+    data = divide(numbered([samples - samples // 2, samples // 2]), "iid", {}, None, 0)
+    assert data.clients == clients
+    assert divide(numbered([30, 30]), "iid", {}, 20, 0).clients == 20  # who names one gets it
+
+
+def test_divided_by_user_there_are_as_many_clients_as_users() -> None:
+    pool = replace(numbered([300, 300]), users=np.repeat(np.arange(8), 75))
+    assert divide(pool, "by-user", {}, None, 0).clients == 8
+    assert divide(pool, "by-user", {}, None, 0, usual_clients=5).clients == 5

@@ -103,7 +103,7 @@ def test_check_reads_no_data(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_file_takes_the_options_of_its_format_only(save: SaveNpz) -> None:
-    with pytest.raises(CoterieError, match=r"format 'npz' has no option 'groups': there are: classes"):
+    with pytest.raises(CoterieError, match=r"format 'npz' has no option 'groups': there are: class_names, classes"):
         check(str(save()), {"groups": 2})
     assert load(str(save()), {"classes": 17}, clients=3).classes == 17
 

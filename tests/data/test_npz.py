@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from coterie.data import Normalisation, read_npz
+from coterie.data import Normalisation, read, read_npz
 from coterie.errors import CoterieError
 
 SaveNpz = Callable[..., Path]
@@ -93,7 +93,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"x_test": np.zeros((12, 5, 4), np.uint8)}, r"shape \(4, 5\) in x_train, but \(5, 4\) in x_test"),
     ({"x_test": np.zeros((12, 4, 5))}, r"x_train is of type uint8, but x_test of type float64"),
     ({"y_train": np.arange(60) % 3 + 0.0}, r"y_train is of type float64: labels must be integers"),
-    ({"y_train": np.array(["cat"] * 60)}, r"y_train is of type <U3: labels must be integers"),
+    ({"y_train": np.array(["cat"] * 60)}, r"the class '0' is in y_test, but not in y_train: there are: cat"),
     ({"y_train": np.eye(60, dtype=int)}, r"y_train has shape \(60, 60\): labels must be \(n,\)"),
     ({"y_train": np.arange(60) % 3 + 1}, r"y_train start at 1, but must start at 0: subtract 1 from all labels"),
     ({"y_train": np.arange(60) % 3 - 1}, r"y_train has 20 negative labels, first -1 in sample 0"),
@@ -203,3 +203,33 @@ def test_a_member_that_can_t_be_unpacked_is_refused(place: int, value: int, tmp_
     (tmp_path / "data.npz").write_bytes(content)
     with pytest.raises(CoterieError, match="cannot be read"):
         read_npz(tmp_path / "data.npz")
+
+
+def test_labels_may_be_texts(tmp_path: Path) -> None:
+    """They are the names of the classes, numbered in their order; numbers written as texts in that of numbers."""
+    x, y = np.zeros((6, 4), np.float32), np.array(["pear", "apple", "fig", "apple", "fig", "pear"])
+    np.savez(tmp_path / "fruit.npz", x_train=x, y_train=y, x_test=x[:2], y_test=y[:2].astype("S"))
+    data = read(tmp_path / "fruit.npz")
+    assert data.class_names == ("apple", "fig", "pear")
+    assert data.train.y.tolist() == [2, 0, 1, 0, 1, 2]
+    assert data.test is not None
+    assert data.test.y.tolist() == [2, 0]
+    np.savez(tmp_path / "numbers.npz", x_train=x, y_train=np.array(["10", "2", "1", "2", "1", "10"]))
+    assert read(tmp_path / "numbers.npz").class_names == ("1", "2", "10")
+    agreed = read(tmp_path / "fruit.npz", class_names=["pear", "plum", "fig", "apple"])
+    assert (agreed.classes, agreed.train.y.tolist()) == (4, [0, 3, 2, 3, 2, 0])
+
+
+@pytest.mark.parametrize(
+    ("test_labels", "options", "said"),
+    [
+        (["appel"], {}, "the class 'appel' is in y_test, but not in y_train: did you mean 'apple'"),
+        (["apple"], {"class_names": ["fig", "pear"]}, "'apple' is in y_train, but not in class_names"),
+        (["apple"], {"classes": 3}, "the labels are texts.*class_names = "),
+    ],
+)
+def test_texts_that_are_no_classes(tmp_path: Path, test_labels: list[str], options: dict[str, Any], said: str) -> None:
+    x = np.zeros((3, 4), np.float32)
+    np.savez(tmp_path / "a.npz", x_train=x, y_train=["apple", "fig", "pear"], x_test=x[:1], y_test=test_labels)
+    with pytest.raises(CoterieError, match=said):
+        read(tmp_path / "a.npz", **options)

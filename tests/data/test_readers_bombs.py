@@ -17,7 +17,7 @@ import pytest
 
 from coterie.coreset.files import read_graph
 from coterie.data.readers.formats import read
-from coterie.data.readers.npz import read_inputs
+from coterie.data.readers.inputs import read_inputs
 from coterie.data.readers.unpickling import loads
 from coterie.errors import CoterieError
 

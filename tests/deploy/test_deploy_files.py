@@ -258,7 +258,7 @@ def test_data_that_do_not_fit(app: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("classes = 10", "classes = 1", "classes: should be greater than or equal to 2"),
+        ("classes = 10", "classes = 1", "classes = 1 is not valid: should be greater than or equal to 2"),
         ("# mean = [0.5]", "std = [0.1, 0.2]\nmean = [0.5]", "std has 2 numbers: give one, or 1"),
         ("# mean = [0.5]", "std = [0.0]\nmean = [0.5]", "std must be positive"),
         ("# mean = [0.5]", "mean = [0.5]", "give both mean and std, or neither: then sites measure them"),
@@ -297,7 +297,7 @@ def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
         ('"data.npz"', '"none.npz"', "there is no file or folder 'none.npz'"),
         ('data = "data.npz"', 'hook = "mine.py:load"', "mine.py:load' failed: FileNotFoundError"),
         ('data = "data.npz"', 'hook = "mine.py"', "should read file.py:function"),
-        ("test_share = 0.2", "test_share = 1", "test_share: should be less than 1"),
+        ("test_share = 0.2", "test_share = 1", "test_share = 1 is not valid: should be less than 1"),
     ],
 )
 def test_wrong_sites(app: Path, old: str, new: str, message: str) -> None:

@@ -68,7 +68,8 @@ def test_a_damaged_list_of_sites_is_named_on_the_page(tmp_path: Path) -> None:
     RunFolder(tmp_path).sites_file.write_text('{"sites": {"a": {"client": "first"}}}')
     assert RunFolder(tmp_path).read_sites() == (
         {},
-        "sites.json is damaged (sites.a.client: Input should be a valid integer): the names of sites are not shown.",
+        "sites.json is damaged (sites.a.client: should be a whole number, not a text): the names of sites are not "
+        "shown.",
     )
 
 

@@ -266,21 +266,11 @@ def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
     assert small_run(method, client_curriculum="score=E", expert_epochs=1).accuracy["L"] is not None
 
 
-def test_a_method_that_selects_clients_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with world(ClientCurriculum(all_batches=True)) as w, world() as other:
-        monkeypatch.setattr(type(w.run.algorithm), "selects_clients", True)
-        assert w.go().cohorts == other.go().cohorts
-        assert not w.run.fed.ledger.by_kind.get("losses")
-
-
-def test_fedsoft_draws_its_own_clients() -> None:
-    settings = {**TWELVE, "rounds": 3}
-    plain, paced = (small_run("fedsoft", **settings, client_curriculum=c) for c in (None, "order=anti"))
-    assert (plain.accuracy, plain.per_client, plain.memberships) == (
-        paced.accuracy,
-        paced.per_client,
-        paced.memberships,
-    )
+def test_a_method_that_selects_clients_itself_takes_no_curriculum() -> None:
+    with pytest.raises(CoterieError, match=r"'fedsoft' draws its clients itself.*leave out --client-curriculum"):
+        small_run("fedsoft", client_curriculum="order=anti")
+    with pytest.raises(CoterieError, match="unknown data set"):  # else it goes on to the data
+        small_run("fedsoft", algorithm_options={"selection": False}, client_curriculum="", dataset="there-is-none")
 
 
 def test_who_did_not_answer_stands_last_and_is_asked_again() -> None:

@@ -1,8 +1,11 @@
 """Minimum of replies, over-sampling, strikes: what a round needs, and who is asked no more."""
 
+from typing import Any
+
 import pytest
 
 import coterie
+from coterie.run.progress import Progress
 from coterie.testing import RecordingEngine, outcome, small_federation, small_run
 
 
@@ -96,3 +99,41 @@ def test_where_nobody_else_can_be_asked_all_replies_are_taken(fraction: float) -
 def test_what_only_hands_out_a_model_is_no_round_of_training() -> None:
     settings = {"oversample": 0.5, "rounds": 2, "algorithm_options": {"broadcast_all": True}}
     assert events(small_run("lg-fedavg", **settings)) == {"surplus": 4}  # 2 of the 5 asked in each round
+
+
+@pytest.mark.parametrize(
+    ("clients", "fraction", "size"),
+    [(3, None, 3), (5, None, 5), (20, None, 5), (50, None, 5), (60, None, 6), (20, 0.1, 2), (3, 0.1, 1)],
+)
+def test_a_cohort_has_at_least_five_clients_unless_told_otherwise(
+    clients: int, fraction: float | None, size: int
+) -> None:
+    with small_federation("fedavg", clients=clients, fraction=fraction) as (run, _):
+        assert len(run.fed.cohort(1)) == size
+        assert run.fed.fraction == (fraction or max(0.1, size / clients))
+
+
+class Heard(Progress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def phase(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"algorithm": "ifca:groups=4", "fraction": 0.5}, "4 groups, but 3 clients in a round"),
+        ({"algorithm": "ifca", "fraction": 0.1}, "2 groups, but 1 client in a round"),
+        ({"algorithm": "fedgroup:groups=4", "fraction": 0.5}, "4 groups, but 3 clients in a round"),
+        ({"algorithm": "ifca:groups=4"}, None),
+        ({"algorithm": "pacfl", "fraction": 0.1}, None),
+    ],
+)
+def test_more_groups_than_clients_in_a_round(settings: dict[str, Any], warned: str | None) -> None:
+    heard = Heard()
+    coterie.run(**settings, dataset="digits-rotated", clients=6, rounds=1, epochs=1, model="mclr", progress=heard)
+    warnings = [text for text in heard.said if "in a round" in text]
+    assert len(warnings) == (warned is not None)
+    assert warned is None or warned in warnings[0]

@@ -15,7 +15,7 @@ from coterie.reproduce.catalogue import Published
     ("text", "told"),
     [
         ("version = ", "is not a TOML file"),
-        ("source = 'x'", "version: Field required"),
+        ("source = 'x'", "version: field required"),
         ("version = 1\nsource = 'x'\nbase = 'pacfk'", "did you mean 'pacfl'"),
         ("version = 1\nsource = 'x'\n[entries.a]\ntitle = 'a'\nkind = 'accuracy'\ncovers = []\ncolour = 1", "colour"),
         (

@@ -234,3 +234,11 @@ def test_costs_of_lg_are_those_of_its_last_two_layers() -> None:
         "CIFAR-100, GB": ModelSpec("lenet5", (3, 32, 32), 100),
     }.items():
         assert columns[label] == sum(array.size for array in list(initial(spec, 0).values())[-4:]), label
+
+
+def test_what_is_trained_says_how_many_clients_there_are_and_take_part() -> None:
+    """So that no change of a default changes what is reproduced."""
+    for name, item in catalogue().items():
+        for cell in item.cells() if item.entry.kind in TRAINED else ():
+            assert "fraction" in cell.settings["training"], name
+            assert "clients" in cell.settings["data"], name

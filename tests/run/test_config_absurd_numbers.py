@@ -9,7 +9,8 @@ from coterie.models import MODELS
 from coterie.registry import MOST, Registry, too_large
 from coterie.run.config import keys
 from coterie.run.dry_run import estimate
-from coterie.run.validation import make_config, merge
+from coterie.run.overlay import merge
+from coterie.run.validation import make_config
 
 ABSURD = 10**18
 NUMBERS = [key.path for key in keys() if "int" in str(key.info.annotation) and key.path != "run.seed"]

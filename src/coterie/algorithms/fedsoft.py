@@ -67,7 +67,7 @@ class FedSoft(GroupedMethod):
         v /= v.sum()
         if not self.selection or not clients:
             return dict(zip(clients, v.tolist(), strict=True))
-        K = min(max(round(fed.settings.fraction * len(fed.trainable) / len(self.models)), 1), len(clients))
+        K = min(max(round(fed.fraction * len(fed.trainable) / len(self.models)), 1), len(clients))
         drawn = stream(fed.seed, "fedsoft", fed.round, s).choice(len(clients), K, replace=False, p=v)
         return {clients[i]: 1.0 for i in sorted(drawn)}
 

@@ -14,7 +14,7 @@ from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.registry import Check
-from coterie.similarity import MEASURES, error_in_signature_measure
+from coterie.similarity import MEASURES, error_in_signature_measure, signature_measures
 
 SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 
@@ -33,7 +33,9 @@ class PACFL(GradientDiversities, OneShotClustering[SignatureReply]):
     budget: Annotated[int | None, Ge(1), "vectors in all, by labels' shares, not p per label; implies per-label"] = None
     inputs: Annotated[Literal["raw", "normalised"], "samples as they are, or as networks see them (MIX-4)"] = "raw"
     measure: Annotated[
-        str | None, Check(error_in_signature_measure), "see 'coterie measures'; by default theta1, per-label min_entry"
+        str | None,
+        Check(error_in_signature_measure, signature_measures),
+        "see 'coterie measures'; by default theta1, per-label min_entry",
     ] = None
     verb: Signature = saved()
     """What clients are asked for: as the options say, else as goes with the rule."""

@@ -37,7 +37,7 @@ class Solo(Algorithm):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """All clients go on with their own models."""
-        epochs = self.epochs_of(fed.round, fed.settings.rounds, fed.settings.fraction, fed.plan)
+        epochs = self.epochs_of(fed.round, fed.settings.rounds, fed.fraction, fed.plan)
         if epochs:
             request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))
             fed.ask(dict.fromkeys(fed.trainable, request))

@@ -26,7 +26,9 @@ import typer
 from coterie.cli.options import command_group
 from coterie.errors import CoterieError, suggestion
 from coterie.messages import ModelSpec
+from coterie.registry import same_name
 from coterie.report.text_table import TextTable
+from coterie.run.values import split_names
 from coterie.training import one_thread
 
 bench = command_group("Measure speed on this machine.")
@@ -104,7 +106,7 @@ def keep_subcommand() -> None:
 @bench.command()
 def train(
     models: Annotated[
-        str, typer.Option(help=f"Networks, separated by commas [{','.join(SHAPES)}].", show_default=False)
+        str, typer.Option(help=f"Networks, with commas between them [{','.join(SHAPES)}].", show_default=False)
     ] = ",".join(SHAPES),
     trainers: Annotated[str | None, typer.Option(help=CONTESTANTS)] = None,
     batches: Annotated[str, typer.Option(help="Batch sizes [10,64].", show_default=False)] = "10,64",
@@ -306,11 +308,11 @@ OURS = ("torch", "native")
 
 
 def _split(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return list(dict.fromkeys(split_names(text)))
 
 
 def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
-    names = _split(text)
+    names = [same_name(name, offered) for name in _split(text)]
     for name in names:
         if name not in offered:
             raise CoterieError(f"unknown {kind} '{name}': {suggestion(name, offered)}")
@@ -322,7 +324,9 @@ def _choices(kind: str, text: str, offered: Collection[str]) -> list[str]:
 def _numbers(flag: str, text: str, most: int) -> list[int]:
     numbers = _split(text)
     if not numbers or not all(n.isdecimal() and 1 <= int(n) <= most for n in numbers):
-        raise CoterieError(f"--{flag} takes whole numbers from 1 to {most} separated by commas, got '{text}'")
+        raise CoterieError(
+            f"--{flag} takes whole numbers from 1 to {most} with commas or spaces between them, got '{text}'"
+        )
     return list(dict.fromkeys(map(int, numbers)))
 
 

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli.words import flag_for
 from coterie.errors import CoterieError
 from coterie.results.formats import read_toml
+from coterie.run import overlay
 from coterie.run.config import Config, Key, keys
-from coterie.run.validation import Origins, make_config, merge
+from coterie.run.validation import Origins, make_config
 from coterie.run.values import parse_value
 
 
@@ -41,7 +43,7 @@ def configuration(
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Config:
     """Lay flags over a file; `defaults`, tables of the command's own, are for what these leave out."""
-    tables = {} if file is None else read_toml(file)
+    tables = config_tables(file)
     origins = lay_over(tables, settings, flags)
     for section, values in (defaults or {}).items():
         if isinstance(tables.setdefault(section, {}), dict):
@@ -49,19 +51,25 @@ def configuration(
     return make_config(tables, Origins("" if file is None else str(file), origins))
 
 
+def config_tables(file: Path | None, methods_flag: str = "--algorithm") -> dict[str, Any]:
+    """Read the configuration file that a command is given, if it is; of a word that lacks its flag, say which."""
+    if file is None:
+        return {}
+    if hint := flag_for(str(file), methods_flag):
+        raise CoterieError(hint)
+    return read_toml(file)
+
+
 def lay_over(tables: dict[str, Any], settings: list[str] | None, flags: dict[str, Any]) -> dict[str, str]:
     """Lay flags and --set over tables, and return how each key was given."""
-    origins: dict[str, str] = {}
-    for key in keys():
-        value = flags.get(key.keyword)
-        if value is not None and value != []:
-            merge(tables, key.path, list(value) if key.is_list else value)
-            origins[key.path] = key.flag
+    given = [(key, value) for key in keys() if (value := flags.get(key.keyword)) is not None and value != []]
+    values = {key.path: list(value) if key.is_list else value for key, value in given}
+    origins = overlay.lay_over(tables, values, {key.path: key.flag for key, _ in given})
     for text in settings or []:
         path, equals, value = text.partition("=")
         if not equals:
             raise CoterieError(f"--set {text} should read --set section.key=value, for instance --set training.lr=0.1")
-        merge(tables, path.strip(), parse_value(value.strip()))
+        overlay.merge(tables, path.strip(), parse_value(value.strip()))
         origins[path.strip()] = f"--set {text}"
     if flags.get("trust"):
         from coterie.run.expert import trust_expert

@@ -1,19 +1,28 @@
 """``coterie data``: get a data set, or see what a file is."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
 from coterie.cli.options import command_group
-from coterie.data import Dataset
+from coterie.data import DATASETS, Dataset
 from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.downloads import Bar
 from coterie.data.downloads import get as fetch
 from coterie.data.folder import places
+from coterie.data.loading import read_pooled
 from coterie.data.readers.formats import recognise
 from coterie.errors import one_line
+from coterie.registry import same_name
+from coterie.run.values import parse_choice
+
+SHOWN = 20
+"""Classes that are listed one by one."""
 
 data = command_group("Get data sets, and check files.")
 
@@ -34,7 +43,7 @@ def get(
     NAME: A data set by name; 'coterie datasets' lists them.
     """
     place = folder.expanduser() if folder else None
-    for part, path in fetch(name, place, base_url, _bar).items():
+    for part, path in fetch(same_name(name, CATALOGUE), place, base_url, _bar).items():
         typer.echo(f"{part} is in {path} (licence: {CATALOGUE[part].licence})")
     if place is not None and place.absolute() != places()[0].absolute():
         typer.echo(f"set COTERIE_DATA={place.absolute()} to use it by name")
@@ -42,22 +51,30 @@ def get(
 
 @data.command()
 def check(
-    path: Annotated[Path, typer.Argument(hidden=True)],
+    path: Annotated[str, typer.Argument(hidden=True)],
 ) -> None:
     """Say what a file or folder is, and whether it can be used as a data set.
 
-    PATH: A file or folder, or the name of a data set.
+    PATH: A file or folder, or the name of a data set; options stand behind it as behind --dataset, photos:size=32.
     """
-    name = str(path) if not path.exists() and str(path) in CATALOGUE else None
-    source = recognise(where(name) if name else path.expanduser())
+    chosen = {"name": path} if Path(path).exists() else parse_choice(path)
+    place, options = str(chosen.pop("name")), chosen
+    named = same_name(place, CATALOGUE)
+    name = named if not Path(place).exists() and named in CATALOGUE else None
+    source = recognise(where(name) if name else Path(place).expanduser())
     typer.echo(f"{one_line(str(source.files.place))}\n  {source.summary}")
-    for line in _described(source.read(name)):
+    dataset = read_pooled(name, options) if name in DATASETS else source.read(name, options)
+    for line in _described(dataset):
         typer.echo(f"  {one_line(line)}")
-    typer.echo(f"It fits: coterie run --dataset {name or source.files.place}")
+    for warning in _warnings(dataset):
+        typer.echo(f"coterie: {one_line(warning)}", err=True)
+    given = path.removeprefix(place)
+    by_user = " --partition by-user" if dataset.users is not None and name is None else ""
+    typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{name or source.files.place}{given}')}{by_user}")
 
 
 def _described(dataset: Dataset) -> list[str]:
-    """Say how many samples there are, and of what shape."""
+    """Say how many samples there are, of what shape, and of which classes."""
     train, test = dataset.train, dataset.test
     samples = f"{len(train):,} samples to train on, " + (f"{len(test):,} to test on" if test else "none to test on")
     shape = " x ".join(map(str, dataset.shape))
@@ -65,9 +82,31 @@ def _described(dataset: Dataset) -> list[str]:
         seen = dataset.normalisation(train.x[:1]).shape[1:]
         shape += f", which networks see as {' x '.join(map(str, seen))}" if seen != dataset.shape else ""
     lines = [samples, f"inputs of {shape} ({train.x.dtype}), {dataset.classes} classes"]
+    counts = _class_counts(dataset)
+    listed = ", ".join(f"{class_name(dataset, label)}: {counts[label]:,}" for label in range(dataset.classes)[:SHOWN])
+    more = f", ... (from {counts.min():,} to {counts.max():,})" if dataset.classes > SHOWN else ""
+    lines.append(f"training samples by class: {listed}{more}")
     if dataset.users is not None:
         lines.append(f"made by {len(set(dataset.users.tolist())):,} users")
     return lines
+
+
+def _warnings(dataset: Dataset) -> list[str]:
+    """Say which classes no sample has."""
+    empty = [class_name(dataset, label) for label in np.flatnonzero(_class_counts(dataset) == 0)]
+    if not empty:
+        return []
+    named = ", ".join(empty[:SHOWN]) + (f" and {len(empty) - SHOWN} more" if len(empty) > SHOWN else "")
+    return [f"no training sample is of class {named}: number the classes without gaps, or add samples of it"]
+
+
+def _class_counts(dataset: Dataset) -> npt.NDArray[np.int64]:
+    return np.bincount(dataset.train.y, minlength=dataset.classes)
+
+
+def class_name(dataset: Dataset, label: int) -> str:
+    """Return the name of a class; its number where it has none."""
+    return dataset.class_names[label] if dataset.class_names else str(label)
 
 
 def _bar(address: str) -> Bar | None:

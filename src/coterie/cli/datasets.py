@@ -16,6 +16,7 @@ def datasets(name: Name = None, plugin: Plugins = None) -> None:
     if name is None:
         typer.echo("\n".join(columns(listing())) + "\n\n'coterie datasets NAME' shows the options of one.")
         return
+    name = DATASETS.canonical(name)
     show_entry(DATASETS, name)
     for fact in facts(name) if name in CATALOGUE else ():
         typer.echo(f"  {fact}")

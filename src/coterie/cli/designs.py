@@ -22,9 +22,12 @@ from coterie.run.values import parse_seeds
 SHOWN = 3
 """Failures that the last line names."""
 
-Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0,1,2].", metavar="0,1,2")]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0-2].", metavar="0-4,7")]
 Baseline = Annotated[str | None, typer.Option("--baseline", help="Show differences to this one; by default the first.")]
-By = Annotated[ComparedProtocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
+By = Annotated[
+    ComparedProtocol | None,
+    typer.Option("--protocol", help="What --tune and a plain --target mean [L].", case_sensitive=False),
+]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]

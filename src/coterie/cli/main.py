@@ -6,6 +6,7 @@ when it is called, so that no command waits for what another needs.
 
 import errno
 import io
+import re
 import sys
 from importlib import import_module
 from itertools import pairwise
@@ -15,6 +16,7 @@ import click
 import typer
 import typer.core
 
+from coterie.cli.words import flag_for, joined
 from coterie.errors import CoterieError, Stopped, one_line
 from coterie.registry import Registry
 from coterie.run.plugins import blamed_on_plugin, import_plugins
@@ -46,7 +48,7 @@ class LazyGroup(typer.core.TyperGroup):
                 import_plugins(value for flag, value in pairwise(words) if flag == "--plugin")
             except CoterieError as error:
                 typer.echo(f"coterie: {error}", err=True)
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, joined(args))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command."""
@@ -86,6 +88,8 @@ def main() -> None:
     try:
         sys.exit(app(arguments, prog_name="coterie", standalone_mode=False))
     except click.ClickException as error:
+        if extra := re.fullmatch(r"Got unexpected extra arguments? \((\S+).*\)", error.message):
+            error.message += f": {hint}" if (hint := flag_for(extra[1], _methods_flag(arguments))) else ""
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
@@ -99,6 +103,11 @@ def main() -> None:
         if debug:
             raise
         _fail(*_explained(error))
+
+
+def _methods_flag(arguments: list[str]) -> str:
+    """Return by which flag a command takes methods."""
+    return "--algorithms" if arguments[:1] in (["compare"], ["reproduce"]) else "--algorithm"
 
 
 def _explained(error: Exception) -> tuple[str, int]:

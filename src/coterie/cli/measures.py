@@ -13,7 +13,7 @@ def measures(name: Name = None, plugin: Plugins = None) -> None:
     """List the measures between clients, or the options of one."""
     show_registry("measures", MEASURES, name, plugin, _line, USES)
     if name is not None:
-        measure = MEASURES[name]
+        measure = MEASURES[MEASURES.canonical(name)]
         typer.echo(f"  {measure.title}{f', in {measure.unit}' if measure.unit else ''}, from {measure.needs}")
 
 

@@ -18,7 +18,7 @@ def models(name: Name = None, plugin: Plugins = None) -> None:
     if name is None:
         typer.echo("The compiled trainer runs those marked, PyTorch the others; 'coterie bench train' compares them.")
         return
-    compiled = is_compiled(name)
+    compiled = is_compiled(MODELS.canonical(name))
     if compiled is None:
         typer.echo("  runs compiled if it is a plain sequence of layers, else on PyTorch")
     elif compiled:

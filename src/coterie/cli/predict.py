@@ -21,13 +21,11 @@ def predict(
 
     RUN: Run folder.
 
-    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'.
+    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'; an image; or a folder of images.
     """
     from coterie.run.export import predict as predict_labels
 
-    labels, summary = predict_labels(
-        folder, images, client, out, overwrite=overwrite, plugins=plugin or (), trust=trust
-    )
+    made = predict_labels(folder, images, client, out, overwrite=overwrite, plugins=plugin or (), trust=trust)
     if out is None:
-        typer.echo("\n".join(str(label) for label in labels))
-    typer.echo(summary, err=True)
+        typer.echo("\n".join(made.lines()))
+    typer.echo(made.summary, err=True)

@@ -26,8 +26,9 @@ def report(
     """
     from coterie.report.folders import make_page, write_page
     from coterie.report.static import check_formats, save
+    from coterie.run.values import split_names
 
-    kinds = check_formats([kind.strip() for kind in formats.split(",") if kind.strip()])
+    kinds = check_formats(split_names(formats))
     page = make_page(paths)
     files = [] if figures is None else save(page, figures, kinds, overwrite)
     typer.echo(f"Page: {write_page(page, paths, out, overwrite)}")

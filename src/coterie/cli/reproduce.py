@@ -133,7 +133,7 @@ def plan(item: Reproducible, request: ReproductionRequest) -> str:
     from coterie.reproduce.request import how_to_get, not_here, skipped
     from coterie.results.reproductions import run_path
 
-    request.check(item)
+    request = request.checked(item)
     cells = request.cells(item)
     runs = (
         {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if item.entry.kind in TRAINS else set()
@@ -166,4 +166,6 @@ def _data(item: Reproducible, request: ReproductionRequest) -> str:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+    from coterie.run.values import split_names
+
+    return None if text is None else tuple(split_names(text))

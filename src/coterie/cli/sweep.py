@@ -5,11 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from coterie.cli import designs
-from coterie.cli.config_flags import lay_over, with_config_flags
+from coterie.cli.config_flags import config_tables, lay_over, with_config_flags
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
-from coterie.results.formats import read_toml
 from coterie.run.values import parse_seeds
 
 Vary = Annotated[
@@ -39,7 +38,7 @@ def sweep(
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
-    tables = {} if config is None else read_toml(config)
+    tables = config_tables(config)
     if config is not None and "comparison" in tables:
         design = designs.stored_design(config, seeds, baseline, protocol, set, flags, vary=vary)
     else:

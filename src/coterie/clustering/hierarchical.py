@@ -26,6 +26,9 @@ LINKAGES = ("single", "complete", "average", "weighted", "centroid", "median", "
 ROUNDING = 1e-6
 """Asymmetries, diagonals and negative entries up to this share of the largest entry are rounding of float32."""
 
+ROUNDING_OF_COSINES = 64 * 2.0**-23
+"""The same in matrices of float32, whatever is largest: 1 − cosine is a difference of numbers near 1."""
+
 BLOCK = 256
 """Rows checked at a time, so that a large matrix is not copied whole."""
 
@@ -114,8 +117,8 @@ def canonical(labels: npt.ArrayLike) -> Ints:
 def condensed(proximity: npt.ArrayLike) -> Floats:
     """Check a proximity matrix (n, n), and return what is above its diagonal, row after row, (n (n − 1) / 2,).
 
-    It must be finite, symmetric, nowhere negative and 0 on its diagonal, up to `ROUNDING`; rounding is removed by
-    averaging both triangles and clipping at 0.
+    It must be finite, symmetric, nowhere negative and 0 on its diagonal, up to `ROUNDING` and
+    `ROUNDING_OF_COSINES`; rounding is removed by averaging both triangles and clipping at 0.
 
     >>> condensed([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
     array([1., 2., 3.])
@@ -130,7 +133,7 @@ def condensed(proximity: npt.ArrayLike) -> Floats:
     if not (math.isfinite(low) and math.isfinite(high)):
         i, j = np.argwhere(~np.isfinite(p))[0]
         raise ValueError(f"proximity[{i}, {j}] is {p[i, j]}, not a finite number")
-    slack = max(ROUNDING * max(high, -low), 1e-12)
+    slack = max(ROUNDING * max(high, -low), ROUNDING_OF_COSINES if p.dtype == np.float32 else 1e-12)
     if np.abs(p.diagonal()).max() > slack:
         i = np.abs(p.diagonal()).argmax()
         raise ValueError(f"proximity[{i}, {i}] is {p[i, i]}, not 0: is this a similarity? For cosines use 1 − cosine")

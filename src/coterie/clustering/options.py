@@ -95,6 +95,12 @@ class RuleSupport:
         suits = not kind.units or self.unit in kind.units
         return set(kind.needs) <= set(self.offers) and suits and rule not in self.refuses
 
+    def takes(self, key: str) -> bool:
+        """Say whether a key of [grouping] is of use to the method."""
+        if key == "linkage":
+            return "distances" in self.offers and "chance" not in self.offers
+        return key == "rule" or self.accepts(implied_rules()[key])
+
     def error_in(self, options: GroupingOptions) -> str | None:
         """Say which of a user's options the method can't follow, or None."""
         if options.linkage is not None and "chance" in self.offers:

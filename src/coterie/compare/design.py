@@ -11,8 +11,10 @@ from typing import Any
 from coterie.errors import CoterieError, suggestion
 from coterie.results.comparison_folder import Changes, ComparisonPlan, Tables
 from coterie.run.config import Config
+from coterie.run.overlay import merge
 from coterie.run.plugins import Permission
-from coterie.run.validation import Origins, differences, make_config, merge
+from coterie.run.validation import Origins, differences, make_config
+from coterie.run.values import split_names
 
 
 @dataclass(frozen=True)
@@ -112,14 +114,14 @@ def base_tables(tables: Tables, protocol: str) -> dict[str, dict[str, Any]]:
     """Return tables without seed and folder, which each run has for itself; a plain target means this protocol."""
     base = copy.deepcopy({section: dict(table) for section, table in tables.items()})
     if targets := base.get("evaluation", {}).get("targets"):
-        base["evaluation"]["targets"] = [_target(target, protocol) for target in targets]
+        texts = [text for target in targets for text in split_names(str(target))]
+        base["evaluation"]["targets"] = [_target(text, protocol) for text in texts]
     base.get("run", {}).pop("seed", None)
     base.get("run", {}).pop("out", None)
     return base
 
 
-def _target(target: Any, protocol: str) -> str:
-    text = str(target)
+def _target(text: str, protocol: str) -> str:
     if "=" in text:
         return text
     if protocol == "plus":

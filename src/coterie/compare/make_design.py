@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from coterie.clustering.options import implied_rules
+from coterie.algorithms import ALGORITHMS
 from coterie.compare.design import Design, base_tables, refuse_duplicates
 from coterie.errors import CoterieError, suggestion
+from coterie.registry import same_name
 from coterie.results.comparison_folder import Changes, Tables, Tuning
 from coterie.results.formats import toml_value
 from coterie.results.protocols import COMPARED, ComparedProtocol
 from coterie.results.run_folder import FREE
-from coterie.run.config import CHOICES, SECTIONS, keys
-from coterie.run.plugins import import_plugins
-from coterie.run.values import parse_choice, parse_value, split_list
+from coterie.run.overlay import import_named, setting_path
+from coterie.run.values import parse_choice, parse_seeds, parse_value, split_list
 
 
 def comparison_design(
     base: Tables,
     algorithms: str | Sequence[str],
-    seeds: Iterable[int],
+    seeds: str | Iterable[int],
     *,
     methods: Mapping[str, Changes] | None = None,
     **more: Any,
@@ -35,14 +35,13 @@ def comparison_design(
     solo:lr=0.1,epochs=50 {'algorithm.name': 'solo', 'training.lr': 0.1, 'algorithm.epochs': 50}
     ifca:groups=4 {'algorithm.name': 'ifca', 'grouping.groups': 4}
     """
-    _import_plugins(base)
-    from coterie.algorithms import ALGORITHMS
-
-    labels = split_list(algorithms) if isinstance(algorithms, str) else list(algorithms)
+    import_named(base)
+    listed = split_list(algorithms) if isinstance(algorithms, str) else list(algorithms)
+    labels = [_label(text) for text in listed]
     refuse_duplicates("method", labels)
     if len(labels) < 2:
         raise CoterieError("a comparison needs two methods or more, for instance --algorithms fedavg,pacfl")
-    methods, cells = dict(methods or {}), dict[str, Changes]()
+    methods, cells = {_label(text): settings for text, settings in (methods or {}).items()}, dict[str, Changes]()
     for label in labels:
         chosen = parse_choice(label)
         name = str(chosen.pop("name"))
@@ -56,13 +55,19 @@ def comparison_design(
     return _made(base, cells, seeds, "compare", **more)
 
 
-def sweep_design(base: Tables, vary: Mapping[str, Sequence[Any]], seeds: Iterable[int], **more: Any) -> Design:
+def _label(text: str) -> str:
+    """Return a method with its settings as it is shown: under its registered name, whatever its capital letters."""
+    name = str(parse_choice(text)["name"])
+    return ALGORITHMS.canonical(name) + text[len(name) :]
+
+
+def sweep_design(base: Tables, vary: Mapping[str, Sequence[Any]], seeds: str | Iterable[int], **more: Any) -> Design:
     """Return the design with a cell for each combination of values.
 
     >>> list(sweep_design({"algorithm": {"name": "pacfl"}}, {"threshold": [2, 4], "training.lr": [0.1]}, [0]).cells)
     ['threshold=2, lr=0.1', 'threshold=4, lr=0.1']
     """
-    _import_plugins(base)
+    import_named(base)
     chosen = base.get("algorithm", {}).get("name", "fedavg")
     method = parse_choice(chosen)["name"] if isinstance(chosen, str) else "fedavg"
     grid = {path_of(key, method): list(values) for key, values in vary.items()}
@@ -80,16 +85,17 @@ def sweep_design(base: Tables, vary: Mapping[str, Sequence[Any]], seeds: Iterabl
 def _made(
     base: Tables,
     cells: Mapping[str, Changes],
-    seeds: Iterable[int],
+    seeds: str | Iterable[int],
     kind: Literal["compare", "sweep"],
     *,
     baseline: str | None = None,
     protocol: ComparedProtocol = "L",
     tune: Mapping[str, Sequence[Any]] | None = None,
-    tune_seeds: Iterable[int] = (),
+    tune_seeds: str | Iterable[int] = (),
     tune_share: float = 0.2,
 ) -> Design:
     """Put a design together, and check it."""
+    protocol = same_name(protocol, COMPARED)
     if protocol not in COMPARED:
         raise CoterieError(f"there is no protocol '{protocol}': use {', '.join(COMPARED)}")
     tables = base_tables(base, protocol)
@@ -100,8 +106,9 @@ def _made(
         refuse_duplicates(f"value of {key}", values)
         if len(values) < 2:
             raise CoterieError(f"there is one value of {key} to choose from: name others, or set it")
-    seeds = tuple(seeds)
-    chosen_on = tuple(tune_seeds) or seeds[:1]
+    seeds, chosen_on = (tuple(parse_seeds(s) if isinstance(s, str) else s) for s in (seeds, tune_seeds))
+    chosen_on = chosen_on or seeds[:1]
+    baseline = None if baseline is None else same_name(baseline, cells)
     tuning = Tuning(grid, chosen_on, tune_share) if grid else Tuning()
     design = Design(tables, cells, seeds, kind, baseline, protocol, tuning)
     design.check()
@@ -127,28 +134,11 @@ def _absolute(design: Design) -> Design:
 
 
 def path_of(key: str, method: str | None = None) -> str:
-    """Return the path of a key, which may be an option of the method, a flag's name, a rule, or a path.
-
-    >>> path_of("lr"), path_of("grouping.threshold"), path_of("epochs", "solo"), path_of("count")
-    ('training.lr', 'grouping.threshold', 'algorithm.epochs', 'grouping.groups')
-    """
-    from coterie.algorithms import ALGORITHMS
-
-    name = key.strip().replace("-", "_")
-    rules = {rule: f"grouping.{number}" for number, rule in implied_rules().items()}  # as in pacfl:count=4
-    flags = {setting.keyword: setting.path for setting in keys()}
-    options = ALGORITHMS.options(method) if method is not None and method in ALGORITHMS else {}
-    path = f"algorithm.{name}" if name in options else flags.get(name) or rules.get(name) or name
-    section, dot, last = path.partition(".")
-    if not dot:
-        raise CoterieError(f"there is no key '{key}': {suggestion(name, [*options, *flags, *rules])}")
-    if section not in SECTIONS:
-        raise CoterieError(f"there is no section [{section}] for '{key}': {suggestion(section, SECTIONS)}")
-    if section not in CHOICES and last not in (fields := SECTIONS[section].model_fields):
-        raise CoterieError(f"there is no key '{key}': [{section}] has no '{last}': {suggestion(last, fields)}")
+    """Return the path of a key in which runs may differ; see `setting_path`."""
+    path = setting_path(key, method)
     if path == "run.seed":
-        raise CoterieError("seeds are named by --seeds, for instance --seeds 0,1,2")
-    if (section, last) in FREE:
+        raise CoterieError("seeds are named by --seeds, for instance --seeds 0-4")
+    if tuple(path.split(".", 1)) in FREE:
         raise CoterieError(f"'{key}' changes no numbers: set it for all runs")
     return path
 
@@ -168,9 +158,3 @@ def parse_variation(text: str, flag: str) -> tuple[str, list[Any]]:
 def _short(path: str, value: Any) -> str:
     text, key = toml_value(value) if isinstance(value, list | dict | bool) else str(value), path.partition(".")[2]
     return text if key == "name" else f"{key}={text}"
-
-
-def _import_plugins(base: Tables) -> None:
-    """Import plugins, whose methods may be named in labels."""
-    plugins = base.get("run", {}).get("plugins", [])
-    import_plugins(plugins if isinstance(plugins, list) else [])

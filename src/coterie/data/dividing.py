@@ -18,19 +18,23 @@ _SERVER_FRACTION = 0.05
 TEST_FRACTION = 0.2
 """Of a client's samples, where there are none to test on."""
 
+FEWEST_SAMPLES = 30
+"""Training samples of a client, on average, that data are divided into unless the user names a number of clients."""
+
 
 def divide(
     dataset: Dataset,
     partition_name: str,
     options: Mapping[str, Any],
-    clients: int,
+    clients: int | None,
     seed: int,
     *,
+    usual_clients: int = 100,
     server_share: float | None = None,
     surplus: int = 1,
     exchangeable: bool = False,
 ) -> FederatedData:
-    """Divide a pooled data set among clients by a registered partition.
+    """Divide a pooled data set among clients by a registered partition; without a number, as many as fit.
 
     The server's set is `server_share` of the training samples, by default 5 %, at most 2,500. It depends on the data
     and the seed only, not on the partition or the number of clients.
@@ -41,10 +45,12 @@ def divide(
     values = PARTITIONS.validate(partition_name, options)
     server = _for_server(dataset.train.y, server_share, seed)
     rest = np.setdiff1d(np.arange(len(dataset.train)), server)
-    _check_clients(dataset.name, clients, surplus, len(rest), len(server))
     users = None if dataset.users is None else dataset.users[rest]
     attributes = None if dataset.attributes is None else dataset.attributes[rest]
     pool = replace(dataset, train=dataset.train[rest], users=users, attributes=attributes)
+    if clients is None:
+        clients = fitting_clients(pool, partition_name, values, usual_clients, surplus)
+    _check_clients(dataset.name, clients, surplus, len(rest), len(server))
     division = PARTITIONS[partition_name](pool, clients * surplus, stream(seed, "partition"), **values)
     if exchangeable and division.concept is not None:
         raise CoterieError(
@@ -73,6 +79,20 @@ def divide(
         class_names=dataset.class_names,
     )
     return data if division.concept is None else _with_concept(data, division)
+
+
+def fitting_clients(
+    pool: Dataset, partition_name: str, options: Mapping[str, Any], usual: int, surplus: int = 1
+) -> int:
+    """Return how many clients a data set is divided among where nobody says.
+
+    The usual number, but no more than leaves each `FEWEST_SAMPLES` training samples, or two; divided by user, no more
+    than there are users with enough samples.
+    """
+    if partition_name == "by-user" and pool.users is not None:
+        _, sizes = np.unique(pool.users, return_counts=True)
+        return max(1, min(usual, int((sizes >= options["min_samples"]).sum()) // surplus))
+    return max(min(2, len(pool.train)), min(usual, len(pool.train) // surplus // FEWEST_SAMPLES))
 
 
 def _shares_test_set(dataset: Dataset, division: Partition) -> bool:

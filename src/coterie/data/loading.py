@@ -1,6 +1,7 @@
 """The one door to data: from names and options to a federated data set."""
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
 from coterie.data.registries import DATASETS, PARTITIONS, SourceTraits, traits
 from coterie.errors import CoterieError, suggestion
+from coterie.registry import same_name
 
 
 def load(
@@ -30,14 +32,15 @@ def load(
 ) -> FederatedData:
     """Load a data set, by its name or the path of a file or folder, divided among clients.
 
-    A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`.
+    A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`. Among how
+    many clients depends on the data where nobody says: see `fitting_clients`.
     A divided one takes none. `server_share`, `surplus` and `exchangeable` are those of `divide`.
     """
     options = options or {}
     partition_name, partition_options = partition or (None, {})
     check(name, options, partition_name, partition_options)
-    clients = default_clients(name) if clients is None else clients
     if name in DATASETS and traits(name).divided:
+        clients = default_clients(name) if clients is None else clients
         source, values = DATASETS[name], DATASETS.validate(name, options)
         if "server_share" in inspect.signature(source).parameters:
             divided: FederatedData = source(clients, seed, server_share, **values)
@@ -51,6 +54,7 @@ def load(
         partition_options,
         clients,
         seed,
+        usual_clients=default_clients(name),
         server_share=server_share,
         surplus=surplus,
         exchangeable=exchangeable,
@@ -80,7 +84,7 @@ def read_share(
             raise
         recognised = Recognised(files, "images")  # of a single class
     accepted = FORMATS.options(recognised.format)
-    if "class_names" in accepted and class_names is None:
+    if "class_names" in accepted and "classes" not in accepted and class_names is None:
         here = ", ".join(f'"{name}"' for name in folders(recognised.files)[:3])
         raise CoterieError(
             f"{recognised.files.place}: each site would number its folders of images in its own way: add "
@@ -126,8 +130,15 @@ def check(
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
 
 
+def known_name(name: str) -> str:
+    """Return the data set that is meant, whatever its capital letters; a path that is there stays as it is."""
+    if name in DATASETS or name in stored_names() or os.path.exists(os.path.expanduser(name)):
+        return name
+    return str(same_name(name, {*DATASETS, *stored_names()}))
+
+
 def default_clients(name: str) -> int:
-    """Return how many clients a data set has unless the user says otherwise."""
+    """Return how many clients a data set has unless the user says otherwise, or it is too small for them."""
     return (traits(name) if name in DATASETS else SourceTraits()).clients
 
 

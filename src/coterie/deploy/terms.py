@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from coterie.data import Normalisation
 from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.engine.flower.site_registry import NAME
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.messages import ModelSpec
 from coterie.models import initial
 from coterie.results.formats import read_toml
@@ -225,5 +225,5 @@ def _section(kind: type[Any], table: Any, place: str) -> Any:
             raise CoterieError(f"there is no key '{key}': {suggestion(key, kind.model_fields)} (in {place})") from None
         if first["type"] == "missing":
             raise CoterieError(f"'{key}' is missing (in {place})") from None
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise CoterieError(f"{key + ': ' if key else ''}{message} (in {place})") from None
+        given = f"{key} = {first['input']!r} is not valid: " if key else ""
+        raise CoterieError(f"{given}{what_is_wanted([first])} (in {place})") from None

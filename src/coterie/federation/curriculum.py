@@ -43,10 +43,7 @@ class ClientCurriculum(ClientSampler):
     """The latest of each client that has answered."""
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
-        """Yield the cohorts of a round in turn; for a method that selects clients itself, the usual one."""
-        if algorithm.selects_clients:
-            yield fed.cohort(fed.round)
-            return
+        """Yield the cohorts of a round in turn."""
         batches = fed.batches(fed.round, self.pool(fed, algorithm))
         yield from batches if self.all_batches else batches[:1]
 

@@ -48,6 +48,20 @@ class ServerData:
     y: npt.NDArray[np.int64]
 
 
+USUAL_FRACTION = 0.1
+LEAST_COHORT = 5
+"""Clients of a round unless the user says otherwise, where there are so many: of a mean of two, half is chance."""
+
+
+def cohort_share(fraction: float | None, clients: int) -> float:
+    """Return the share of the clients that a round has: `fraction`, or where that is not set a usual one.
+
+    >>> cohort_share(0.3, 20), cohort_share(None, 100), cohort_share(None, 20), cohort_share(None, 3)
+    (0.3, 0.1, 0.25, 1.0)
+    """
+    return max(USUAL_FRACTION, min(LEAST_COHORT, clients) / max(clients, 1)) if fraction is None else fraction
+
+
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings:
     """What a federation is set up with."""
@@ -57,8 +71,8 @@ class FederationSettings:
     plan: Plan
     """How clients train unless the method says otherwise."""
     rounds: int
-    fraction: float
-    """The share of the clients in a cohort."""
+    fraction: float | None
+    """The share of the clients in a cohort; None: a tenth, but at least `LEAST_COHORT` clients."""
     server_data: ServerData
     """Before any standardisation that clients agree on."""
     input_moments: InputMoments | None = None
@@ -255,9 +269,14 @@ class Federation:
         return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
 
     @property
+    def fraction(self) -> float:
+        """The share of the clients that a round is meant to have: as the user says, or a usual one."""
+        return cohort_share(self.settings.fraction, len(self.trainable))
+
+    @property
     def _needed(self) -> int:
         """How many clients a round is meant to have."""
-        return max(math.floor(self.settings.fraction * len(self.trainable) + 1e-9), 1)
+        return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common initial model θ⁰, or others for methods that start several models."""

@@ -22,6 +22,7 @@ from coterie.errors import CoterieError, suggestion
 from coterie.files import new_files, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
+from coterie.registry import same_name
 from coterie.results.charts import classical_mds, completed_distances, values
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
@@ -195,18 +196,18 @@ def inspect(
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     chosen, others = read_measures(measures), read_partitions(config, against)
     check_forms_groups(config)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     data = load_data(config)
     view = _view(config, data, chosen, progress)
     compared = []
     for other in others:
-        progress.phase(f"dividing {config.data.name} by {other.partition.name}")
+        progress.phase(f"dividing {config.data.title} by {other.partition.name}")
         compared.append(_view(other, load_data(other), chosen, progress))
     progress.phase("drawing the maps")
     proximity = view.groups.grouping.proximity
     places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
-        title=f"{config.data.name}, {data.clients} clients, seed {config.run.seed}",
+        title=f"{config.data.title}, {data.clients} clients, seed {config.run.seed}",
         method=config.algorithm.name,
         view=view,
         against=compared,
@@ -230,8 +231,8 @@ def read_measures(text: str | None) -> Chosen:
     chosen: Chosen = {}
     for piece in split_list(text.strip(" ,")):
         options = parse_choice(piece)
-        name = options.pop("name")
-        name = name if name in names else name.replace("-", "_")
+        name = same_name(options.pop("name"), names)
+        name = name if name in names else same_name(name.replace("-", "_"), names)
         if name not in names:
             raise CoterieError(f"unknown measure '{name}': {suggestion(name, names)}")
         name = names[name]

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.results.formats import read_toml
-from coterie.run.validation import merge
+from coterie.run.overlay import merge
 
 PLACE = Path(__file__).parent / "catalogue"
 """The books that come with Coterie."""
@@ -241,7 +241,7 @@ def _book(file: Path, tables: Mapping[str, Any]) -> Book:
         book = Book.model_validate(tables)
     except ValidationError as error:
         first = error.errors()[0]
-        raise CoterieError(f"'{file}': {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise CoterieError(f"'{file}': {'.'.join(map(str, first['loc']))}: {what_is_wanted([first])}") from None
     for name, entry in book.entries.items():
         _check(file, name, entry, book)
     return book

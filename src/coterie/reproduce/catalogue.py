@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import CoterieError, suggestion
+from coterie.registry import same_name
 from coterie.reproduce import books
 from coterie.reproduce.books import Book, BookColumn, BookEntry, BookRow, DataNote, Grade, Published, Tables, Vary
-from coterie.run.validation import merge
+from coterie.run.overlay import merge
 
 EXTERNAL = "taken by the authors from the NIID-Bench study (10 parties, all in every round, 50 rounds, B = 64)"
 
@@ -156,7 +157,7 @@ class Catalogue(dict[str, Reproducible]):
 
     def resolved(self, name: str) -> Reproducible:
         """Return the entry of a name; of a copy, the one that it is a copy of."""
-        item = self[name]
+        item = self[same_name(name, [*self, *self._aliases])]
         return self[item.entry.same_as] if item.entry.same_as else item
 
 

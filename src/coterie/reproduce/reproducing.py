@@ -48,7 +48,7 @@ def reproduce(
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     item = find_entry(name, book)
-    request.check(item)
+    request = request.checked(item)
     check_data(item, request)
     place = checked_place(Path(out or PLACE))
     check_own(place / item.name)

@@ -1,11 +1,14 @@
 """What a user asks for: which seeds, how long, which data sets and methods."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coterie.data.catalogue import CATALOGUE, advice, is_here
 from coterie.errors import CoterieError, suggestion
+from coterie.registry import same_name
 from coterie.reproduce.books import BookColumn, Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.graphs import STORED, how_to_store, stored
@@ -44,18 +47,21 @@ class ReproductionRequest:
             if names is not None and not any(names):
                 raise CoterieError(f"no {what} is named: name some of the table's, or leave the option out for all")
 
-    def check(self, item: Reproducible) -> None:
-        """Refuse data sets and methods that a table does not have."""
+    def checked(self, item: Reproducible) -> ReproductionRequest:
+        """Return the request with names as a table has them; refuse data sets and methods that it does not have."""
         columns = {name for column in item.columns() for name in names_of(item, column)}
         methods = {name for cell in item.cells() for name in methods_of(cell)}
+        named: list[tuple[str, ...] | None] = []
         for what, names, offered in (("data set", self.datasets, columns), ("method", self.algorithms, methods)):
-            for name in names or ():
+            named.append(None if names is None else tuple(same_name(name, offered) for name in names))
+            for name in named[-1] or ():
                 if name not in offered:
                     hint = suggestion(name, offered) if offered else "it has none to choose from"
                     raise CoterieError(f"{item.name} has no {what} '{name}': {hint}")
-        narrow = self.datasets is not None or self.algorithms is not None
-        if narrow and not self.asked(item):
+        request = replace(self, datasets=named[0], algorithms=named[1])
+        if named != [None, None] and not request.asked(item):
             raise CoterieError(f"nothing of {item.name} is left by --datasets and --algorithms: name others")
+        return request
 
     def asked(self, item: Reproducible) -> list[Cell]:
         """Return the cells that are asked for, whether or not their data are here."""

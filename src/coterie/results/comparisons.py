@@ -11,6 +11,7 @@ from coterie.errors import CoterieError, one_line
 from coterie.results.checks import missing_in_result
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
+from coterie.results.formats import data_title
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 
@@ -128,7 +129,7 @@ def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str
     runs = [run for by_seed in results.values() for run in by_seed.values()]
     columns = [
         *([[run["algorithm"] for run in runs]] if plan.kind == "sweep" else []),
-        [run["data"] for run in runs],
+        [data_title(run["data"]) for run in runs],
         [f"{len(run['per_client']['L'])} clients" for run in runs],
         [run["partition"] for run in runs],
         [run["model"] for run in runs],

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -34,6 +35,15 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
         return None
     named = one_line(str(version))[:20]
     return f"is of format {named}, and this version of Coterie reads formats up to {newest}: update Coterie"
+
+
+def data_title(name: str) -> str:
+    """Return what data are called in titles: of a path its last part, since the rest says where it is, not what.
+
+    >>> data_title("/home/someone/scans.npz"), data_title("mnist")
+    ('scans.npz', 'mnist')
+    """
+    return os.path.basename(name.rstrip("/")) if os.path.isabs(name) else name
 
 
 def read_toml(path: Path) -> dict[str, Any]:

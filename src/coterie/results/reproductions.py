@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
-from coterie.errors import CoterieError, one_line
+from coterie.errors import CoterieError, one_line, what_is_wanted
 from coterie.files import make_folder, remove, write_whole
 from coterie.results.chart_checks import MOST_DIGITS, error_in_chart
 from coterie.results.charts import Chart, chart_of, plain
@@ -185,7 +185,7 @@ def read_reproduction(file: Path) -> Reproduction:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise CoterieError(f"'{file}' is damaged ({where}: {first['msg']}): {again}") from None
+        raise CoterieError(f"'{file}' is damaged ({where}: {what_is_wanted([first])}): {again}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CoterieError(f"'{file}' is damaged ({one_line(str(error))}): {again}") from None
     if any(not 0 <= line.digits <= MOST_DIGITS for line in reproduction.lines):

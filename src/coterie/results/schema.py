@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from annotated_types import Ge, Le, Len
 from typing_extensions import TypedDict
 
-from coterie.errors import one_line
+from coterie.errors import one_line, what_is_wanted
 
 LARGEST = 1e15
 """Beyond this no number is believed: hundredfold it must stay finite."""
@@ -153,7 +153,7 @@ Typed: dict[str, dict[str, Any]] = {
     "data": {"name": str, "clients": Place | None},
     "partition": {"name": str | None},
     "model": {"name": str | None},
-    "training": {"rounds": Round, "fraction": Number},
+    "training": {"rounds": Round, "fraction": Number | None},
     "algorithm": {"name": str},
     "curriculum": {"data": str | None, "clients": str | None},
     "evaluation": {"validation": Share, "targets": list[str]},
@@ -238,16 +238,16 @@ def error_in(content: Any, kind: Any, place: str = "") -> str | None:
     """Say where in a file something is not what it should be, and what is wrong with it.
 
     >>> error_in({"sites": {"a": {"client": "0"}}}, SitesFile)
-    'sites.a.client: Input should be a valid integer'
+    'sites.a.client: should be a whole number, not a text'
     """
     from pydantic import ValidationError
 
     try:
         _checker(kind).validate_python(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in (place, *first["loc"]) if part != "")
-        return one_line(f"{where or 'it'}: {first['msg'].removeprefix('Value error, ')}")
+        return one_line(f"{where or 'it'}: {what_is_wanted([first])}")
     return None
 
 

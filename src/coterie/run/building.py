@@ -33,12 +33,11 @@ from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
 
 def load_data(config: Config) -> FederatedData:
     """Read the data of a configuration and divide them among clients."""
-    clients = config.data.clients or sources.default_clients(config.data.name)
     data = sources.load(
         config.data.name,
         config.data.options,
         (config.partition.name, config.partition.options) if config.partition.name else None,
-        clients,
+        config.data.clients,
         config.run.seed,
         server_share=config.data.server_share,
         surplus=config.partition.surplus or 1,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, what_is_wanted
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.messages import ModelSpec
 from coterie.results.run_folder import RunFolder
@@ -44,7 +44,7 @@ def read_checkpoint(folder: RunFolder) -> tuple[dict[str, Any], Config]:
         first = error.errors()[0]
         where = ".".join(map(str, ("config", *first["loc"])))
         raise CoterieError(
-            f"the checkpoint {folder.checkpoint} is damaged ({where}: {first['msg']}): {AGAIN}"
+            f"the checkpoint {folder.checkpoint} is damaged ({where}: {what_is_wanted([first])}): {AGAIN}"
         ) from None
 
 

@@ -113,7 +113,7 @@ def form_groups(config: Config, progress: Progress | None = None) -> ClusterResu
     """Let a method describe and group all clients."""
     progress = progress or Progress()
     check_forms_groups(config)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     with grouped(config, load_data(config), progress) as (_, groups):
         return groups
 
@@ -155,7 +155,7 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
                 counts=np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients]),
                 up_bytes=run.fed.ledger.total("up"),
-                title=f"{config.algorithm.name} on {config.data.name}, {data.clients} clients, seed {config.run.seed}",
+                title=f"{config.algorithm.name} on {config.data.title}, {data.clients} clients, seed {config.run.seed}",
                 missing=missing,
             ),
         )

@@ -17,12 +17,13 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
-from coterie.results.formats import toml_value
+from coterie.registry import same_name
+from coterie.results.formats import data_title, toml_value
 from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
-from coterie.run.values import parse_choice, parse_options
+from coterie.run.values import parse_choice, parse_options, split_names
 
 MOST_EPOCHS = 10**5
 """Of a local training: with more it would never end."""
@@ -32,13 +33,23 @@ class DataSection(ChoiceSection):
     """Which data, and among how many clients."""
 
     name: str = setting("digits", "data set: a name, or the path of a file or folder", "--dataset")
-    clients: int | None = setting(None, "number of clients; by default 20 for the digits, else 100", ge=1, le=MOST)
+    clients: int | None = setting(
+        None,
+        "number of clients; by default 20 for the digits, else 100, fewer where each would have under 30 samples",
+        ge=1,
+        le=MOST,
+    )
     server_share: float | None = setting(
         None,
         "share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples",
         ge=0,
         le=0.5,
     )
+
+    @property
+    def title(self) -> str:
+        """What the data are called, not where they are."""
+        return data_title(self.name)
 
 
 class PartitionSection(ChoiceSection):
@@ -85,7 +96,9 @@ class TrainingSection(ConfigSection):
     """How long, with whom, and how clients train."""
 
     rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
-    fraction: float = setting(0.1, "share of the clients in a round", gt=0, le=1)
+    fraction: float | None = setting(
+        None, "share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer", gt=0, le=1
+    )
     epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
     batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
     lr: float = setting(0.01, "learning rate", gt=0)
@@ -217,15 +230,20 @@ class EvaluationSection(ConfigSection):
     @field_validator("targets")
     @classmethod
     def _targets(cls, targets: list[str]) -> list[str]:
-        for target in targets:
-            protocol, _, value = target.partition("=")
-            try:
-                right = protocol in FOLLOWED and 0 < float(value) <= 1
-            except ValueError:
-                right = False
-            if not right:
-                raise ValueError(f"'{target}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
-        return targets
+        return [_target(target) for text in targets for target in split_names(text)]
+
+
+def _target(text: str) -> str:
+    """Check a target, and return it with its protocol in the right letters."""
+    protocol, _, value = text.partition("=")
+    protocol = same_name(protocol, FOLLOWED)
+    try:
+        right = protocol in FOLLOWED and 0 < float(value) <= 1
+    except ValueError:
+        right = False
+    if not right:
+        raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
+    return f"{protocol}={value}"
 
 
 class EngineSection(ConfigSection):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from coterie.registry import Registry
+from coterie.registry import Registry, choices, same_name
 
 MOST = 10**6
 """Clients or rounds of a run: with more it would never end."""
@@ -16,6 +16,13 @@ class ConfigSection(BaseModel):
     """One table of the TOML file."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _in_any_case(cls, value: Any, info: ValidationInfo) -> Any:
+        """Take a name out of a list of names whatever its capital letters."""
+        field = cls.model_fields.get(info.field_name or "")
+        return value if field is None else same_name(value, choices(field.annotation))
 
 
 class ChoiceSection(ConfigSection):

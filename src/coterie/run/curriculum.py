@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from coterie.errors import suggestion
+from coterie.errors import suggestion, what_is_wanted
 from coterie.federation.curriculum import ClientCurriculum, ClientScore
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
@@ -39,7 +39,7 @@ class Paced(BaseModel):
             if first["type"] == "literal_error":
                 names = get_args(cls.model_fields[key].annotation)
                 raise ValueError(f"{key} '{received}' is unknown: {suggestion(str(received), names)}") from None
-            raise ValueError(f"{key} = {received!r} {first['msg'].removeprefix('Input ')}") from None
+            raise ValueError(f"{key} = {received!r} {what_is_wanted([first])}") from None
 
     def short(self) -> str:
         """Write all settings as ``key=value,key=value``."""

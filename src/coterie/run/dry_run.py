@@ -71,7 +71,7 @@ def estimate(config: Config) -> Estimate:
     at_once, size = workers(config), model_bytes(config, data)
     states = 2 * data.clients * size
     return Estimate(
-        title=f"{config.algorithm.name} on {config.data.name}: {data.clients} clients, {config.training.rounds} "
+        title=f"{config.algorithm.name} on {config.data.title}: {data.clients} clients, {config.training.rounds} "
         f"rounds, {config.model.name} with {parameters(spec):,} parameters, {at_once} workers",
         steps=counter.steps,
         evaluated=counter.evaluated,

@@ -8,7 +8,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,35 @@ if TYPE_CHECKING:
 Format = Literal["safetensors", "onnx"]
 
 
+@dataclass(frozen=True)
+class Predictions:
+    """Labels that a model of a run gives to inputs."""
+
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+    """Of the classes, in the order of their numbers, where they are known."""
+    files: tuple[str, ...]
+    """Of images, where each is."""
+    summary: str
+    """Where the labels came from, in a sentence."""
+
+    def lines(self) -> list[str]:
+        """Return a line per input: its label, by name where it has one, and for images the file before it."""
+        shown = [self.class_names[label] if self.class_names else str(label) for label in self.labels]
+        files = [f"{one_line(file)}\t" for file in self.files] or [""] * len(shown)
+        return [f"{file}{label}" for file, label in zip(files, shown, strict=True)]
+
+    def save(self, path: Path, overwrite: bool = False) -> None:
+        """Write the labels to a .npz file, as numbers (y), with class_names and files where there are any."""
+        named = {"class_names": self.class_names, "files": self.files}
+        content = io.BytesIO()
+        np.savez(content, y=self.labels, **{key: np.array(texts) for key, texts in named.items() if texts})
+        try:
+            write_new(path, content.getvalue(), overwrite)
+        except OSError as error:
+            raise CoterieError(f"the predictions can't be written to '{path}': {error.strerror}") from None
+
+
 def predict(
     run: Path,
     images: Path,
@@ -46,29 +75,30 @@ def predict(
     overwrite: bool = False,
     plugins: Sequence[str] = (),
     trust: bool = False,
-) -> tuple[npt.NDArray[np.int64], str]:
-    """Return labels for the inputs of a .npz file, and a sentence on where they came from.
+) -> Predictions:
+    """Return labels for the inputs of a .npz file, for an image, or for all images below a folder.
 
     With a client, its own model is used if it has trained, else the one that it would receive; without, the
     model that all clients share, if there is one. Another file at `out` is replaced only with `overwrite`. Of the
-    plugins that the run names those in `plugins` are imported, or
-    with `trust` all.
+    plugins that the run names those in `plugins` are imported, or with `trust` all.
     """
     model = find_model(run, client, permission=Permission(tuple(plugins), trust))
-    x, y = read_inputs(images, tuple(model.run.state["raw_shape"]))
-    labels = predicted(model, x, str(images))
+    inputs = _inputs_for(model, images)
+    labels = predicted(model, inputs.x, str(images))
     summary = f"{len(labels)} predictions by {model.whose}, after round {model.run.round}"
-    if y is not None:
-        summary += f"; {100 * float(np.mean(labels == y)):.2f} % agree with the labels in the file"
-    if out is not None:
-        content = io.BytesIO()
-        np.savez(content, y=labels)
-        try:
-            write_new(out, content.getvalue(), overwrite)
-        except OSError as error:
-            raise CoterieError(f"the predictions can't be written to '{out}': {error.strerror}") from None
-        summary += f"; written to {out}"
-    return labels, summary
+    if inputs.labels is not None:
+        whose = "the folders that they are in" if inputs.files else "the labels in the file"
+        summary += f"; {100 * float(np.mean(labels == inputs.labels)):.2f} % agree with {whose}"
+    made = Predictions(labels, model.run.class_names, inputs.files, summary)
+    if out is None:
+        return made
+    made.save(out, overwrite)
+    return replace(made, summary=f"{summary}; written to {out}")
+
+
+def _inputs_for(model: TrainedModel, images: Path) -> Inputs:
+    run = model.run
+    return read_inputs(images, tuple(run.state["raw_shape"]), run.config.data.options, run.class_names)
 
 
 def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[np.int64]:
@@ -90,11 +120,10 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
 
 
 def labels_for(model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return labels for an array of inputs, or those of an .npz file."""
-    shape = tuple(model.run.state["raw_shape"])
+    """Return labels for an array of inputs, or those of a file or folder."""
     if isinstance(inputs, str | os.PathLike):
-        return predicted(model, read_inputs(Path(inputs), shape)[0], str(inputs))
-    x = checked_inputs(np.asarray(inputs), "inputs")
+        return predicted(model, _inputs_for(model, Path(inputs)).x, str(inputs))
+    x, shape = checked_inputs(np.asarray(inputs), "inputs"), tuple(model.run.state["raw_shape"])
     if x.shape[1:] != shape:
         raise CoterieError(f"the inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
     return predicted(model, x, "inputs")
@@ -230,7 +259,7 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "whose": model.whose,
         "client": model.client,
         "group": model.group if model.client is None else run.groups.get(model.client),
-        "classes": run.class_names or [str(label) for label in range(run.spec.classes)],
+        "classes": list(run.class_names) or [str(label) for label in range(run.spec.classes)],
         "normalise": None if normalisation is None else asdict(normalisation),
         "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
     }

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.federation.federation import cohort_share
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import make_method, make_plan
 from coterie.run.config import Config
@@ -67,7 +68,8 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
 def _schedules(config: Config) -> tuple[list[str], list[str]]:
     """Return what in each round depends on how many there are: of the method, and of how clients are drawn."""
     training, clients = config.training, config.data.clients or 0
+    share = cohort_share(training.fraction, clients)
     return (
-        list(make_method(config).schedule(training.rounds, training.fraction, make_plan(config))),
+        list(make_method(config).schedule(training.rounds, share, make_plan(config))),
         list(config.curriculum.sampler.schedule(training.rounds, clients)),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.algorithms.grouped import GroupedMethod
 from coterie.client import DiskStore
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
@@ -129,7 +130,7 @@ class RunRecorder:
             mean, std = _listed(agreed.mean), _listed(agreed.std)
             self.progress.phase(f"what clients measured of their inputs, together: mean {mean}, std {std}")
         self.progress.round(round, row)
-        for note in self.run.algorithm.notes if round == 0 else ():
+        for note in (*self.run.algorithm.notes, *few_clients_a_round(self.run)) if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
         groups = self.run.algorithm.groups() or {}
@@ -214,6 +215,20 @@ def _row(
     }
 
 
+def few_clients_a_round(run: Session) -> list[str]:
+    """Warn of more groups than a round has clients: then some groups' models may never be trained."""
+    method, clients = run.algorithm, len(run.fed.cohort(1))
+    groups = run.config.grouping.groups or 0
+    if isinstance(method, GroupedMethod) and not method.traits.one_shot and method.grouping is None:
+        groups = max(groups, len(method.models))
+    if groups <= clients:
+        return []
+    few = f"{clients} client{'s' if clients > 1 else ''}"
+    return [
+        f"warning: {groups} groups, but {few} in a round: not all are trained in it; raise fraction, or lower groups"
+    ]
+
+
 def _state(run: Session, data: FederatedData, round: int, seconds: float) -> dict[str, Any]:
     return {
         "config": run.config.model_dump_json(),
@@ -235,8 +250,8 @@ def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any
         "spec": run.fed.spec,
         "dtype": str(data.train.x.dtype),
         "raw_shape": data.train.x.shape[1:],
+        "class_names": data.class_names,
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
-        "class_names": list(data.class_names),
     }
 
 

@@ -53,10 +53,15 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
     progress = progress or Progress()
     check_engine(config)
+    if overwrite and config.run.out is None:
+        raise CoterieError(
+            "overwrite replaces the run in the folder that out names, and none is named: leave it out, since every run "
+            f"gets a folder of its own, or say which to replace, for instance --out runs/{_stem(config)}"
+        )
     folder = _folder_of(config) if write else None
     if folder is not None:
         folder.check_free(overwrite)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     data = load_data(config)
     config = completed(config, data)
     make_method(config).check(make_spec(config, data), config.curriculum.sampler)
@@ -101,7 +106,7 @@ def resume(
             raise CoterieError(
                 f"'{folder.config_file}' was changed since the run began ({changed}): put it back, or start a new run"
             )
-        progress.phase(f"reading {config.data.name}")
+        progress.phase(f"reading {config.data.title}")
         data = load_data(config)
         if rounds is not None or admit:
             folder.go_on(to_toml(config))
@@ -132,8 +137,11 @@ def run_with(
 
 
 def _folder_of(config: Config) -> RunFolder:
-    stem = f"{config.algorithm.name}-{Path(config.data.name).stem}-seed{config.run.seed}"
-    return RunFolder(Path(config.run.out or unused(stem)))
+    return RunFolder(Path(config.run.out or unused(_stem(config))))
+
+
+def _stem(config: Config) -> str:
+    return f"{config.algorithm.name}-{Path(config.data.name).stem}-seed{config.run.seed}"
 
 
 def _check_federations_own(folder: RunFolder) -> None:
@@ -193,7 +201,7 @@ def _run(
             done = recorder.restore(state)
         for note in data.notes:
             progress.phase(note)
-        title = f"{config.algorithm.name} on {config.data.name}, {data.clients or len(fed.clients)} clients"
+        title = f"{config.algorithm.name} on {config.data.title}, {data.clients or len(fed.clients)} clients"
         progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):

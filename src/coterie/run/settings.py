@@ -10,7 +10,8 @@ from coterie.results.formats import read_toml
 from coterie.run.config import CHOICES, Config, keys
 from coterie.run.expert import trust_expert
 from coterie.run.given import plain
-from coterie.run.validation import make_config, merge
+from coterie.run.overlay import lay_over
+from coterie.run.validation import make_config
 
 
 def settings_to_config(
@@ -39,11 +40,13 @@ def settings_to_tables(
     by_keyword = {key.keyword: key for key in keys()}
     chosen = [key for key in keys() if key.section in CHOICES and key.name == "name"]
     option_tables = {f"{key.keyword}_options": key.section for key in chosen}
+    given: dict[str, Any] = {}
     for name, value in settings.items():
         if key := by_keyword.get(name):
-            merge(tables, key.path, [value] if key.is_list and isinstance(value, str) else value)
+            given[key.path] = [value] if key.is_list and isinstance(value, str) else value
         elif name not in option_tables:
             raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*by_keyword, *option_tables])}")
+    lay_over(tables, given, {key.path: f"{key.keyword}=" for key in keys()})
     for name, section in option_tables.items():
         tables.setdefault(section, {}).update(settings.get(name, {}))
     return tables, source

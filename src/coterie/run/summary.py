@@ -189,7 +189,7 @@ def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, A
         },
         "paper_megabits": None
         if sent is None
-        else paper_megabits(fed.settings.rounds, fed.settings.fraction, sent, parameters(fed.spec)),
+        else paper_megabits(fed.settings.rounds, fed.fraction, sent, parameters(fed.spec)),
     }
 
 

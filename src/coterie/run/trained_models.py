@@ -86,6 +86,13 @@ class TrainedRun:
         return max(int(self.config.data.clients or 0), max(self.state["federation"]["admitted"], default=-1) + 1)
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their numbers; none where they have none."""
+        names = self.state.get("class_names", ())  # runs of earlier versions do not say
+        right = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+        return tuple(map(one_line, names)) if right and len(names) == self.spec.classes else ()
+
+    @property
     def normalisation(self) -> Normalisation | None:
         """From raw inputs to what the network sees; None where it is not a formula."""
         numbers = self.state["normalise"]
@@ -95,12 +102,6 @@ class TrainedRun:
     def groups(self) -> Mapping[int, int]:
         """The group of each client that is in one."""
         return self.algorithm.groups() or {}
-
-    @property
-    def class_names(self) -> list[str] | None:
-        """What the labels stand for, if the data said it."""
-        names = self.state.get("class_names") or ()
-        return [one_line(str(name)) for name in names] if len(names) == self.spec.classes else None
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""

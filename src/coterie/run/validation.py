@@ -11,34 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coterie.clustering import GroupingOptions, RuleSupport
-from coterie.errors import CoterieError, suggestion
+from coterie.algorithms import ALGORITHMS
+from coterie.clustering import RULES, GroupingOptions, RuleSupport
+from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.federation import Algorithm
 from coterie.results.run_folder import RunFolder, changed_settings
-from coterie.run.config import CHOICES, SECTIONS, Config, keys
+from coterie.run.config import SECTIONS, Config, keys
+from coterie.run.overlay import written_out
 from coterie.run.plugins import NOBODY, Permission, import_plugins
-from coterie.run.values import parse_choice
-
-
-def merge(base: dict[str, Any], path: str, value: Any) -> None:
-    """Set ``section.key`` in nested tables; a choice given as text replaces the whole section but fixed keys."""
-    section, dot, key = path.partition(".")
-    if not dot or not key:
-        raise CoterieError(f"'{path}' should be section.key, for instance training.lr")
-    if section not in SECTIONS:
-        raise CoterieError(f"there is no section [{section}]: {suggestion(section, SECTIONS)}")
-    table = base.setdefault(section, {})
-    if not isinstance(table, dict):
-        raise CoterieError(f"'{section}' should be a table [{section}]")
-    if section in CHOICES and key == "name" and isinstance(value, str):
-        chosen = parse_choice(value)
-        if chosen["name"] != table.get("name"):  # options of another choice do not carry over
-            fixed = SECTIONS[section].model_fields
-            for stale in [k for k in table if k not in fixed]:
-                del table[stale]
-        table.update(chosen)
-    else:
-        table[key] = value
 
 
 class Origins:
@@ -67,7 +47,6 @@ def read_run_config(folder: RunFolder, permission: Permission = NOBODY) -> Confi
 def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
     """Validate nested tables; `source` says where they came from, for messages."""
     origins = source if isinstance(source, Origins) else Origins(source)
-    checked: dict[str, dict[str, Any]] = {}
     for section, table in tables.items():
         if section not in SECTIONS:
             where = f" of {origins.file}" if origins.file else ""
@@ -75,36 +54,33 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
         if not isinstance(table, Mapping):
             place = origins.file or "the configuration"
             raise CoterieError(f"'{section}' in {place} should be a table: write [{section}] and its keys below it")
-        checked[section] = dict(table)
-        if section in CHOICES and isinstance(name := table.get("name"), str):
-            # a short form may stand in a file too; keys of their own go before it
-            checked[section] = {**parse_choice(name), **table, "name": parse_choice(name)["name"]}
     try:
-        config = Config.model_validate(checked)
+        config = Config.model_validate(written_out(tables))
     except ValidationError as error:
         first = error.errors()[0]
         section, key, *_ = (*map(str, first["loc"]), "")
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        message = what_is_wanted([one for one in error.errors() if one["loc"][:2] == first["loc"][:2]])
         if first["type"] == "extra_forbidden":
             hint = suggestion(key, SECTIONS[section].model_fields)
             raise CoterieError(f"[{section}] has no key '{key}': {hint} ({origins.of(section, key)})") from None
         if not key:  # keys of a section that do not go together
             raise CoterieError(f"[{section}]: {message} ({origins.of(section)})") from None
-        raise CoterieError(
-            f"{section}.{key} = {first['input']!r} is not valid: {message} ({origins.of(section, key)})"
-        ) from None
+        of_wrong_type = message.startswith("should be ") and ", not " in message
+        meaning = SECTIONS[section].model_fields[key].description if of_wrong_type else None
+        place = "; ".join(filter(None, [meaning, origins.of(section, key)]))
+        raise CoterieError(f"{section}.{key} = {first['input']!r} is not valid: {message} ({place})") from None
     return check_names(config, origins)
 
 
 def check_names(config: Config, origins: Origins | None = None) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
-    from coterie.algorithms import ALGORITHMS
     from coterie.data.server_set import check_other
     from coterie.models import MODELS
 
     origins = origins or Origins()
     import_plugins(config.run.plugins)
+    config = _with_known_names(config)
     chosen = config.model_dump()
     with _place_in_errors(origins, "algorithm"):
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
@@ -132,6 +108,11 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
             if not os.path.exists(os.path.expanduser(path)):
                 raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
     with _place_in_errors(origins, "curriculum"):
+        if method.selects_clients and config.curriculum.clients is not None:
+            raise CoterieError(
+                f"method '{config.algorithm.name}' draws its clients itself, so no curriculum can choose them: leave "
+                "out --client-curriculum, or the option by which the method draws them"
+            )
         if config.curriculum.expert is not None:
             from coterie.run.expert import check_expert
 
@@ -160,6 +141,22 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     return Config.model_validate(chosen)
 
 
+def _with_known_names(config: Config) -> Config:
+    """Return the configuration with names as they are registered, whatever capital letters the user gave them."""
+    from coterie import data
+    from coterie.models import MODELS
+
+    model, partition, rule = config.model.name, config.partition.name, config.grouping.rule
+    names: dict[str, dict[str, Any]] = {
+        "algorithm": {"name": ALGORITHMS.canonical(config.algorithm.name)},
+        "data": {"name": data.known_name(config.data.name)},
+        "model": {"name": model and MODELS.canonical(model)},
+        "partition": {"name": partition and data.PARTITIONS.canonical(partition)},
+        "grouping": {"rule": rule and RULES.canonical(rule.partition(":")[0]) + "".join(rule.partition(":")[1:])},
+    }
+    return config.changed(**names)
+
+
 def _check_serving(method: Algorithm) -> None:
     """Refuse a choice among offsets where none is served."""
     if method.serving != "lacking" and method.served_offset is None:
@@ -174,7 +171,8 @@ def _check_grouping(method: str, options: GroupingOptions, rules: RuleSupport | 
     if error := options.error():
         raise CoterieError(error)
     if rules is None and options != GroupingOptions():
-        raise CoterieError(f"method '{method}' takes no options for groups: leave out the keys of [grouping]")
+        given = [key for key, value in vars(options).items() if value]
+        raise CoterieError(f"method '{method}' takes no options for groups: leave out {' and '.join(given)}")
     if rules is not None and (error := rules.error_in(options)):
         raise CoterieError(f"method '{method}' {error}")
 

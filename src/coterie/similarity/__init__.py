@@ -23,7 +23,14 @@ input is a ValueError. The one exception are clients that share no label, whose 
 from coterie.similarity.angles import principal_angles
 from coterie.similarity.classwise import Scales, classwise_angles, gradient_angles, mixed_proximity
 from coterie.similarity.halves import split_half_distance
-from coterie.similarity.measures import MEASURES, Measure, error_in_signature_measure, measure, pairwise
+from coterie.similarity.measures import (
+    MEASURES,
+    Measure,
+    error_in_signature_measure,
+    measure,
+    pairwise,
+    signature_measures,
+)
 from coterie.similarity.measures.angles_and_labels import label_total_variation
 from coterie.similarity.measures.samples import (
     bhattacharyya,
@@ -50,6 +57,6 @@ __all__ = [
     "class_distances", "class_moments", "classwise_angles", "cosine_features", "edc", "emd_pixel",
     "error_in_signature_measure", "gradient_angles", "gradient_diversity", "inference_similarity", "kl_divergence",
     "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd", "moment_cka", "pairwise",
-    "principal_angles", "reduced", "signature", "sliced_wasserstein", "split_half_distance", "update_cosines",
-    "vectors_per_label",
+    "principal_angles", "reduced", "signature", "signature_measures", "sliced_wasserstein", "split_half_distance",
+    "update_cosines", "vectors_per_label",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from coterie.run.building import load_data
 from coterie.run.plugins import NOBODY, Permission
 from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
+from coterie.run.values import split_names
 from coterie.similarity import centred_gram, cka_of_grams, principal_angles, signature
 from coterie.streams import stream
 from coterie.training import one_thread
@@ -141,7 +142,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
         served = {id(m): LayerSummary.of(_outputs(module, m, names, x)) for m in distinct.values()}
     complete = all(model is not None for model in received)
     config, result = run.config, run.folder.read_result()
-    title = [f"{config.algorithm.name} on {config.data.name}", config.partition.name]
+    title = [f"{config.algorithm.name} on {config.data.title}", config.partition.name]
     title += [f"{config.data.clients} clients", f"after round {run.round}"]
     return LayerComparison(
         name=str(path),
@@ -222,7 +223,7 @@ def _chosen(module: nn.Module, wanted: str | None) -> list[str]:
     if wanted is None:
         return list(leaves)
     layers = [name for name, _ in module.named_modules() if name]
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    names = split_names(wanted)
     if not names:
         raise CoterieError(f"--layers names none: write some of {', '.join(leaves)}")
     for name in names:

@@ -22,6 +22,7 @@ from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.runner import start
 from coterie.run.validation import check_names
+from coterie.run.values import split_names
 from coterie.similarity import principal_angles, signature
 
 NUMBERS, TABLE = "pairs.json", "pairs.csv"
@@ -128,7 +129,7 @@ def study(
     progress = progress or Progress()
     first, others = _label_set(c1, "--c1"), _label_sets(c2)
     _refuse(config, seeds)
-    progress.phase(f"reading {config.data.name}")
+    progress.phase(f"reading {config.data.title}")
     per_client = _samples(config, first, others, samples)
     seed_numbers = list(range(config.run.seed, config.run.seed + seeds))
     solo: list[float] = []
@@ -150,7 +151,9 @@ def study(
         numbers = float(np.mean(angles)), SeedValues.of(accuracies), SeedValues.of(of_received), gain
         rows.append(PairRow(other, len({*first} & {*other}), *numbers, verdict(gain.values)))
     training = config.training
-    title = f"{config.data.name}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+    title = (
+        f"{config.data.title}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+    )
     return PairStudy(title, first, per_client, seed_numbers, config.algorithm.name, SeedValues.of(solo), rows)
 
 
@@ -244,8 +247,8 @@ def _label_sets(text: str) -> list[Labels]:
 
 def _label_set(text: str, flag: str) -> Labels:
     """Read one set of labels, ascending."""
-    pieces = [piece.strip() for piece in text.split(",")]
-    if pieces == [""]:
+    pieces = split_names(text)
+    if not pieces:
         raise CoterieError(f"{flag} has a set without labels: write labels like 8,9")
     try:
         labels = tuple(sorted(int(piece) for piece in pieces))

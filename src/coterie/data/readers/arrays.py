@@ -10,10 +10,11 @@ sample, and ``attributes`` and ``attribute_names`` where it is known what else t
 
 Inside Coterie images are (n, channels, height, width). Bytes (uint8) are kept, all else becomes float32.
 Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not. Where it is known
-how many classes there are, by the format or because the user says so, any of them may be missing.
+how many classes there are, by the format or because the user says so, any of them may be missing. Labels may also be
+texts: these are the names of the classes, which are numbered in their order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -21,13 +22,19 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from coterie.data.federated import Array, Dataset, Normaliser, Samples, published
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, one_line, suggestion
 
 _CHANNELS = (1, 3, 4)
 _CLASSES_WITHOUT_DOUBT = 1000
+_LONGEST_NAME = 200
 
 Classes = Annotated[
     int | None, Ge(2), "How many classes there are, of which any may be missing; by default as the labels tell."
+]
+
+ClassNames = Annotated[
+    list[str] | None,
+    "The names of all classes, in the order of their numbers; by default those that there are, sorted.",
 ]
 
 
@@ -37,12 +44,21 @@ def dataset_from_arrays(
     place: str,
     *,
     classes: int | None = None,
+    class_names: Sequence[str] | None = None,
     lookup: Normaliser | None = None,
 ) -> Dataset:
     """Return the data set that the arrays make up; `place` is where they came from, for messages.
 
     With a `lookup` the inputs are numbers of words or letters, which it turns into vectors: they are kept as they are.
     """
+    if arrays["y_train"].dtype.kind in "US":
+        if classes is not None and class_names is None:
+            raise CoterieError(
+                f"{place}: the labels are texts, which would be numbered by those that are there, but classes = "
+                f"{classes} are agreed on: give the names of all, class_names = [...]"
+            )
+        arrays, class_names = numbered(arrays, class_names, place)
+    classes = classes if class_names is None else len(class_names)
     train = _samples(arrays, "train", place, lookup is not None)
     classes_given = classes is not None
     classes = _classes(train, place) if classes is None else _within(train, classes, f"{place}: y_train")
@@ -64,7 +80,34 @@ def dataset_from_arrays(
         )
     users = None if users is None else users.astype(np.int64)
     attributes, names = _attributes(arrays, len(train), place)
-    return Dataset(name, train, test, classes, lookup or published(name, train.x), users, attributes, names)
+    normaliser = lookup or published(name, train.x)
+    return Dataset(name, train, test, classes, normaliser, users, attributes, names, tuple(class_names or ()))
+
+
+def numbered(
+    arrays: Mapping[str, Array], class_names: Sequence[str] | None, place: str
+) -> tuple[dict[str, Array], list[str]]:
+    """Return arrays with numbers for labels that are texts, and the names that these stand for, in order."""
+    texts = {key: as_texts(arrays[key]) for key in ("y_train", "y_test") if key in arrays}
+    names = list(class_names or sorted(set(texts["y_train"]), key=_in_order))
+    number = {name: k for k, name in enumerate(names)}
+    for key, labels in texts.items():
+        if unknown := sorted(set(labels) - number.keys()):
+            where = "class_names" if class_names else "y_train"
+            hint = suggestion(unknown[0], names) if len(names) <= _CLASSES_WITHOUT_DOUBT else "compare the two"
+            raise CoterieError(f"{place}: the class '{unknown[0]}' is in {key}, but not in {where}: {hint}")
+    return {**arrays, **{key: np.array([number[text] for text in labels]) for key, labels in texts.items()}}, names
+
+
+def as_texts(raw: Array) -> list[str]:
+    """Return labels as texts of one line: those of a file of bytes are UTF-8."""
+    texts = (text.decode(errors="replace") if isinstance(text, bytes) else str(text) for text in raw.ravel().tolist())
+    return [one_line(text, _LONGEST_NAME) for text in texts]
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    """Sort numbers written as texts as numbers, 2 before 10."""
+    return (int(name), name) if name.isascii() and name.isdecimal() else (-1, name)
 
 
 def _attributes(
@@ -159,7 +202,7 @@ def _labels(raw: Array, where: str) -> npt.NDArray[np.int64]:
         raise CoterieError(f"{where} is empty: it needs at least one label")
     if raw.dtype.kind not in "iu":
         raise CoterieError(
-            f"{where} is of type {raw.dtype}: labels must be integers 0, 1, 2, ... (such as y.astype(int))"
+            f"{where} is of type {raw.dtype}: labels must be integers 0, 1, 2, ... (such as y.astype(int)), or texts"
         )
     y = raw.astype(np.int64)
     negative = np.flatnonzero(y < 0)

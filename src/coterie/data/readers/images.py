@@ -1,7 +1,6 @@
 """Folders of images, in PNG or JPEG."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.arrays import ClassNames, dataset_from_arrays
 from coterie.data.readers.files import LARGEST, Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError, suggestion
@@ -17,16 +16,18 @@ from coterie.errors import CoterieError, suggestion
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")
 _LARGEST = 2**25
+_RESIZE = "give the option size to {}, as in FOLDER:size=32, which takes the middle square of each"
 _TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
 Grey = Annotated[bool, "Read colours as shades of grey."]
-ClassNames = Annotated[
-    list[str] | None, "The names of all classes, in the order of their numbers; by default the folders', sorted."
-]
-
 Labelled = list[tuple[str, str]]
 """Names of image files, each with its class."""
+
+
+def is_image(name: str) -> bool:
+    """Say whether a file is an image that can be read, by its name."""
+    return name.lower().endswith(_ENDINGS)
 
 
 def _parts(files: Files) -> dict[str, Labelled]:
@@ -34,7 +35,7 @@ def _parts(files: Files) -> dict[str, Labelled]:
     parts: dict[str, Labelled] = {}
     for name in files.names if files.kind == "folder" else ():
         *folders, base = PurePosixPath(name).parts
-        if not base.lower().endswith(_ENDINGS):
+        if not is_image(base):
             continue
         if len(folders) == 2 and folders[0].lower() in ("train", *_TEST_FOLDERS):
             parts.setdefault("train" if folders[0].lower() == "train" else folders[0], []).append((name, folders[1]))
@@ -82,8 +83,7 @@ def images(
     if "x_test" in arrays and arrays["x_test"].ndim != arrays["x_train"].ndim:  # one part is grey, the other is not
         for key in ("x_train", "x_test"):
             arrays[key] = np.broadcast_to(arrays[key].reshape(*arrays[key].shape[:3], -1), (*arrays[key].shape[:3], 3))
-    dataset = dataset_from_arrays(name or files.label, arrays, str(files.place), classes=len(classes))
-    return replace(dataset, class_names=tuple(classes))
+    return dataset_from_arrays(name or files.label, arrays, str(files.place), class_names=classes)
 
 
 def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> Array:
@@ -96,7 +96,7 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
     if (total := 3 * len(paths) * shape[0] * shape[1]) > LARGEST:
         raise CoterieError(
             f"{len(paths)} images of {shape[1]} x {shape[0]}, like {paths[0]}, are {total:,} bytes, more than the "
-            f"{LARGEST:,} that are read: give the option size to make them smaller, for instance size = 32"
+            f"{LARGEST:,} that are read: {_RESIZE.format('make them smaller')}"
         )
     x = np.empty((len(paths), *shape, 3), np.uint8)
     coloured = False
@@ -105,7 +105,7 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
         if image.shape[:2] != shape:
             raise CoterieError(
                 f"{path} is {image.shape[1]} x {image.shape[0]}, but {paths[0].name} is {shape[1]} x {shape[0]}: "
-                "give the option size to bring all to one size, for instance size = 32"
+                + _RESIZE.format("bring all to one size")
             )
         coloured |= image.ndim == 3
         row[:] = image if image.ndim == 3 else image[..., None]

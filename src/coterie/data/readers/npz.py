@@ -1,13 +1,13 @@
 """NumPy's ``.npz`` files, the way to bring one's own data; which arrays they hold is said in `arrays`."""
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from coterie.bounded import check_unpacked, open_zip, read_npz_array
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import Classes, checked_inputs, dataset_from_arrays
+from coterie.data.readers.arrays import Classes, ClassNames, checked_inputs, dataset_from_arrays
 from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
@@ -22,15 +22,17 @@ def _recognises(files: Files) -> bool:
 
 
 @reader("npz", _recognises)
-def npz(files: Files, name: str | None = None, *, classes: Classes = None) -> Dataset:
+def npz(files: Files, name: str | None = None, *, classes: Classes = None, class_names: ClassNames = None) -> Dataset:
     """An .npz file of NumPy with x_train and y_train, and optionally x_test, y_test, user_train and attributes."""
-    return read_npz(files.place, name, classes)
+    return read_npz(files.place, name, classes, class_names)
 
 
-def read_npz(path: Path, name: str | None = None, classes: int | None = None) -> Dataset:
+def read_npz(
+    path: Path, name: str | None = None, classes: int | None = None, class_names: Sequence[str] | None = None
+) -> Dataset:
     """Read a pooled data set, by default named after its file; pickled objects are never loaded."""
     arrays = read_arrays(path, _wanted)
-    return dataset_from_arrays(name or path.stem, arrays, str(path), classes=classes)
+    return dataset_from_arrays(name or path.stem, arrays, str(path), classes=classes, class_names=class_names)
 
 
 def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -> dict[str, Array]:
@@ -41,22 +43,15 @@ def read_arrays(path: Path, wanted: Callable[[set[str], Path], Iterable[str]]) -
         return {key: _array(archive, key, path) for key in chosen}
 
 
-def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array | None]:
-    """Read inputs to predict labels for, ``x`` or ``x_test``, and their labels ``y`` or ``y_test`` if there are any."""
-    if not path.is_file():
-        raise CoterieError(f"there is no file '{path}'")
+def read_unlabelled(path: Path) -> tuple[Array, Array | None]:
+    """Read the inputs of a file, ``x`` or ``x_test``, and their labels ``y`` or ``y_test`` if there are any."""
     with _opened(path) as (archive, keys):
         key = next((key for key in ("x", "x_test") if key in keys), None)
         if key is None:
             raise CoterieError(f"{path} has no 'x', only {', '.join(sorted(keys)) or 'nothing'}")
         x = checked_inputs(_array(archive, key, path), f"{path}: {key}")
         labels = key.replace("x", "y")
-        y = _array(archive, labels, path) if labels in keys else None
-    if x.shape[1:] != shape:
-        raise CoterieError(f"{path}: inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
-    if y is not None and y.shape != (len(x),):
-        raise CoterieError(f"{path}: {len(x)} inputs, but labels of shape {y.shape}")
-    return x, y
+        return x, _array(archive, labels, path) if labels in keys else None
 
 
 @contextmanager
@@ -91,5 +86,5 @@ def _array(archive: zipfile.ZipFile, key: str, path: Path) -> Array:
             raise
         raise CoterieError(
             f"{path}: '{key}' is an array of Python objects, which are not loaded, as they could run code: "
-            "save it as an array of numbers"
+            "save it as an array of numbers, or of texts (such as y.astype(str))"
         ) from None

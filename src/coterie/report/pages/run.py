@@ -11,6 +11,7 @@ from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
+from coterie.results.formats import data_title
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.runs import StoredRun, percent
 
@@ -31,7 +32,7 @@ def run_page(runs: Sequence[StoredRun]) -> Page:
         origin_of_runs(runs),
     ]
     methods = dict.fromkeys(run.algorithm for run in runs)
-    data = dict.fromkeys(str(run.setting("data", "name")) for run in runs)
+    data = dict.fromkeys(data_title(str(run.setting("data", "name"))) for run in runs)
     return Page(
         title=f"{', '.join(methods)} on {', '.join(data)}",
         summary=_summary(runs),
@@ -97,7 +98,7 @@ def _setting(run: StoredRun) -> str:
     partition = (run.result or {}).get("partition") or run.setting("partition", "name")
     share = run.setting("training", "fraction")
     return (
-        str(run.setting("data", "name"))
+        data_title(str(run.setting("data", "name")))
         + (f", divided by '{partition}'" if partition else "")
         + f": {run.clients} clients, {run.rounds} rounds"
         + (f" with a share of {share:g} of the clients in each" if share is not None else "")

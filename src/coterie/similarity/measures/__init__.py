@@ -170,5 +170,9 @@ def error_in_signature_measure(name: str | None) -> str | None:
         return str(error)
     if entry.groups_signatures:
         return None
-    usable = [other for other in MEASURES if MEASURES[other].groups_signatures]
-    return f"measure '{name}' is not a distance between signatures: use {' or '.join(usable)}"
+    return f"measure '{name}' is not a distance between signatures: use {' or '.join(signature_measures())}"
+
+
+def signature_measures() -> list[str]:
+    """Return the measures by which signatures can be compared."""
+    return [name for name in MEASURES if MEASURES[name].groups_signatures]

@@ -1,0 +1,76 @@
+"""Inputs to predict labels for: arrays in an .npz file, an image, or a folder of images."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from coterie.data.federated import Array
+from coterie.data.readers.arrays import as_texts, checked_inputs
+from coterie.data.readers.files import look
+from coterie.data.readers.images import is_image, read_images
+from coterie.data.readers.npz import read_unlabelled
+from coterie.errors import CoterieError
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Raw inputs (n, *shape), as they were in training."""
+
+    x: Array
+    labels: Array | None = None
+    """Of the inputs, where they are known: numbers of classes; -1 for names that no class has."""
+    files: tuple[str, ...] = ()
+    """Of images, where each is."""
+
+
+def read_inputs(
+    path: Path,
+    shape: tuple[int, ...],
+    options: Mapping[str, Any] | None = None,
+    class_names: Sequence[str] = (),
+) -> Inputs:
+    """Read inputs of a shape from an .npz file, an image, or all images below a folder.
+
+    `options` are those with which training data were read: images become as high and wide as those. Their labels are
+    the folders that they are in, where these are called like classes.
+    """
+    if not path.exists():
+        raise CoterieError(f"there is no file or folder '{path}'")
+    if path.is_dir() or is_image(path.name):
+        inputs = _images(path, shape, options or {}, class_names)
+    else:
+        x, y = read_unlabelled(path)
+        if y is not None and y.shape != (len(x),):
+            raise CoterieError(f"{path}: {len(x)} inputs, but labels of shape {y.shape}")
+        named = y is not None and y.dtype.kind in "US"
+        inputs = Inputs(x, _numbers(as_texts(y), class_names) if y is not None and named else y)
+    if inputs.x.shape[1:] != shape:
+        raise CoterieError(
+            f"{path}: inputs have the shape {inputs.x.shape[1:]}, but the network was trained on {shape}"
+        )
+    return inputs
+
+
+def _images(path: Path, shape: tuple[int, ...], options: Mapping[str, Any], class_names: Sequence[str]) -> Inputs:
+    """Read an image, or all below a folder, in as many colours as there were in training."""
+    if len(shape) != 3:
+        raise CoterieError(f"'{path}' holds images, but the network was trained on inputs of the shape {shape}")
+    names = [name for name in look(path).names if is_image(name)] if path.is_dir() else [path.name]
+    if not names:
+        raise CoterieError(f"there are no images below '{path}': PNG or JPEG files are read")
+    folder = path if path.is_dir() else path.parent
+    x = read_images([folder / name for name in names], options.get("size"), shape[0] == 1)
+    if x.ndim == 3 and shape[0] == 3:
+        x = np.repeat(x[..., None], 3, axis=3)
+    labels = _numbers([PurePosixPath(name).parent.name for name in names], class_names)
+    known = bool((labels >= 0).all())
+    return Inputs(checked_inputs(x, str(path)), labels if known else None, tuple(names))
+
+
+def _numbers(texts: Sequence[str], class_names: Sequence[str]) -> Array:
+    """Return the numbers of classes; -1 for what is none."""
+    number = {name: k for k, name in enumerate(class_names)}
+    return np.array([number.get(text, -1) for text in texts], np.int64)
