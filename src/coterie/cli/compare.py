@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from coterie.cli import designs
+from coterie.cli.completion import Names, names_of
 from coterie.cli.config_flags import lay_over, with_config_flags
 from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
 from coterie.compare.make_design import comparison_design
@@ -18,6 +19,7 @@ Methods = Annotated[
         "--algorithms",
         help="Methods, each with its own options and settings: fedavg,ifca:groups=4,lr=0.05,pacfl.",
         metavar="NAME,NAME",
+        click_type=Names(lambda _: names_of("algorithms"), several=True),
     ),
 ]
 Tune = Annotated[
@@ -55,6 +57,8 @@ def compare(
     **flags: Any,
 ) -> None:
     """Compare methods over seeds: same data, same initial models, same cohorts.
+
+    Try:  coterie compare --algorithms fedavg,pacfl --dataset digits-rotated
 
     CONFIG: A TOML file as for 'coterie run', with [methods.NAME] for settings of one method; or a comparison.toml.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli.completion import Names
 from coterie.cli.options import command_group
 from coterie.data import Dataset
 from coterie.data.catalogue import CATALOGUE, where
@@ -20,7 +21,7 @@ data = command_group("Get data sets, and check files.")
 
 @data.command()
 def get(
-    name: Annotated[str, typer.Argument(hidden=True)],
+    name: Annotated[str, typer.Argument(hidden=True, click_type=Names(lambda _: CATALOGUE))],
     folder: Annotated[
         Path | None,
         typer.Option(help="Parent folder to download into; by default COTERIE_DATA or the cache."),

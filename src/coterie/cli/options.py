@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli.completion import Names, names_of
+
 ConfigFile = Annotated[Path | None, typer.Argument(hidden=True)]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", hidden=True)]
 Set = Annotated[
@@ -15,7 +17,10 @@ Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by def
 WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
 ]
-Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(help="Show the options of this one.", click_type=Names(lambda ctx: names_of(ctx.info_name or ""))),
+]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import the plugins that the folder names: their code runs with your rights.")
 ]

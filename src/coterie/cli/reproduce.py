@@ -8,8 +8,10 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import click
 import typer
 
+from coterie.cli.completion import Names
 from coterie.cli.options import Jobs, Quiet
 from coterie.errors import CoterieError
 
@@ -20,8 +22,15 @@ if TYPE_CHECKING:
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 
 
+def _entries(ctx: click.Context) -> Catalogue:
+    """Return the tables and figures there are, for shells to offer."""
+    from coterie.reproduce import catalogue
+
+    return catalogue()
+
+
 def reproduce(
-    name: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    name: Annotated[str | None, typer.Argument(hidden=True, click_type=Names(_entries))] = None,
     rounds_scale: Annotated[
         float,
         typer.Option("--rounds-scale", help="Share of the published rounds to run, for instance 0.1.", metavar="X"),

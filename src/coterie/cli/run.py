@@ -28,6 +28,8 @@ def run(
 ) -> None:
     """Run a federation: one method on one data set.
 
+    Try:  coterie run --algorithm pacfl --dataset digits-rotated
+
     CONFIG: A TOML file, as --print-config writes it; flags override it.
     """
     checked = configuration(config, set, flags)
