@@ -7,7 +7,7 @@ import typer
 from coterie.cli import designs
 from coterie.cli.completion import Names, names_of
 from coterie.cli.config_flags import lay_over, with_config_flags
-from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
+from coterie.cli.options import ConfigFile, Jobs, Plot, Quiet, Set, picture_file
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.results.formats import read_toml
@@ -50,6 +50,11 @@ def compare(
     tune_share: TuneShare = None,
     jobs: Jobs = None,
     format: designs.As = "text",
+    plot: Plot = None,
+    columns: designs.Columns = None,
+    caption: designs.Caption = None,
+    label: designs.Label = None,
+    p_values: designs.PValues = False,
     set: Set = None,
     print_config: designs.PrintConfig = False,
     dry_run: designs.DryRun = False,
@@ -64,6 +69,8 @@ def compare(
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
+    drawn = picture_file(plot)
+    options = designs.table_options(format, columns, caption, label, p_values)
     tables = {} if config is None else read_toml(config)
     if config is not None and "comparison" in tables:
         settled = {"algorithms": algorithms, "tune": tune, "tune_seeds": tune_seeds, "tune_share": tune_share}
@@ -86,4 +93,6 @@ def compare(
             tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
             tune_share=0.2 if tune_share is None else tune_share,
         )
-    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"])
+    designs.execute(
+        design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"], options, drawn
+    )

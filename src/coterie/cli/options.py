@@ -13,6 +13,9 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", help="Any key, for instance algorithm.p=5.", metavar="SECTION.KEY=VALUE")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Also draw accuracy into this file: .pdf, .svg or .png.", metavar="FILE")
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
 WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
@@ -25,6 +28,15 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Import the plugins that the folder names: their code runs with your rights.")
 ]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
+
+
+def picture_file(plot: Path | None) -> Path | None:
+    """Return where --plot draws; refuse a name that does not say how, before anything is run."""
+    if plot is None:
+        return None
+    from coterie.report.static import check_picture
+
+    return check_picture(plot)
 
 
 def command_group(help: str) -> typer.Typer:

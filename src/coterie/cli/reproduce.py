@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import click
 import typer
 
+from coterie.cli import designs
 from coterie.cli.completion import Names
 from coterie.cli.options import Jobs, Quiet
 from coterie.errors import CoterieError
@@ -48,6 +49,9 @@ def reproduce(
         Path | None, typer.Option("--out", help="Folder of all reproductions [runs/reproduce].", metavar="FOLDER")
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="Format of the printed table.")] = "text",
+    columns: designs.Columns = None,
+    caption: designs.Caption = None,
+    label: designs.Label = None,
     jobs: Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
     catalogue: Annotated[
@@ -74,6 +78,7 @@ def reproduce(
     if name is None:
         typer.echo(listing(read_own(catalogue) if catalogue else shipped()))
         return
+    options = designs.table_options(format, columns, caption, label)
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
     if dry_run:
@@ -82,7 +87,7 @@ def reproduce(
     with explain_interrupt():
         result = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
     if not quiet:
-        typer.echo(result.report("markdown" if format == "md" else format), nl=False)
+        typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
             typer.echo(f"\nFiles: {(out or PLACE) / result.name} ({FILE}, tables, {len(result.charts)} figures)")
     if result.failed:

@@ -6,7 +6,7 @@ import typer
 
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.options import ConfigFile, Plot, Quiet, Set, picture_file
 from coterie.cli.progress import ConsoleProgress
 from coterie.run.config import to_toml
 from coterie.run.result import Result
@@ -22,6 +22,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, with an estimate of time, memory and megabytes.")
     ] = False,
+    plot: Plot = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that --out holds.")] = False,
     quiet: Quiet = False,
     **flags: Any,
@@ -32,6 +33,7 @@ def run(
 
     CONFIG: A TOML file, as --print-config writes it; flags override it.
     """
+    drawn = picture_file(plot)
     checked = configuration(config, set, flags)
     if print_config:
         typer.echo(to_toml(checked))
@@ -47,6 +49,12 @@ def run(
         result = start(checked, overwrite=overwrite, progress=ConsoleProgress(quiet))
     if not quiet:
         show(result)
+    if drawn is not None:
+        from coterie.report import accuracy_plot
+
+        accuracy_plot({result.algorithm: result.history}, f"{result.data}, seed {result.seed}", drawn)
+        if not quiet:
+            typer.echo(f"Plot: {drawn}")
 
 
 def show(result: Result) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from coterie.compare.jobs import RunJob
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, candidate_name
 from coterie.results.comparison_table import ComparisonTable, reached
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
-from coterie.results.formats import TABLE_FORMATS, TableFormat
+from coterie.results.formats import TABLE_FORMATS, TableFormat, TableOptions
 from coterie.results.statistics import group_count
 from coterie.run.result import Result
 
@@ -69,9 +69,21 @@ class Comparison:
         tables = {format: self.report(format) for format in TABLE_FORMATS}
         ComparisonFolder(self.folder).write(self.to_json(), tables)
 
-    def report(self, format: TableFormat = "text") -> str:
-        """Return the tables as text, Markdown, CSV or LaTeX."""
-        return self.table().report(format)
+    def report(
+        self,
+        format: TableFormat = "text",
+        *,
+        columns: Sequence[str] = (),
+        caption: str | None = None,
+        label: str | None = None,
+        p_values: bool = False,
+    ) -> str:
+        """Return the tables as text, Markdown, CSV or LaTeX.
+
+        `columns`, such as ``["L", "C", "groups"]``, are those of the one table to write; by default there are several,
+        with all columns. `caption`, `label` and `p_values`, columns of p values beside accuracies, are for LaTeX.
+        """
+        return self.table().report(format, TableOptions(tuple(columns), caption, label, p_values))
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
