@@ -151,8 +151,8 @@ def test_what_latex_would_stumble_over_is_refused(options: dict[str, str], said:
 def reproduction() -> Reproduction:
     line = NumberPair("10 % & more", "PACFL", "L", published="90.1", paper=90.1, paper_spread=None, ours=None)
     return Reproduction(
-        name="our-table", title="Label skew, 20 % ≥ ρ", source="A & B", version="1", kind="trained", unit="",
-        seeds=(0,), lines=(line,),
+        name="our-table", title="Label skew, 20 % ≥ ρ, α–ω, Σ μ · 5 °", source="A & B", version="1", kind="trained",
+        unit="", seeds=(0,), lines=(line,),
     )  # fmt: skip
 
 
@@ -170,7 +170,11 @@ def test_latex_compiles_it(tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("there is no pdflatex")
     made = compared({"fedavg": LOW, "50%_&#{}~^\\$": HIGH, "kindred": NEAR})
-    texts = [made.report("latex"), made.report("latex", TableOptions(("L", "C"), label="tab:b", p_values=True))]
+    texts = [
+        made.report("latex"),
+        reproduction().report("latex"),
+        made.report("latex", TableOptions(("L", "C"), label="tab:b", p_values=True)),
+    ]
     document = "\n".join([r"\documentclass{article}\usepackage{booktabs}\begin{document}", *texts, r"\end{document}"])
     (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]

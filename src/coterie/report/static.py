@@ -50,7 +50,6 @@ def save_one(page: charts.Page, file: Path, name: str | None = None) -> str:
     chosen = name or next(iter(named))
     if chosen not in named:
         raise CoterieError(f"there is no figure '{chosen}': {suggestion(chosen, named)}")
-    make_folder(file.parent, flush=False)
     write_picture(paint(named[chosen]), file)
     return chosen
 
@@ -98,7 +97,8 @@ def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list
 
 
 def write_picture(figure: Figure, file: Path) -> None:
-    """Write a picture into a file, in the format that its name ends with."""
+    """Write a picture into a file, in the format that its name ends with; its folder is made if it is not there."""
+    make_folder(file.parent, flush=False)
     content = io.BytesIO()
     kind = file.suffix[1:].lower() or "png"
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)

@@ -17,7 +17,10 @@ WIDTH = 110
 """Letters in a line of prose on the terminal."""
 _TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 _TEX |= {"<": "$<$", ">": "$>$", "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "→": r"$\to$", "−": "$-$"}
-_TEX |= {"×": r"$\times$", "·": r"$\cdot$", "°": r"$^\circ$", "θ": r"$\theta$", "λ": r"$\lambda$", "μ": r"$\mu$"}
+_TEX |= {"×": r"$\times$", "·": r"$\cdot$", "°": r"$^\circ$", "ℓ": r"$\ell$", "Σ": r"$\Sigma$"}
+_TEX |= {"α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$", "η": r"$\eta$"}
+_TEX |= {"θ": r"$\theta$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$", "π": r"$\pi$", "ρ": r"$\rho$"}
+_TEX |= {"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$"}
 _HEADS = {"p": "$p$", "+": "$+$"}
 """Of columns that are symbols."""
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--"}
