@@ -16,7 +16,7 @@ def report(
     plot: Plot = None,
     figure: Annotated[
         str | None,
-        typer.Option(help="Which chart --plot draws, by its name in --figures; by default the first.", metavar="NAME"),
+        typer.Option(help="Which chart --plot draws, by its name in --figures.", metavar="NAME"),
     ] = None,
     figures: Annotated[Path | None, typer.Option(help="Also write every chart into this folder.")] = None,
     formats: Annotated[
@@ -41,11 +41,12 @@ def report(
         raise CoterieError(f"'{out}' is a folder: name a file, for instance --out {out / 'report.html'}")
     drawn = picture_file(plot)
     page = make_page(paths)
+    named = None if drawn is None else save_one(page, drawn, figure)
     make_folder(out.parent)
     write_whole(out, render(page).encode(errors="replace"), "nothing")
     typer.echo(f"Page: {out}")
     if drawn is not None:
-        typer.echo(f"Plot: {drawn} ({save_one(page, drawn, figure)})")
+        typer.echo(f"Plot: {drawn} ({named})")
     if figures is not None:
         files = save(page, figures, kinds)
         typer.echo(f"Figures: {len(files)} files in {figures}")

@@ -121,7 +121,7 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
         label for label, lead in leads.items() if lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0
     ]
     among = " of those with every seed" if len(whole) < len(measured) else ""
-    return Leader(first, tuple(rivals), among, {label: lead and lead.p for label, lead in leads.items()})
+    return Leader(first, tuple(rivals), among, {label: lead.p if lead else None for label, lead in leads.items()})
 
 
 def group_count(groups: Iterable[int | None] | None) -> int | None:
