@@ -64,12 +64,19 @@ def names_of(kind: str) -> Iterable[str]:
     from coterie.data import DATASETS, PARTITIONS
     from coterie.data.folder import stored_names
     from coterie.models import MODELS
+    from coterie.registry import Registry
     from coterie.similarity import MEASURES
 
     if kind == "datasets":
         return dict.fromkeys([*DATASETS, *stored_names()])
-    registries = (ALGORITHMS, PARTITIONS, MODELS, RULES, MEASURES)
-    return dict(zip(("algorithms", "partitions", "models", "rules", "measures"), registries, strict=True))[kind]
+    registries: dict[str, Registry[Any]] = {
+        "algorithms": ALGORITHMS,
+        "partitions": PARTITIONS,
+        "models": MODELS,
+        "rules": RULES,
+        "measures": MEASURES,
+    }
+    return registries[kind]
 
 
 class _OrFiles(ShellComplete):

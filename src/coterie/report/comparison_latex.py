@@ -38,7 +38,8 @@ def comparison_latex(table: ComparisonTable, options: TableOptions) -> str:
     label = options.label or f"tab:{'comparison' if table.noun == 'method' else 'sweep'}"
     labels = [label, *(f"{label}-{number}" for number in range(2, len(tables) + 1))]
     papers = [
-        PaperTable(_headed(part, table.noun), *told) for part, *told in zip(tables, captions, labels, strict=True)
+        PaperTable(replace(part, head=[table.noun, *part.head[1:]]), *told)
+        for part, *told in zip(tables, captions, labels, strict=True)
     ]
     return paper(papers, [table.title, *notes_and_legend(table, [*said, FINE_PRINT])])
 
@@ -46,12 +47,6 @@ def comparison_latex(table: ComparisonTable, options: TableOptions) -> str:
 def _shown(table: ComparisonTable, label: str) -> str:
     """Return what a row is called: settings of a sweep as they are."""
     return display_name(label) if table.noun == "method" else label
-
-
-def _headed(part: TextTable, noun: str) -> TextTable:
-    """Return a table with capitals in its head, but for p."""
-    names = [noun, *part.head[1:]]
-    return replace(part, head=[name if name == "p" else name[:1].upper() + name[1:] for name in names])
 
 
 def _bold(table: ComparisonTable) -> set[tuple[int, int]]:

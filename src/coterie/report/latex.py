@@ -1,7 +1,7 @@
 """Tables for papers: LaTeX with captions and labels, for the package booktabs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coterie.errors import one_line
 from coterie.report.text_table import TextTable
@@ -19,7 +19,8 @@ class PaperTable:
     def latex(self) -> str:
         """Write it as a floating table."""
         lines = [r"\begin{table}", r"\centering", r"\small", rf"\caption{{{one_line(self.caption)}}}"]
-        lines += [rf"\label{{{self.label}}}", self.table.latex(), r"\end{table}"]
+        head = [name if name == "p" else name[:1].upper() + name[1:] for name in self.table.head]
+        lines += [rf"\label{{{self.label}}}", replace(self.table, head=head).latex(), r"\end{table}"]
         return "\n".join(lines)
 
 

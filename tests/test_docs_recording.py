@@ -29,12 +29,12 @@ def recording() -> ModuleType:
 def seen(picture: str, at: float) -> list[str]:
     """The lines that an SVG shows at a share of its time, from above."""
     root = ElementTree.fromstring(picture)
-    style = "".join(element.text or "" for element in root.iter("{*}style"))
+    style = "".join(element.text or "" for element in root.findall(".//{*}style"))
     shown = {}
     for name, steps in re.findall(r"@keyframes (\w+){((?:[\d.]+%{visibility:\w+})+)}", style):
         states = [(float(share), state) for share, state in re.findall(r"([\d.]+)%{visibility:(\w+)}", steps)]
         shown[name] = [state for share, state in states if share <= at][-1] == "visible"
-    lines = [e for e in root.iter("{*}text") if shown.get(e.attrib["class"].split()[0])]
+    lines = [e for e in root.findall(".//{*}text") if shown.get(e.attrib["class"].split()[0])]
     return ["".join(e.itertext()) for e in sorted(lines, key=lambda e: float(e.attrib["y"]))]
 
 
