@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from coterie.cli import designs
+from coterie.cli.completion import Names, names_of
 from coterie.cli.config_flags import config_tables, lay_over, with_config_flags
-from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
+from coterie.cli.options import ConfigFile, Jobs, Plot, Quiet, Set, picture_file
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.run.values import parse_seeds
@@ -17,6 +18,7 @@ Methods = Annotated[
         "--algorithms",
         help="Methods, each with its own options and settings: fedavg,ifca:groups=4,lr=0.05,pacfl.",
         metavar="NAME,NAME",
+        click_type=Names(lambda _: names_of("algorithms"), several=True),
     ),
 ]
 Tune = Annotated[
@@ -47,6 +49,11 @@ def compare(
     tune_share: TuneShare = None,
     jobs: Jobs = None,
     format: designs.As = "text",
+    plot: Plot = None,
+    columns: designs.Columns = None,
+    caption: designs.Caption = None,
+    label: designs.Label = None,
+    p_values: designs.PValues = False,
     set: Set = None,
     print_config: designs.PrintConfig = False,
     dry_run: designs.DryRun = False,
@@ -55,10 +62,14 @@ def compare(
 ) -> None:
     """Compare methods over seeds: same data, same initial models, same cohorts.
 
+    Try:  coterie compare --algorithms fedavg,pacfl --dataset digits-rotated
+
     CONFIG: A TOML file as for 'coterie run', with [methods.NAME] for settings of one method; or a comparison.toml.
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
+    drawn = picture_file(plot)
+    options = designs.table_options(format, columns, caption, label, p_values)
     tables = config_tables(config, "--algorithms")
     if config is not None and "comparison" in tables:
         settled = {"algorithms": algorithms, "tune": tune, "tune_seeds": tune_seeds, "tune_share": tune_share}
@@ -81,4 +92,6 @@ def compare(
             tune_seeds=parse_seeds(tune_seeds) if tune_seeds else (),
             tune_share=0.2 if tune_share is None else tune_share,
         )
-    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"])
+    designs.execute(
+        design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"], options, drawn
+    )

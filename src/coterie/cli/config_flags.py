@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli.completion import Names, names_of
 from coterie.cli.words import flag_for
 from coterie.errors import CoterieError
 from coterie.results.formats import read_toml
 from coterie.run import overlay
-from coterie.run.config import Config, Key, keys
+from coterie.run.config import SECTIONS, Config, Key, keys
 from coterie.run.validation import Origins, make_config
 from coterie.run.values import parse_value
 
@@ -87,6 +88,9 @@ _TRUST = inspect.Parameter(
     ],
 )
 
+_KINDS = {"data.name": "datasets", "partition.name": "partitions", "model.name": "models"}
+"""Whose names shells offer, where they are too many, or too open, for the help."""
+
 
 def _flag(key: Key) -> inspect.Parameter:
     kinds: dict[Any, Any] = {int: int, int | None: int, float: float, float | None: float, list[str]: list[str]}
@@ -99,7 +103,16 @@ def _flag(key: Key) -> inspect.Parameter:
         if kind is bool
         else {"name": "NAME", "targets": "L=0.8", "plugins": "FILE", "out": "FOLDER"}.get(key.name, "X")
     )
-    option = typer.Option(key.flag, help=help, metavar=metavar, show_default=False)
+    option = typer.Option(
+        key.flag,
+        help=help,
+        metavar=metavar,
+        show_default=False,
+        click_type=Names(lambda _: names_of(_KINDS[key.path]) if key.path in _KINDS else key.choices)
+        if kind is str
+        else None,
+        rich_help_panel=f"[{key.section}]  {SECTIONS[key.section].__doc__}".rstrip("."),
+    )
     return inspect.Parameter(
         key.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from coterie.cli.completion import Names
 from coterie.cli.options import command_group
 from coterie.data import DATASETS, Dataset
 from coterie.data.catalogue import CATALOGUE, where
@@ -29,7 +30,7 @@ data = command_group("Get data sets, and check files.")
 
 @data.command()
 def get(
-    name: Annotated[str, typer.Argument(hidden=True)],
+    name: Annotated[str, typer.Argument(hidden=True, click_type=Names(lambda _: CATALOGUE))],
     folder: Annotated[
         Path | None,
         typer.Option(help="Parent folder to download into; by default COTERIE_DATA or the cache."),

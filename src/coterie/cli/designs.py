@@ -14,10 +14,11 @@ from coterie.cli.run import end_with
 from coterie.compare.design import Design
 from coterie.compare.make_design import parse_variation
 from coterie.errors import CoterieError
-from coterie.results.formats import TableFormat
+from coterie.results.comparison_table import heading_of
+from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions
 from coterie.results.protocols import ComparedProtocol
 from coterie.results.run_folder import unused
-from coterie.run.values import parse_seeds
+from coterie.run.values import parse_seeds, split_list
 
 SHOWN = 3
 """Failures that the last line names."""
@@ -29,6 +30,15 @@ By = Annotated[
     typer.Option("--protocol", help="What --tune and a plain --target mean [L].", case_sensitive=False),
 ]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", help="Columns of the printed table, for instance L,C,groups.", metavar="NAME,NAME"),
+]
+Caption = Annotated[
+    str | None, typer.Option("--caption", help="Of the LaTeX table, instead of our words.", metavar="TEXT")
+]
+Label = Annotated[str | None, typer.Option("--label", help="Of the LaTeX table, for \\ref.", metavar="tab:NAME")]
+PValues = Annotated[bool, typer.Option("--p-values", help="Columns of p values in the LaTeX table.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]
 
@@ -42,8 +52,12 @@ def execute(
     dry_run: bool = False,
     quiet: bool = False,
     trust: bool = False,
+    options: TableOptions = AS_IT_IS,
+    plot: Path | None = None,
 ) -> None:
     """Run a design and print its table; at the end say which runs failed."""
+    for name in options.columns:
+        heading_of(name)  # refuses an unknown one before anything is run
     if print_config:
         typer.echo(design.to_toml())
         return
@@ -57,14 +71,29 @@ def execute(
     with explain_interrupt():
         comparison = run_design(design, folder, jobs=jobs, progress=ConsoleBatchProgress(quiet), trust=trust)
     if not quiet:
-        typer.echo(comparison.report(format), nl=False)
+        typer.echo(comparison.table().report(format, options), nl=False)
         if format == "text":
             typer.echo(f"Folder: {folder}")
+    if plot is not None:
+        _draw(design, folder, plot, quiet)
     if comparison.failed:
         raise CoterieError(_failures(design, comparison.failed, folder))
     results = [result for by_seed in comparison.results.values() for result in by_seed.values()]
     if all(result.divergence for result in results):
         end_with(f"training diverged at most clients in all {len(results)} runs: most often --lr is too high")
+
+
+def table_options(
+    format: str, columns: str | None, caption: str | None, label: str | None, p_values: bool = False
+) -> TableOptions:
+    """Read how the table is to be written, before anything is run."""
+    for_latex = {"--caption": caption is not None, "--label": label is not None, "--p-values": p_values}
+    if format != "latex" and any(for_latex.values()):
+        flag = next(flag for flag, given in for_latex.items() if given)
+        raise CoterieError(f"{flag} is for LaTeX: add --format latex, or leave it out")
+    if format == "csv" and columns is not None:
+        raise CoterieError("--columns is not for CSV, which has all of them: leave it out, or take another --format")
+    return TableOptions(tuple(split_list(columns)) if columns else (), caption, label, p_values)
 
 
 def stored_design(
@@ -94,6 +123,19 @@ def read_variations(texts: list[str] | None, flag: str) -> dict[str, list[Any]]:
             raise CoterieError(f"{flag} names {key} twice: write {flag} {key}=one,two")
         variations[key] = values
     return variations
+
+
+def _draw(design: Design, folder: Path, plot: Path, quiet: bool) -> None:
+    """Draw accuracy under the protocol, over rounds or over the values of a sweep; else the page's first figure."""
+    from coterie.report.folders import make_page
+    from coterie.report.static import figures, save_one
+
+    page = make_page([folder])
+    over = {"compare": "rounds", "sweep": "the-values"}[design.kind]
+    wanted = f"accuracy-over-{over}-{design.protocol.lower()}"
+    name = save_one(page, plot, wanted if wanted in figures(page) else None)
+    if not quiet:
+        typer.echo(f"Plot: {plot} ({name})", err=True)
 
 
 def _failures(design: Design, failed: Mapping[tuple[str, int], str], folder: Path) -> str:

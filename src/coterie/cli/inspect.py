@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli.completion import Names, names_of
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
 from coterie.cli.options import ConfigFile, Overwrite, Quiet, Set
@@ -21,11 +22,16 @@ def inspect(
             help="Measures, separated by commas; by default angles, sum_angles, labels. 'coterie measures' lists "
             f"them: {', '.join(MEASURES)}.",
             metavar="NAMES",
+            click_type=Names(lambda _: names_of("measures"), several=True),
         ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Partitions of the same data to compare with, for instance iid,c-niid.", metavar="NAMES"),
+        typer.Option(
+            help="Partitions of the same data to compare with, for instance iid,c-niid.",
+            metavar="NAMES",
+            click_type=Names(lambda _: names_of("partitions"), several=True),
+        ),
     ] = None,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Show the angles between classes and their super clusters.")

@@ -6,6 +6,7 @@ when it is called, so that no command waits for what another needs.
 
 import errno
 import io
+import os
 import re
 import sys
 from importlib import import_module
@@ -15,18 +16,55 @@ from typing import Annotated, Any, NoReturn
 import click
 import typer
 import typer.core
+from click.shell_completion import CompletionItem
 
+from coterie.cli.completion import QUESTION, answer
+from coterie.cli.help_sections import SectionedCommand, write_sections
 from coterie.cli.words import flag_for, joined
 from coterie.errors import CoterieError, Stopped, one_line
-from coterie.registry import Registry
-from coterie.run.plugins import blamed_on_plugin, import_plugins
 
-COMMANDS = (
-    "demo", "run", "cluster", "compare", "sweep", "resume", "predict", "export", "report", "inspect", "pairs",
-    "layers", "reproduce", "coreset", "data", "deploy", "bench", "algorithms", "partitions", "models", "datasets",
-    "rules", "measures",
-)  # fmt: skip
-"""In the order of ``coterie --help``."""
+PANELS = {
+    "First steps": {
+        "demo": "See six methods side by side, in seconds.",
+        "run": "Run one method on one data set.",
+        "compare": "Compare methods over seeds, with tests of significance.",
+        "report": "Make a page of runs or of a comparison; it opens offline.",
+    },
+    "Your own data": {
+        "data": "Check files of yours; download public data sets.",
+        "inspect": "See how much clients differ, and which method to use.",
+        "cluster": "See which clients belong together, without training.",
+    },
+    "After a run": {
+        "resume": "Go on with a run or a comparison.",
+        "predict": "Label samples with a trained model.",
+        "export": "Save a trained model as safetensors or ONNX.",
+    },
+    "Real sites": {
+        "deploy": "Run a federation on real machines, with Flower.",
+    },
+    "Research": {
+        "sweep": "Vary the settings of a method.",
+        "reproduce": "Reproduce a table or figure of a paper.",
+        "pairs": "See when two clients gain from each other.",
+        "layers": "See how alike clients' models are, layer by layer.",
+        "coreset": "Choose a few weighted nodes that represent a graph.",
+    },
+    "Names to use in flags": {
+        "algorithms": "Methods, for --algorithm.",
+        "datasets": "Data sets, for --dataset.",
+        "partitions": "Ways to divide data among clients, for --partition.",
+        "models": "Networks, for --model.",
+        "rules": "Rules by which groups are formed, for --rule.",
+        "measures": "Distances between clients, for inspect --measures.",
+    },
+    "This machine": {
+        "bench": "Measure how fast local training is.",
+        "completion": "Set up completion in bash, zsh or fish.",
+    },
+}
+"""The commands as ``coterie --help`` shows them, in the order of use. They are not imported for it."""
+COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.items()}
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
 
@@ -42,7 +80,9 @@ class LazyGroup(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command; where its help is asked for, plugins are imported first, so that it lists their names."""
-        if not {"-h", "--help"}.isdisjoint(args):
+        if "--plugin" in " ".join(args) and not {"-h", "--help"}.isdisjoint(args):
+            from coterie.run.plugins import import_plugins
+
             words = [part for text in args for part in text.split("=", text.startswith("--plugin="))]
             try:
                 import_plugins(value for flag, value in pairwise(words) if flag == "--plugin")
@@ -57,8 +97,20 @@ class LazyGroup(typer.core.TyperGroup):
         command = getattr(import_module(f"coterie.cli.{name}"), name)
         if not isinstance(command, typer.Typer):
             function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-            command.command(name)(function)
+            command.command(name, cls=SectionedCommand)(function)
         return typer.main.get_command(command)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the panels, and below them the flags."""
+        flags = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        panels = {heading: [*panel.items()] for heading, panel in PANELS.items()}
+        write_sections(formatter, {**panels, "Options": flags})
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer commands, or flags."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
 
 
 app = typer.Typer(
@@ -71,11 +123,27 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from coterie import __version__
+
+        typer.echo(f"coterie {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def coterie(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
 ) -> None:
-    """Clustered federated learning: find which clients belong together, and train a model per group."""
+    """Clustered federated learning: find which clients belong together, and train a model per group.
+
+    Try:  coterie run --algorithm pacfl --dataset digits-rotated
+
+    'coterie COMMAND -h' explains a command.
+    """
 
 
 def main() -> None:
@@ -83,6 +151,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows few letters is no reason to fail
+    if question := os.environ.get(QUESTION):
+        sys.exit(answer(typer.main.get_command(app), question))
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
@@ -112,6 +182,9 @@ def _methods_flag(arguments: list[str]) -> str:
 
 def _explained(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit code: 2 where the user can mend it, 1 for a bug."""
+    from coterie.registry import Registry
+    from coterie.run.plugins import blamed_on_plugin
+
     if isinstance(error, CoterieError):
         return str(error), 2
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli.completion import Names, names_of
+
 ConfigFile = Annotated[Path | None, typer.Argument(hidden=True)]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", hidden=True)]
 Set = Annotated[
@@ -12,15 +14,30 @@ Set = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Also draw accuracy into this file: .pdf, .svg or .png.", metavar="FILE")
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
 WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
 ]
-Name = Annotated[str | None, typer.Argument(help="Show the options of this one.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(help="Show the options of this one.", click_type=Names(lambda ctx: names_of(ctx.info_name or ""))),
+]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import the plugins that the folder names: their code runs with your rights.")
 ]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
+
+
+def picture_file(plot: Path | None, overwrite: bool = False) -> Path | None:
+    """Return where --plot draws; refuse a name that does not say how, or that is taken, before anything is run."""
+    if plot is None:
+        return None
+    from coterie.report.static import check_picture
+
+    return check_picture(plot, overwrite)
 
 
 def command_group(help: str) -> typer.Typer:

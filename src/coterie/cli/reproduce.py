@@ -8,8 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import click
 import typer
 
+from coterie.cli import designs
+from coterie.cli.completion import Names
 from coterie.cli.options import Jobs, Quiet
 from coterie.errors import CoterieError
 
@@ -20,8 +23,15 @@ if TYPE_CHECKING:
 Format = Literal["text", "markdown", "md", "csv", "latex"]
 
 
+def _entries(ctx: click.Context) -> Catalogue:
+    """Return the tables and figures there are, for shells to offer."""
+    from coterie.reproduce import catalogue
+
+    return catalogue()
+
+
 def reproduce(
-    name: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    name: Annotated[str | None, typer.Argument(hidden=True, click_type=Names(_entries))] = None,
     rounds_scale: Annotated[
         float,
         typer.Option("--rounds-scale", help="Share of the published rounds to run, for instance 0.1.", metavar="X"),
@@ -39,6 +49,9 @@ def reproduce(
         Path | None, typer.Option("--out", help="Folder of all reproductions [runs/reproduce].", metavar="FOLDER")
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="Format of the printed table.")] = "text",
+    columns: designs.Columns = None,
+    caption: designs.Caption = None,
+    label: designs.Label = None,
     jobs: Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
     catalogue: Annotated[
@@ -65,6 +78,7 @@ def reproduce(
     if name is None:
         typer.echo(listing(read_own(catalogue) if catalogue else shipped()))
         return
+    options = designs.table_options(format, columns, caption, label)
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
     if dry_run:
@@ -73,7 +87,7 @@ def reproduce(
     with explain_interrupt():
         result = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
     if not quiet:
-        typer.echo(result.report("markdown" if format == "md" else format), nl=False)
+        typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
             typer.echo(f"\nFiles: {(out or PLACE) / result.name} ({FILE}, tables, {len(result.charts)} figures)")
     if result.failed:

@@ -6,7 +6,7 @@ import typer
 
 from coterie.cli.config_flags import configuration, with_config_flags
 from coterie.cli.interrupts import explain_interrupt
-from coterie.cli.options import ConfigFile, Quiet, Set
+from coterie.cli.options import ConfigFile, Plot, Quiet, Set, picture_file
 from coterie.cli.progress import ConsoleProgress
 from coterie.run.config import to_toml
 from coterie.run.result import Result
@@ -25,14 +25,18 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, with an estimate of time, memory and megabytes.")
     ] = False,
+    plot: Plot = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that --out holds.")] = False,
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
     """Run a federation: one method on one data set.
 
+    Try:  coterie run --algorithm pacfl --dataset digits-rotated
+
     CONFIG: A TOML file, as --print-config writes it; flags override it.
     """
+    drawn = picture_file(plot, overwrite)
     checked = configuration(config, set, flags)
     if print_config:
         typer.echo(to_toml(checked))
@@ -48,6 +52,12 @@ def run(
         result = start(checked, overwrite=overwrite, progress=ConsoleProgress(quiet))
     if not quiet:
         show(result)
+    if drawn is not None:
+        from coterie.report.figures import accuracy_plot
+
+        accuracy_plot({result.algorithm: result.history}, f"{result.data}, seed {result.seed}", drawn)
+        if not quiet:
+            typer.echo(f"Plot: {drawn}")
     end_with(result.divergence)
 
 

@@ -6,7 +6,7 @@ import typer
 
 from coterie.cli import designs
 from coterie.cli.config_flags import config_tables, lay_over, with_config_flags
-from coterie.cli.options import ConfigFile, Jobs, Quiet, Set
+from coterie.cli.options import ConfigFile, Jobs, Plot, Quiet, Set, picture_file
 from coterie.compare.make_design import sweep_design
 from coterie.errors import CoterieError
 from coterie.run.values import parse_seeds
@@ -26,6 +26,11 @@ def sweep(
     protocol: designs.By = None,
     jobs: Jobs = None,
     format: designs.As = "text",
+    plot: Plot = None,
+    columns: designs.Columns = None,
+    caption: designs.Caption = None,
+    label: designs.Label = None,
+    p_values: designs.PValues = False,
     set: Set = None,
     print_config: designs.PrintConfig = False,
     dry_run: designs.DryRun = False,
@@ -38,6 +43,8 @@ def sweep(
 
     The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
     """
+    drawn = picture_file(plot)
+    options = designs.table_options(format, columns, caption, label, p_values)
     tables = config_tables(config)
     if config is not None and "comparison" in tables:
         design = designs.stored_design(config, seeds, baseline, protocol, set, flags, vary=vary)
@@ -48,4 +55,6 @@ def sweep(
         values = designs.read_variations(vary, "--vary")
         seed_numbers = parse_seeds("0,1,2" if seeds is None else seeds)
         design = sweep_design(tables, values, seed_numbers, baseline=baseline, protocol=protocol or "L")
-    designs.execute(design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"])
+    designs.execute(
+        design, flags.get("out"), jobs, format, print_config, dry_run, quiet, flags["trust"], options, drawn
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from coterie.results.comparison_folder import (
 )
 from coterie.results.comparison_table import ComparisonTable, reached, shortened_list
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
-from coterie.results.formats import TABLE_FORMATS, TableFormat
+from coterie.results.formats import TABLE_FORMATS, TableFormat, TableOptions
 from coterie.results.protocols import COMPARED
 from coterie.results.statistics import group_count
 from coterie.run.result import Result
@@ -87,9 +87,21 @@ class Comparison:
         tables = {format: self.report(format) for format in TABLE_FORMATS}
         ComparisonFolder(self.folder).write(self.to_json(), tables)
 
-    def report(self, format: TableFormat = "text") -> str:
-        """Return the tables as text, Markdown, CSV or LaTeX."""
-        return self.table().report(format)
+    def report(
+        self,
+        format: TableFormat = "text",
+        *,
+        columns: Sequence[str] = (),
+        caption: str | None = None,
+        label: str | None = None,
+        p_values: bool = False,
+    ) -> str:
+        """Return the tables as text, Markdown, CSV or LaTeX.
+
+        `columns`, such as ``["L", "C", "groups"]``, are those of the one table to write; by default there are several,
+        with all columns. `caption`, `label` and `p_values`, columns of p values beside accuracies, are for LaTeX.
+        """
+        return self.table().report(format, TableOptions(tuple(columns), caption, label, p_values))
 
     def __repr__(self) -> str:
         design, table = self.design, self.table()

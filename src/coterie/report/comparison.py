@@ -1,7 +1,7 @@
 """Comparisons as tables: for the terminal, Markdown, CSV and LaTeX, and on pages."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ from coterie.report.pages.curves import switch
 from coterie.report.text_table import NOT_MEASURED, TextTable, csv_text, document
 from coterie.results.charts import Bars, Chart, NumberCell, Section, Series, Table, values
 from coterie.results.comparison_folder import values_text
-from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached
+from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, ComparisonTable, Reached, heading_of
 from coterie.results.comparisons import StoredComparison
 from coterie.results.events import not_measured
 from coterie.results.formats import TableFormat
@@ -46,25 +46,34 @@ Labelled = list[tuple[str, list[NumberCell]]]
 """Rows of a table, each with its label."""
 
 
-def comparison_text(table: ComparisonTable, format: TableFormat) -> str:
-    """Write a comparison in a format."""
+def comparison_text(table: ComparisonTable, format: TableFormat, columns: Sequence[str] = ()) -> str:
+    """Write a comparison as text, Markdown or CSV."""
     if format == "csv":  # numbers as they are: accuracies as fractions, nothing where undefined
         lines = [_flat(row, table) for row in table.rows]
         return csv_text(lines[0], (line.values() for line in lines))
-    below = [*table.notes, *_legend(table, "*" if format == "text" else "bold")]
-    return document(format, [table.title], [("", part) for part in _tables(table)], below, 100)
+    best = [RULE.format(mark="*" if format == "text" else "bold")] * any(map(table.best, COMPARED))
+    tables = [("", part) for part in comparison_tables(table, _best(table), columns)]
+    return document(format, [table.title], tables, notes_and_legend(table, best), 100)
 
 
 def comparison_html(table: ComparisonTable) -> str:
     """Write a comparison for a notebook."""
-    return html(table.title, _tables(table), [*table.notes, *_legend(table, "bold")])
+    best = [RULE.format(mark="bold")] * any(map(table.best, COMPARED))
+    return html(table.title, comparison_tables(table, _best(table)), notes_and_legend(table, best))
 
 
-def _tables(table: ComparisonTable) -> list[TextTable]:
-    """Return the tables of a comparison, without columns that have no content."""
+def comparison_tables(
+    table: ComparisonTable, bold: Collection[tuple[int, int]], chosen: Sequence[str] = (), narrow: bool = False
+) -> list[TextTable]:
+    """Return the tables of a comparison, without columns that have no content; of `chosen` columns one.
+
+    If they must be `narrow`, accuracies by group stand in a table of their own, too.
+    """
     columns, cells = [*COMPARED.values(), *HEADINGS], [(row.label, _cells(row, len(table.seeds))) for row in table.rows]
-    whole = replace(_text_table(table.noun, columns, cells), bold=_best(table))
-    apart = [column.heading for column in COLUMNS if column.apart]
+    whole = replace(_text_table(table.noun, columns, cells), bold=bold)
+    if chosen:
+        return [whole.chosen([heading_of(name) for name in chosen])]
+    apart = [column.heading for column in COLUMNS if column.apart or (narrow and column.accuracy)]
     tables = [whole.only([name for name in columns if name not in apart]), whole.only(apart)]
     if table.rows[0].reached:
         tables.append(_text_table(table.noun, *_targets(table)))
@@ -115,12 +124,12 @@ def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
     ]
 
 
-def _legend(table: ComparisonTable, mark: str) -> list[str]:
-    lines = [LEGEND]
+def notes_and_legend(table: ComparisonTable, marked: Sequence[str]) -> list[str]:
+    """Return what a reader must know; `marked` says what it means that a number is marked."""
+    lines = [*table.notes, LEGEND]
     if table.rows[0].reached:
         lines.append(TARGET)
-    if any(table.best(protocol) for protocol in COMPARED):
-        lines.append(RULE.format(mark=mark))
+    lines += marked
     if len(table.rows) > 1 and len(table.seeds) > 1:
         lines.append(DIFFERENCE.format(baseline=table.baseline))
     return lines
@@ -241,7 +250,7 @@ def differences_section(compared: StoredComparison) -> Section | None:
     for row, protocol in product(table.rows, COMPARED):
         if row.differences is not None and (difference := row.differences[protocol]) is not None:
             by_protocol.setdefault(protocol, {})[row.label] = difference
-    heading, texts = f"Differences to {table.baseline}", list[str]()
+    heading, texts = "Differences to the baseline", list[str]()
     measured = [p for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)]
     lacking = [COMPARED[protocol] for protocol in measured if protocol not in by_protocol]
     if lacking:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from coterie.errors import CoterieError, suggestion
 from coterie.report import static
-from coterie.report.text_table import TextTable, csv_text, document, sentence
+from coterie.report.latex import PaperTable, paper
+from coterie.report.text_table import TextTable, csv_text, document, sentence, tex
 from coterie.results.charts import Block, Code, Fact, NumberCell, Page, Section, Switch, Table
-from coterie.results.formats import TableFormat
+from coterie.results.formats import TableFormat, TableOptions
 from coterie.results.reproductions import NumberPair, Reproduction
 from coterie.results.statistics import Spread
 
@@ -22,17 +24,33 @@ FEW = 4
 
 def draw_reproduction(result: Reproduction, folder: Path) -> list[Path]:
     """Draw the charts into a folder, as PNG and SVG."""
-    section = Section(heading=result.title, blocks=result.charts)
-    return static.save(Page(title=result.title, summary=(), sections=(section,)), folder, ("png", "svg"))
+    pictures = [chart for chart in result.charts if type(chart) in static.PAINTERS]
+    names = [f"{number:02d}-{static.slug(chart.title)}" for number, chart in enumerate(pictures, 1)]
+    drawn = zip(names, pictures, strict=True)
+    return [file for name, chart in drawn for file in static.write(static.paint(chart), folder / name, ("png", "svg"))]
 
 
-def reproduction_text(result: Reproduction, format: TableFormat) -> str:
+def reproduction_text(result: Reproduction, format: TableFormat, options: TableOptions) -> str:
     """Write a reproduction in a format."""
     if format == "csv":
         return _csv(result)
     title, *above = _above(result)
+    tables = [(heading, _with_columns(table, options.columns)) for heading, table in _tables(result)]
+    if format == "latex":
+        label = options.label or f"tab:{result.name}"
+        captions = [options.caption or tex(f"{': '.join(filter(None, (title, heading)))}.") for heading, _ in tables]
+        labels = [label, *(f"{label}-{number}" for number in range(2, len(tables) + 1))]
+        papers = map(PaperTable, [table for _, table in tables], captions, labels)
+        return paper([*papers], [title, *above, *_below(result)])
     above = [f"### {title}" if format == "markdown" else title, *above]
-    return document(format, above, _tables(result), _below(result))
+    return document(format, above, tables, _below(result))
+
+
+def _with_columns(table: TextTable, columns: Sequence[str]) -> TextTable:
+    """Return a table with the columns asked for, by default all."""
+    if unknown := [name for name in columns if name not in table.head[1:]]:
+        raise CoterieError(f"the table has no column '{unknown[0]}': {suggestion(unknown[0], table.head[1:])}")
+    return table.chosen(columns) if columns else table
 
 
 def _csv(result: Reproduction) -> str:

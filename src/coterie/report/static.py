@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coterie.errors import CoterieError
-from coterie.files import new_files, write_whole
+from coterie.bounded import read_start
+from coterie.errors import CoterieError, suggestion
+from coterie.files import check_new, make_folder, new_files, write_whole
 from coterie.results import charts
 from coterie.results.charts import Chart, Series, Values
 
@@ -31,18 +32,80 @@ LONG = 28
 NAMED = 60
 """With more clients than this, names are left out."""
 Style = dict[str, Any]
+DRAWN_BY = "Coterie (Matplotlib)"
+"""Of a picture, in its metadata."""
+METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": DRAWN_BY},
+    "svg": {"Creator": DRAWN_BY, "Date": None},
+    "pdf": {"Creator": DRAWN_BY, "CreationDate": None},
+}
+LARGEST_PICTURE = 2**24
 
 
 def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS, overwrite: bool = False) -> list[Path]:
-    """Write every chart of a page into a folder, numbered in its order; return the paths. Tables are left out."""
+    """Write every chart of a page into a folder, by the names of `figures`; return the paths. Tables are left out."""
     check_formats(formats)
-    pictures = [(variant, chart) for variant, chart in charts.charts_of(page) if type(chart) in PAINTERS]
-    written = []
     with new_files(folder, overwrite) as place:
-        for number, (variant, chart) in enumerate(pictures, 1):
-            name = chart.title if variant in chart.title else f"{chart.title} {variant}"
-            written += write(paint(chart), place / f"{number:02d}-{_slug(name)}", formats)
+        written = [file for name, chart in figures(page).items() for file in write(paint(chart), place / name, formats)]
     return [folder / file.name for file in written]
+
+
+def save_one(page: charts.Page, file: Path, name: str | None = None) -> str:
+    """Write one chart of a page into a file, by default that of accuracy over rounds or values; return its name."""
+    named = figures(page)
+    if not named:
+        raise CoterieError("there is no chart to draw yet: 'coterie report' says what is missing")
+    chosen = name or next((each for each in named if each.startswith("accuracy-over-")), next(iter(named)))
+    if chosen not in named:
+        raise CoterieError(f"there is no figure '{chosen}': {suggestion(chosen, named)}")
+    write_picture(paint(named[chosen]), file)
+    return chosen
+
+
+def figures(page: charts.Page) -> dict[str, Chart]:
+    """Return the charts of a page by names for files, which papers can rely on.
+
+    A name is made of the section's heading and of the variant, such as the protocol; of the kind of chart where there
+    is none. Neither the numbers nor what else is on the page change it.
+    """
+    named: dict[str, Chart] = {}
+    for section in page.sections:
+        for block in section.blocks:
+            variants = block.variants if isinstance(block, charts.Switch) else [("", block)]
+            for variant, chart in variants:
+                if type(chart) in PAINTERS:
+                    named[_name_for(section.heading, variant, chart, named)] = chart
+    return named
+
+
+def _name_for(heading: str, variant: str, chart: Chart, taken: Collection[str]) -> str:
+    """Return the name of a chart: with its kind, and then a number, where others have it already."""
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(chart).__name__)
+    first, second = slug(f"{heading} {variant or kind}"), slug(f"{heading} {variant} {kind}")
+    names = (first, second, *(f"{second}-{number}" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
+
+
+def check_picture(file: Path, overwrite: bool = False) -> Path:
+    """Return where a picture is to be written; refuse a name that does not say its format, or that is taken.
+
+    A picture that Coterie drew is replaced; a file of somebody else only with `overwrite`.
+    """
+    if file.suffix[1:].lower() not in FORMATS:
+        endings = ", ".join(f".{kind}" for kind in FORMATS)
+        raise CoterieError(f"'{file}' does not say how to write the picture: let its name end with {endings}")
+    if file.is_dir():
+        raise CoterieError(f"'{file}' is a folder: name a file for the picture")
+    if not overwrite and not _is_picture(file):
+        check_new(file)
+    return file
+
+
+def _is_picture(file: Path) -> bool:
+    """Say whether a file is a picture that Coterie drew, which can be drawn again."""
+    if not file.is_file() or file.is_symlink():
+        return False
+    return DRAWN_BY.encode() in read_start(file, min(file.stat().st_size, LARGEST_PICTURE))
 
 
 def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
@@ -54,10 +117,11 @@ def write(figure: Figure, path: Path, formats: Sequence[str] = ("png",)) -> list
 
 
 def write_picture(figure: Figure, file: Path) -> None:
-    """Write a picture into a file, in the format that its name ends with."""
+    """Write a picture into a file, in the format that its name ends with; its folder is made if it is not there."""
+    make_folder(file.parent, flush=False)
     content = io.BytesIO()
-    metadata = {"Date": None} if file.suffix == ".svg" else None
-    figure.savefig(content, format=file.suffix[1:] or "png", dpi=130, metadata=metadata)
+    kind = file.suffix[1:].lower() or "png"
+    figure.savefig(content, format=kind, dpi=130, metadata=METADATA.get(kind))
     write_whole(file, content.getvalue(), "nothing")
 
 
@@ -106,9 +170,10 @@ def marker(slot: int | None) -> str:
     return "o" if slot is None else MARKERS[(slot + slot // len(COLOURS)) % len(MARKERS)]
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     """Return a text as part of a file's name."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "chart"
+    words = re.sub(r"\+(?!\w)", " plus", text).lower()
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-")[:60] or "chart"
 
 
 def _literal(text: str) -> str:

@@ -18,6 +18,13 @@ NOT_MEASURED = "not measured"
 WIDTH = 110
 """Letters in a line of prose on the terminal."""
 _TEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
+_TEX |= {"<": "$<$", ">": "$>$", "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "→": r"$\to$", "−": "$-$"}
+_TEX |= {"×": r"$\times$", "·": r"$\cdot$", "°": r"$^\circ$", "ℓ": r"$\ell$", "Σ": r"$\Sigma$"}
+_TEX |= {"α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$", "η": r"$\eta$"}
+_TEX |= {"θ": r"$\theta$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$", "π": r"$\pi$", "ρ": r"$\rho$"}
+_TEX |= {"σ": r"$\sigma$", "τ": r"$\tau$", "φ": r"$\phi$", "ω": r"$\omega$"}
+_HEADS = {"p": "$p$", "+": "$+$"}
+"""Of columns that are symbols."""
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--"}
 
 
@@ -39,6 +46,10 @@ class TextTable:
     def only(self, columns: Collection[str]) -> TextTable:
         """Return it with some columns only, by their heads; the first stays."""
         return self._at([c for c, name in enumerate(self.head) if c == 0 or name in columns])
+
+    def chosen(self, columns: Sequence[str]) -> TextTable:
+        """Return it with these columns, in this order; the first stays."""
+        return self._at([0, *(list(self.head).index(name) for name in columns)])
 
     def _at(self, kept: Sequence[int]) -> TextTable:
         return replace(
@@ -84,7 +95,7 @@ class TextTable:
             [rf"\textbf{{{tex(t)}}}" if (r, c) in self.bold else tex(t) for c, t in enumerate(row)]
             for r, row in enumerate(self.rows)
         ]
-        head, *body = [" & ".join(line) + r" \\" for line in (map(tex, self.head), *rows)]
+        head, *body = [" & ".join(line) + r" \\" for line in ([_HEADS.get(h) or tex(h) for h in self.head], *rows)]
         begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
         return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", end])
 
@@ -116,12 +127,10 @@ def printed(above: Sequence[str], table: TextTable, below: Sequence[str] = (), w
 def document(
     format: str, above: Sequence[str], tables: Iterable[tuple[str, TextTable]], below: Sequence[str], width: int = WIDTH
 ) -> str:
-    """Write tables as text, Markdown or LaTeX, under their headings if they have any, with prose above and below."""
+    """Write tables as text or Markdown, under their headings if they have any, with prose above and below."""
     write, heading = _WRITERS[format]
     if format == "text":
         above, below = [wrapped(above, width)], [wrapped(below, width)]
-    elif format == "latex":
-        above, below = ["\n".join(f"% {line}" for line in (*above, *below, "Needs \\usepackage{booktabs}."))], []
     parts = [(heading.format(name) if name else "") + write(table) for name, table in tables]
     return "\n\n".join(part for part in (*above, *parts, *below) if part) + "\n"
 
@@ -129,7 +138,6 @@ def document(
 _WRITERS = {
     "text": (TextTable.text, "{}\n\n"),
     "markdown": (TextTable.markdown, "**{}**\n\n"),
-    "latex": (TextTable.latex, "% {}\n"),
 }
 """How a table is written in a format, and its heading above it."""
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coterie.errors import CoterieError, suggestion
 from coterie.results.events import divergence
-from coterie.results.formats import TableFormat
+from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions
 from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
@@ -69,6 +70,19 @@ COLUMNS = (
     Column("seconds", "seconds", lambda run: run["seconds"], 1, "Seconds: of a run beside others.", False, ("mean",)),
 )
 """In order. One that is added here, and as a field of `ComparisonRow`, is in every table, file and page."""
+
+
+def heading_of(name: str) -> str:
+    """Return the heading of a column that is named by its key or its heading, in any case.
+
+    >>> heading_of("plus"), heading_of("mb"), heading_of("l by group")
+    ('+', 'MB', 'L by group')
+    """
+    headings = COMPARED | {column.key: column.heading for column in COLUMNS}
+    found = [heading for key, heading in headings.items() if name.casefold() in (key.casefold(), heading.casefold())]
+    if not found:
+        raise CoterieError(f"the table has no column '{name}': {suggestion(name, headings)}")
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -134,11 +148,12 @@ class ComparisonTable:
             "notes": list(self.notes),
         }
 
-    def report(self, format: TableFormat = "text") -> str:
+    def report(self, format: TableFormat = "text", options: TableOptions = AS_IT_IS) -> str:
         """Write it as text, Markdown, CSV or LaTeX."""
         from coterie.report.comparison import comparison_text
+        from coterie.report.comparison_latex import comparison_latex
 
-        return comparison_text(self, format)
+        return comparison_latex(self, options) if format == "latex" else comparison_text(self, format, options.columns)
 
     def verdict(self, protocol: str) -> str:
         """Say who is best under a protocol, and whether that can be told; empty if nobody has a number."""

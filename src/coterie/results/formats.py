@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,6 +18,33 @@ PAGE = "report.html"
 """The page of a folder, in it."""
 TABLE_FILES = dict(zip(TABLE_FORMATS, ("table.txt", "table.md", "table.csv", "table.tex"), strict=True))
 """Under which name a folder holds its table in each format."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How a table is written, beside its format."""
+
+    columns: tuple[str, ...] = ()
+    """The columns to show, in this order, by key or heading; empty: all that have content, in several tables."""
+    caption: str | None = None
+    """LaTeX: what stands above the table instead of our own words; itself LaTeX."""
+    label: str | None = None
+    """LaTeX: by which the text refers to it."""
+    p_values: bool = False
+    """LaTeX: whether p values stand beside accuracies."""
+
+    def __post_init__(self) -> None:
+        """Refuse what LaTeX would stumble over."""
+        bare = re.sub(r"\\.", "", self.caption or "", flags=re.DOTALL)
+        if wrong := next((letter for letter in "%#&" if letter in bare), None):
+            raise CoterieError(f"the caption is LaTeX: write \\{wrong} instead of {wrong}")
+        if bare.count("{") != bare.count("}") or bare.count("$") % 2:
+            raise CoterieError("the caption is LaTeX: each { needs its }, each $ another, and \\$ is the sign itself")
+        if self.label is not None and not re.fullmatch(r"[A-Za-z0-9:._/-]+", self.label):
+            raise CoterieError(f"'{self.label}' can't be a label: use letters, digits and : . _ / -, like tab:digits")
+
+
+AS_IT_IS = TableOptions()
 RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 1, 1, 1
 """The versions of result.json, comparison.json and reproduction.json: their field ``format``.
 

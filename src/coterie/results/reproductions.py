@@ -14,7 +14,14 @@ from coterie.files import make_folder, remove, write_whole
 from coterie.results.chart_checks import MOST_DIGITS, error_in_chart
 from coterie.results.charts import Chart, chart_of, plain
 from coterie.results.comparison_folder import slug
-from coterie.results.formats import REPRODUCTION_FORMAT, TABLE_FILES, TableFormat, error_in_format
+from coterie.results.formats import (
+    AS_IT_IS,
+    REPRODUCTION_FORMAT,
+    TABLE_FILES,
+    TableFormat,
+    TableOptions,
+    error_in_format,
+)
 from coterie.results.protocols import brief
 from coterie.results.run_folder import RunFolder
 from coterie.results.schema import cleaned
@@ -101,11 +108,11 @@ class Reproduction:
         charts = [plain(chart) for chart in self.charts]
         return {"what": WHAT, "format": REPRODUCTION_FORMAT, **content, "lines": lines, "charts": charts}
 
-    def report(self, format: TableFormat = "text") -> str:
+    def report(self, format: TableFormat = "text", options: TableOptions = AS_IT_IS) -> str:
         """Write it as text, Markdown, CSV or LaTeX."""
         from coterie.report.reproduction import reproduction_text
 
-        return reproduction_text(self, format)
+        return reproduction_text(self, format, options)
 
     def save(self, folder: Path) -> None:
         """Write numbers, tables and pictures into a folder, made if it is not there; pictures of an earlier time go."""

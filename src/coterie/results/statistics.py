@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 BySeed = Mapping[int, float]
 NO_SPREAD = 1e-12
@@ -38,6 +38,8 @@ class Leader:
     rivals: tuple[str, ...]
     among: str = ""
     """Of whom it is the highest, where some miss a seed and so can't lead."""
+    p: Mapping[str, float | None] = field(default_factory=dict)
+    """Of the paired t test against each of the others; None where there is none."""
 
     @property
     def clear(self) -> bool:
@@ -114,12 +116,12 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
         return None
     first = max(whole, key=lambda label: over.mean if (over := whole[label]) else -math.inf)
     limit = alpha / (len(measured) - 1)
-    rivals = []
-    for label, values in measured.items():
-        lead = paired(measured[first], values) if label != first else None
-        if label != first and (lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0):
-            rivals.append(label)
-    return Leader(first, tuple(rivals), " of those with every seed" if len(whole) < len(measured) else "")
+    leads = {label: paired(measured[first], values) for label, values in measured.items() if label != first}
+    rivals = [
+        label for label, lead in leads.items() if lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0
+    ]
+    among = " of those with every seed" if len(whole) < len(measured) else ""
+    return Leader(first, tuple(rivals), among, {label: lead.p if lead else None for label, lead in leads.items()})
 
 
 def group_count(groups: Iterable[int | None] | None) -> int | None:

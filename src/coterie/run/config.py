@@ -172,14 +172,14 @@ class CurriculumSection(ConfigSection):
 
     data: str | None = setting(
         None,
-        "train on each client's easiest samples first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum unless set "
-        "otherwise, for instance score=L,order=anti",
+        "train on each client's easiest samples first, for instance score=L,order=anti; what is not set is score=G, "
+        "pacing=linear, a=0.8, b=0.2, order=curriculum",
         "--curriculum",
     )
     clients: str | None = setting(
         None,
-        "train the easiest clients first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,"
-        "all_batches=false unless set otherwise",
+        "train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear, a=0.8, "
+        "b=0.2, order=curriculum, refresh_every=1, all_batches=false",
         "--client-curriculum",
     )
     expert: str | None = setting(
@@ -337,6 +337,8 @@ class Key(NamedTuple):
     """Whether the flag may be repeated."""
     help: str
     """What it means, in a line."""
+    choices: tuple[str, ...]
+    """What it may be, where that is a list."""
     info: FieldInfo
 
 
@@ -347,10 +349,12 @@ def keys() -> Iterator[Key]:
             extra: Any = info.json_schema_extra or {}
             flag = extra.get("flag") or f"--{name.replace('_', '-')}"
             literals = [t for t in (info.annotation, *get_args(info.annotation)) if get_origin(t) is Literal]
-            choices = [*extra.get("registry", ()), *(value for literal in literals for value in get_args(literal))]
-            help = f"{info.description}" + (f" ({', '.join(map(str, choices))})" if len(choices) > 1 else "")
+            literal_values = (str(value) for literal in literals for value in get_args(literal))
+            choices = (*extra.get("registry", ()), *literal_values)
+            help = f"{info.description}" + (f" ({', '.join(choices)})" if len(choices) > 1 else "")
             keyword = flag.removeprefix("--").replace("-", "_")
-            yield Key(section, name, f"{section}.{name}", flag, keyword, isinstance(info.default, list), help, info)
+            is_list = isinstance(info.default, list)
+            yield Key(section, name, f"{section}.{name}", flag, keyword, is_list, help, choices, info)
 
 
 def to_toml(config: Config, comments: bool = True) -> str:

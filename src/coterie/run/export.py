@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 import coterie
 from coterie.bounded import parse_json, read_tensors
-from coterie.data import DATASETS, read_inputs
+from coterie.data import DATASETS, Inputs, read_inputs
 from coterie.data.readers.arrays import checked_inputs
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, seal, sealed, write_new

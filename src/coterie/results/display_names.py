@@ -1,0 +1,36 @@
+"""How methods are called in papers and on pages, by the names under which they are registered."""
+
+DISPLAY_NAMES = {
+    "cfl": "CFL",
+    "fedavg": "FedAvg",
+    "fedgroup": "FedGroup",
+    "fedgrouprox": "FedGrouProx",
+    "fednova": "FedNova",
+    "fedprox": "FedProx",
+    "fedsoft": "FedSoft",
+    "fesem": "FeSEM",
+    "flag": "FLAG",
+    "flis-dc": "FLIS (DC)",
+    "flis-hc": "FLIS (HC)",
+    "ifca": "IFCA",
+    "kindred": "Kindred",
+    "lg-fedavg": "LG-FedAvg",
+    "mtl": "MTL",
+    "pacfl": "PACFL",
+    "per-fedavg": "Per-FedAvg",
+    "scaffold": "SCAFFOLD",
+    "solo": "SOLO",
+    "sub-fedavg-hy": "Sub-FedAvg (Hy)",
+    "sub-fedavg-un": "Sub-FedAvg (Un)",
+}
+
+
+def display_name(label: str) -> str:
+    """Return how a method is called, with its options; one that is not ours keeps its name.
+
+    >>> display_name("flis-dc"), display_name("ifca:groups=4,lr=0.05"), display_name("my-own:p=5")
+    ('FLIS (DC)', 'IFCA, groups = 4, lr = 0.05', 'my-own, p = 5')
+    """
+    name, _, options = label.partition(":")
+    parts = [part.strip().replace("=", " = ", 1) for part in options.split(",") if part]
+    return ", ".join([DISPLAY_NAMES.get(name, name), *parts])

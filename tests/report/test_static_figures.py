@@ -1,0 +1,69 @@
+"""Figures in files: names that a paper can rely on, and one figure in a file of the user's choice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from comparison_folders import made
+from sample_page import sample_page
+
+from coterie.errors import CoterieError
+from coterie.report.folders import make_page
+from coterie.report.static import check_picture, figures, save_one
+from coterie.results.charts import Lines, Page, Section, Switch
+
+__all__ = ["made"]  # a fixture
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "comparing.md"
+BEGINNINGS = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
+
+
+@pytest.mark.integration
+def test_names_of_a_comparison_are_those_of_the_docs_and_stay(made: Path, tmp_path: Path) -> None:
+    whole = figures(make_page([made]))
+    text = DOCUMENTED.read_text(encoding="utf-8")
+    assert {name for name in whole if f"`{name}`" not in text} == set()
+    fewer = Path(shutil.copytree(made, tmp_path / "fewer"))
+    for run in (fewer / "solo").iterdir():  # without SOLO sections are missing, and lines in others
+        (run / "result.json").unlink(missing_ok=True)
+    left = figures(make_page([fewer]))
+    assert 5 < len(left) < len(whole)
+    for name, chart in left.items():
+        assert (type(chart), chart.title) == (type(whole[name]), whole[name].title)
+
+
+def test_names_tell_charts_of_a_section_apart() -> None:
+    chart = Lines(title="t", x_label="x", y_label="y", series=())
+    variants = Switch(label="Protocol", variants=(("L", chart), ("+", chart)))
+    page = Page(
+        title="p", summary=(), sections=(Section(heading="Who gains?", blocks=(chart, variants, variants, chart)),)
+    )
+    assert [*figures(page)] == [
+        "who-gains-lines", "who-gains-l", "who-gains-plus", "who-gains-l-lines", "who-gains-plus-lines",
+        "who-gains-lines-2",
+    ]  # fmt: skip
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", BEGINNINGS)
+def test_one_figure_in_the_format_of_the_files_name(kind: str, tmp_path: Path) -> None:
+    page, file = sample_page(9), tmp_path / "new" / f"figure.{kind.upper()}"
+    assert save_one(page, check_picture(file)) == next(iter(figures(page)))
+    assert file.read_bytes().startswith(BEGINNINGS[kind])
+    first = file.read_bytes()
+    save_one(page, file)
+    assert kind == "svg" or file.read_bytes() == first  # SVG has random ids of its own
+
+
+def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CoterieError, match=r"figure.gif' does not say how.*\.png, \.svg, \.pdf"):
+        check_picture(tmp_path / "figure.gif")
+    (tmp_path / "x.pdf").mkdir()
+    with pytest.raises(CoterieError, match="is a folder"):
+        check_picture(tmp_path / "x.pdf")
+    with pytest.raises(CoterieError, match="there is no figure 'acuracy"):
+        save_one(sample_page(9), tmp_path / "y.pdf", "acuracy")
+    with pytest.raises(CoterieError, match="no chart to draw"):
+        save_one(Page(title="p", summary=(), sections=()), tmp_path / "y.pdf")
