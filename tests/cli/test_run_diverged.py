@@ -6,7 +6,10 @@ import pytest
 from command_line import SMALL, cli
 
 FAST = [*SMALL, "--lr", "1000", "--rounds", "2"]
-SAID = "coterie: training diverged at 6 of 6 clients, so accuracies say nothing about the method: most often --lr is too high"
+SAID = (
+    "coterie: training diverged at 6 of 6 clients, so accuracies say nothing about the method: most often --lr is too "
+    "high"
+)
 
 
 @pytest.mark.integration
