@@ -65,7 +65,9 @@ def test_frozen_layers_stay_as_they_are(method: str) -> None:
         start = initial(run.fed.spec, run.fed.seed)
         frozen = start.keys() - learning(run.fed.spec)
         assert {name.partition(".")[0] for name in frozen} == {"3", "4", "11"}
-        kept = [store.load(client, before=2)["model"] for client in run.fed.clients]
+        states = [store.load(client, before=2) for client in run.fed.clients]
+        kept = [state["model"] for state in states if "model" in state]  # FedSoft does not ask all
+        assert kept
         for params in [*kept, *in_messages(engine), *served(run)]:
             for name in frozen & params.keys():
                 np.testing.assert_array_equal(params[name], start[name], err_msg=name)

@@ -96,7 +96,7 @@ def test_a_probability_and_a_kind() -> None:
     result = coterie.run(**SMALL, hostile=0.5, hostile_kind="huge", aggregation="clipped", algorithm="fedavg")
     cut = next(event for event in result.events if event["kind"] == "clipped")
     assert 0 < cut["count"] < 12
-    assert {event["kind"] for event in result.events} == {"clipped"}
+    assert {event["kind"] for event in result.events} == {"clipped", "diverged"}  # half of them lie: nothing is learnt
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def result(L: float | None, C: float | None = None, G: float | None = None, **mo
     return {
         "accuracy": {"L": L, "C": C, "G": G, "plus": None, "W_max": None},
         "groups": None, "ari": None, "traffic": {"up_bytes": 1_500_000, "down_bytes": 500_000}, "targets": [],
-        "seconds": 2.0,
+        "seconds": 2.0, "events": [], "per_client": {},
     } | more  # fmt: skip
 
 

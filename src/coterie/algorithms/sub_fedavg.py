@@ -224,7 +224,7 @@ class SubFedAvgHy(SubFedAvgUn):
         if not channels:
             raise CoterieError(
                 f"sub-fedavg-hy removes channels by BatchNorm's scales, but the network '{spec.name}' has no "
-                "convolution that learns with a BatchNorm2d behind it in a torch.nn.Sequential: use the model "
+                "convolution with a BatchNorm2d behind it in a torch.nn.Sequential, or freezes them: use the model "
                 "'lenet5-bn', or sub-fedavg-un"
             )
         return replace(

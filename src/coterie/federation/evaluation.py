@@ -3,6 +3,7 @@
 Where the method serves label offsets, clients add theirs to the logits under L, C and +; under G there is none.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from coterie.federation.served_model import (
     parts,
 )
 from coterie.federation.state import Resumable, saved
-from coterie.federation.training import Training
+from coterie.federation.training import OUTLIER
 from coterie.messages import (
     EVALUATION,
     LABEL_EVALUATION,
@@ -32,7 +33,6 @@ from coterie.messages import (
     Plan,
     Request,
     Train,
-    TrainReply,
     Verb,
 )
 from coterie.registry import home
@@ -83,10 +83,12 @@ class Evaluator(Resumable):
     """The same on labels that it lacks."""
     seen_by_label: dict[ClientId, str] = saved(default_factory=dict)
     """Digest of the model that these belong to."""
+    losses: dict[ClientId, float] = saved(default_factory=dict)
+    """Of what each has trained last, for itself or under protocol +."""
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the scores; a run that began before there were accuracies by label has none yet."""
-        super().load({"by_own_frequencies": {}, "on_lacking": {}, "seen_by_label": {}, **state})
+        """Restore the scores; a run that began under an earlier version has no losses, or accuracies by label, yet."""
+        super().load({"by_own_frequencies": {}, "on_lacking": {}, "seen_by_label": {}, "losses": {}, **state})
 
     def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of some clients."""
@@ -96,10 +98,12 @@ class Evaluator(Resumable):
         adaptation = self.algorithm.adaptation(self.fed)
         requests = self._requests(models, names, adaptation)
         for client, reply in self.fed.ask(requests).items():
-            scores = [(a.correct, a.samples) for a in reply.answers if isinstance(a, EvaluateReply)]
+            answers = [answer for answer in reply.answers if isinstance(answer, EvaluateReply)]
+            scores = [(answer.correct, answer.samples) for answer in answers]
             asked_own = 0 if requests[client].verbs[0] != self._evaluate(("own",)) else 1 if adaptation is None else 2
             if own := scores[:asked_own]:
                 _note(client, own, self.own, self.own_unadapted)
+                self.losses[client] = answers[asked_own - 1].loss
                 if (accuracy := _accuracy(own[-1])) is not None:
                     self.best[client] = max(accuracy, self.best.get(client, 0.0))
                 self.fed.mark_evaluated(client)
@@ -198,9 +202,8 @@ class Evaluator(Resumable):
                 score = self._evaluate("trained")
                 requests[client] = self.fed.request(*first, train, score, kind=EVALUATION, models=models)
         replies = self.fed.ask(requests)
-        losses = [(client, reply.answer(TrainReply).loss) for client, reply in replies.items()]
-        self.fed.note_divergence(Training(self.fed.training.usual_loss, losses))
         scores = {client: reply.answer(EvaluateReply) for client, reply in replies.items()}
+        self.losses |= {client: score.loss for client, score in scores.items()}
         self.tuned = {client: (score.correct, score.samples) for client, score in scores.items()}
         return _mean(self.tuned)
 
@@ -208,6 +211,14 @@ class Evaluator(Resumable):
         """Measure everything again next time."""
         for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
             scores.clear()
+
+    def note_divergence(self) -> None:
+        """Note at the end whose latest training diverged though its numbers are finite: no model came of it."""
+        limit = OUTLIER * math.log(self.fed.spec.classes)
+        for client in sorted(client for client, loss in self.losses.items() if loss > limit):
+            detail = f"what it has trained has a loss beyond {limit:.3g}, {OUTLIER:g} times that of guessing"
+            self.fed.note(client, "diverged", detail)
+            self.fed.diverged.add(client)
 
     def untested(self) -> list[ClientId]:
         """Return the clients without test samples, which no mean includes."""

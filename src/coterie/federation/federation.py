@@ -1,7 +1,7 @@
 """Federation: the server's only view of the world."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
-from coterie.federation.training import OUTLIER, Training
+from coterie.federation.training import Training
 from coterie.messages import (
     EVALUATION,
     Array,
@@ -212,21 +212,10 @@ class Federation:
         self._asked_to_keep.clear()
 
     def end_training(self) -> None:
-        """Note whose losses are outliers, which the mean of the round leaves out, and whose training diverged."""
-        outliers = dict(self.training.outliers)
-        for client, loss in outliers.items():
+        """Note whose losses are outliers, which the mean of the round leaves out."""
+        for client, loss in self.training.outliers:
             detail = f"loss = {loss:g}, beyond {self.training.largest_loss:g}: no mean includes it"
             self.note(client, "outlier", detail)
-        self.note_divergence(self.training, outliers.keys())
-
-    def note_divergence(self, training: Training, noted: Collection[ClientId] = ()) -> None:
-        """Note whose training came to a loss far beyond that of guessing, but for those noted already."""
-        detail = f"loss beyond {OUTLIER * training.usual_loss:.3g}, {OUTLIER:g} times that of guessing"
-        for client in training.diverged:
-            if client not in noted:
-                self.note(client, "diverged", detail)
-        self.diverged -= {client for client, _ in training.losses}
-        self.diverged |= {*training.diverged}
 
     def _new_training(self) -> Training:
         return Training(math.log(self.spec.classes))
@@ -319,6 +308,7 @@ class Federation:
         exchange.collect(answers, self.engine.closes_early, self.on_reply)
         replies = exchange.settle()
         self._note_failures([*exchange.failures, *exchange.notices])
+        self.diverged -= {client for client, reply in replies.items() if _has_trained(reply)}
         if len(replies) < self.settings.min_replies > 1 and trains(requests):
             self._note_too_few(requests, replies)
             return {}
@@ -390,6 +380,10 @@ class Federation:
         answered = f"{len(replies)} of {len(requests)} answered"
         detail = f"{answered}, {self.settings.min_replies} needed: the training changes nothing"
         self.note(missing, "too few", detail)
+
+
+def _has_trained(reply: Reply) -> bool:
+    return any(isinstance(answer, TrainReply) and answer.steps for answer in reply.answers)
 
 
 def _kind(verbs: tuple[Verb, ...]) -> str:

@@ -46,11 +46,6 @@ class Training:
         return OUTLIER * max(median, self.usual_loss)
 
     @property
-    def diverged(self) -> list[ClientId]:
-        """Whose losses are many times that of guessing: finite, but no model comes of such a training."""
-        return [client for client, loss in self.losses if loss > OUTLIER * self.usual_loss]
-
-    @property
     def outliers(self) -> list[tuple[ClientId, float]]:
         """The losses that no mean includes."""
         limit = self.largest_loss

@@ -178,8 +178,8 @@ class CurriculumSection(ConfigSection):
     )
     clients: str | None = setting(
         None,
-        "train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear, a=0.8, "
-        "b=0.2, order=curriculum, refresh_every=1, all_batches=false",
+        "train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear, "
+        "a=0.8, b=0.2, order=curriculum, refresh_every=1, all_batches=false",
         "--client-curriculum",
     )
     expert: str | None = setting(

@@ -219,6 +219,7 @@ def _run(
             afterwards(fed, algorithm, evaluator, t)
             recorder.announce_newcomers("after training")
             recorder.checkpoint(last, plus=plus, come=t)
+        evaluator.note_divergence()
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
