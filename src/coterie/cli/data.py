@@ -64,7 +64,7 @@ def check(
     name = named if not Path(place).exists() and named in CATALOGUE else None
     source = recognise(where(name) if name else Path(place).expanduser())
     typer.echo(f"{one_line(str(source.files.place))}\n  {source.summary}")
-    dataset = read_pooled(name, options) if name in DATASETS else source.read(name, options)
+    dataset = read_pooled(name, options) if name and name in DATASETS else source.read(name, options)
     for line in _described(dataset):
         typer.echo(f"  {one_line(line)}")
     for warning in _warnings(dataset):
@@ -94,7 +94,7 @@ def _described(dataset: Dataset) -> list[str]:
 
 def _warnings(dataset: Dataset) -> list[str]:
     """Say which classes no sample has."""
-    empty = [class_name(dataset, label) for label in np.flatnonzero(_class_counts(dataset) == 0)]
+    empty = [class_name(dataset, int(label)) for label in np.flatnonzero(_class_counts(dataset) == 0)]
     if not empty:
         return []
     named = ", ".join(empty[:SHOWN]) + (f" and {len(empty) - SHOWN} more" if len(empty) > SHOWN else "")

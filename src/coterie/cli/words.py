@@ -6,8 +6,10 @@
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.registry import Registry
 
 COMMANDS = ("run", "cluster", "inspect", "compare", "sweep")
 """Those whose only argument is a file, which can be told from a word of a list."""
@@ -64,7 +66,7 @@ def flag_for(word: str, methods_flag: str = "--algorithm") -> str | None:
     name = word.partition(":")[0]
     if name in stored_names() or DATASETS.canonical(name) in DATASETS:
         return f"'{word}' is a data set: write --dataset {written}"
-    kinds = {methods_flag: ALGORITHMS, "--partition": PARTITIONS, "--model": MODELS}
+    kinds: dict[str, Registry[Any]] = {methods_flag: ALGORITHMS, "--partition": PARTITIONS, "--model": MODELS}
     known = ((flag, registry) for flag, registry in kinds.items() if registry.canonical(name) in registry)
     return next((f"'{word}' is a {registry.kind}: write {flag} {written}" for flag, registry in known), None)
 

@@ -57,9 +57,9 @@ class Predictions:
 
     def save(self, path: Path, overwrite: bool = False) -> None:
         """Write the labels to a .npz file, as numbers (y), with class_names and files where there are any."""
-        named = {"class_names": self.class_names, "files": self.files}
+        arrays: dict[str, Any] = {"y": self.labels, "class_names": self.class_names, "files": self.files}
         content = io.BytesIO()
-        np.savez(content, y=self.labels, **{key: np.array(texts) for key, texts in named.items() if texts})
+        np.savez(content, **{key: np.array(array) for key, array in arrays.items() if len(array)})
         try:
             write_new(path, content.getvalue(), overwrite)
         except OSError as error:
