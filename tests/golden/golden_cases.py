@@ -229,7 +229,11 @@ def situations() -> Iterator[Case]:
         for labels, serving in (("both", "lacking"), ("served", "prior")):
             given = {**METHODS[method].get("algorithm_options", {}), "labels": labels, "serving": serving}
             yield a_run(
-                f"labels/{method}/{labels}-{serving}", SKEWED, METHODS[method], algorithm=method, algorithm_options=given
+                f"labels/{method}/{labels}-{serving}",
+                SKEWED,
+                METHODS[method],
+                algorithm=method,
+                algorithm_options=given,
             )
     turned = {"dataset": "digits", "partition": "rotated:groups=2,parts=label-skew:rho=0.5", "algorithm": "kindred"}
     yield a_run("labels/kindred/rotated", turned)
