@@ -85,7 +85,7 @@ def test_labels_alike_that_look_different_make_groups() -> None:
     assert (given.choice, given.groups, given.offsets) == ("cluster", 3, False)
     assert given.command == "coterie run --algorithm kindred --dataset mine"
     assert f"mean silhouette of {given.evidence['silhouette']:.2f}" in given.sentence
-    assert f"{given.evidence['excess']:.3g} times as far apart" in given.sentence
+    assert f"{given.evidence['excess']:.3g} times as far from the mean of another group" in given.sentence
 
 
 def test_labels_that_differ_and_look_different_make_groups_with_offsets() -> None:

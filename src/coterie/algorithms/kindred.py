@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
-from coterie.clustering import Rule, RuleSupport
+from coterie.clustering import Grouping, Rule, RuleSupport
 from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
@@ -90,6 +90,18 @@ class Kindred(OneShotClustering[MomentsReply]):
     def rule(self, fed: Federation) -> Rule:
         """Part what differs by over twice what chance explains, and clearly."""
         return fed.settings.grouping.make("concepts", unit=VARIANCES)
+
+    def form(self, fed: Federation, proximity: npt.NDArray[Any]) -> Grouping:
+        """Group by pairs of clients, then by what groups tell of labels together."""
+        return self.pooled(self.rule(fed), super().form(fed, proximity), proximity)
+
+    def form_anew(self, rule: Rule, old: Grouping, proximity: npt.NDArray[Any]) -> Grouping:
+        """The same for clients and newcomers."""
+        return self.pooled(rule, super().form_anew(rule, old, proximity), proximity)
+
+    def pooled(self, rule: Rule, grouping: Grouping, proximity: npt.NDArray[Any]) -> Grouping:
+        """Let the rule look again at the groups of all clients described."""
+        return rule.pool(grouping, proximity, [*map(_moments, self.described.values())])
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Place clients by how their labels look; who can't be compared takes the model that fits its samples best.
@@ -185,6 +197,7 @@ class Kindred(OneShotClustering[MomentsReply]):
     def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
         """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
         earlier, now = self.described, {**self.described, **changed}
+        self.described = now
         old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
         alike = np.zeros(len(now), np.int64)  # of the one group that there is as long as nobody can be compared
         if old is not None:
@@ -194,7 +207,7 @@ class Kindred(OneShotClustering[MomentsReply]):
             f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
         )
         self.models = [self.models[parent] for parent in parents]
-        self.described, self.grouping = now, replace(new, reason=reason)
+        self.grouping = replace(new, reason=reason)
         heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
         self.mute -= {*changed}
         self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items() if client in self.mute}

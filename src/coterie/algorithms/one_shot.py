@@ -64,6 +64,10 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         """Form the groups of all clients described."""
         return self.rule(fed).group(proximity, self.split_noise)
 
+    def form_anew(self, rule: Rule, old: Grouping, proximity: Floats) -> Grouping:
+        """Form the groups of clients and newcomers together, by distances in the unit of the grouping."""
+        return rule.regroup(old, proximity)
+
     def begin(self, fed: Federation) -> None:
         """θ_z ← θ⁰ for all groups z, which are formed of all clients that answer."""
         self.start = fed.initial()
@@ -111,7 +115,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         n = len(old.labels)
         distances = self.distances(list(self.described.values())[:n])
         distances = rule.scaled(distances, None if self.split_noise is None else self.split_noise[:n], None)
-        new = rule.regroup(old, np.block([[distances, cross.T], [cross, among]]))
+        new = self.form_anew(rule, old, np.block([[distances, cross.T], [cross, among]]))
         self.grouping = replace(new, reason=f"{old.reason} All were grouped anew with {len(among)} more.")
         heirs, models = matched(new.labels[:n], old.labels), []
         for group in range(new.n_groups):

@@ -83,7 +83,8 @@ def advise(counts: Counts, moments: Sequence[ClassMoments], flags: str = "") -> 
         return _corner(Evidence(len(moments), len(usable), 1, 1, None, None, _labels_apart([counts]), None), few, flags)
     rule, compared = Concepts(), [moments[client] for client in usable]
     pairs = class_distances(compared)
-    grouping, seen = rule.group(pairs), rule.structure(pairs)
+    grouping, seen = rule.pool(rule.group(pairs), pairs, compared), rule.structure(pairs)
+    pooled = rule.pooled(pairs, seen.parts, compared)
     own = _mean(np.array([apart(client) for client in compared]))
     within = [counts[usable][grouping.members(group)] for group in range(grouping.n_groups)]
     evidence = Evidence(
@@ -91,8 +92,8 @@ def advise(counts: Counts, moments: Sequence[ClassMoments], flags: str = "") -> 
         compared=len(usable),
         groups=grouping.n_groups,
         parts=int(seen.parts.max()) + 1,
-        excess=seen.highest,
-        silhouette=seen.silhouette,
+        excess=seen.highest if pooled is None else pooled.excess,
+        silhouette=seen.silhouette if pooled is None else pooled.silhouette,
         labels_apart=_labels_apart(within if len(within) > 1 else [counts]),
         labels_recognised=_mean(recognised(compared)) if (own or 0) > rule.chance else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -96,6 +96,13 @@ class Rule(ABC):
         if rows is None:
             raise ValueError(f"rule '{self.name}' needs the noise of each client")
         return in_units_of_noise(proximity, rows, columns)
+
+    def pool(self, grouping: Grouping, proximity: Any, moments: Sequence[tuple[Any, Any, Any]]) -> Grouping:
+        """Look at groups again by what their clients told of labels together; a rule that can't leaves them.
+
+        `moments` are means, variances and counts of each client's labels, `proximity` what was grouped.
+        """
+        return grouping
 
     def reach(self, grouping: Grouping) -> float:
         """Return how far from a group a newcomer may be to join it."""

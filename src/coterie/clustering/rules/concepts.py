@@ -1,5 +1,6 @@
 """A rule for clients that are compared by what they share: it parts what differs beyond chance, and clearly."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -10,6 +11,7 @@ from annotated_types import Ge, Le
 from coterie.clustering.forest import forest, mean_between, parts_of, silhouettes
 from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
+from coterie.clustering.pooled import PooledGroups, Told, judged, pooled_groups
 from coterie.clustering.rules import Cut, Evidence, Rule, rule, threshold_for
 
 Pairs = npt.NDArray[Any]
@@ -81,6 +83,37 @@ class Concepts(Rule):
             return seen._replace(silhouette=scores[best])
         return seen._replace(made=best, highest=float(excess[best]), silhouette=scores[best])
 
+    def pool(self, grouping: Grouping, proximity: Any, moments: Sequence[tuple[Any, Any, Any]]) -> Grouping:
+        """Divide clients again by the means of groups, which shows more than pairs; groups stay if it shows none."""
+        pairs, parts = self.scaled(proximity, None, None), parts_of(grouping.tree)
+        found = self.pooled(pairs, parts, moments)
+        if found is None:
+            return grouping
+        labels, alone = self._with_mates(found.labels, pairs)
+        told = (
+            f"the same label looks different in different groups: clients are {found.excess:.3g} times as far from the "
+            f"mean of another group, squared, as chance explains, with a mean silhouette of {found.silhouette:.2f}"
+        )
+        return replace(
+            grouping,
+            labels=labels,
+            threshold=min(
+                threshold_for(grouping.tree, int(labels.max()) + 1), float(grouping.heights.max(initial=0.0))
+            ),
+            reason=f"{_in_parts(parts, told)}{alone}.",
+            weights=founding_weights(grouping.tree, labels, self.linkage),
+        )
+
+    def pooled(self, pairs: Pairs, parts: Ints, moments: Sequence[tuple[Any, Any, Any]]) -> PooledGroups | None:
+        """Return the groups that means of groups tell apart, and how clearly those of divided parts; None for none."""
+        told = Told.of(moments)
+        labels = pooled_groups(told, pairs, parts, self.chance, self.least)
+        if labels.max() == parts.max():
+            return None
+        divided = np.array([len(np.unique(labels[parts == part])) > 1 for part in parts])
+        seen = judged(told.among(np.flatnonzero(divided)), canonical(labels[divided]))
+        return seen._replace(labels=labels)
+
     def cut(self, merges: Floats, distances: Floats) -> Cut:
         """Not by distances alone."""
         raise ValueError(f"rule '{self.name}' needs what chance explains of each distance")
@@ -125,10 +158,7 @@ class Concepts(Rule):
         else:
             most = f"{seen.highest:.3g} times chance at most, not over {self.chance:g}"
             told = f"the same label looks alike to all: {most}"
-        several = int(seen.parts.max(initial=0)) + 1
-        if several > 1 and seen.highest is not None:
-            return f"{several} parts are connected by no chain of shared labels; within them {told}"
-        return f"{told[:1].upper()}{told[1:]}"
+        return _in_parts(seen.parts if seen.highest is not None else np.zeros(1, np.int64), told)
 
     def _with_mates(self, labels: Ints, pairs: Pairs) -> tuple[Ints, str]:
         """Let clients that are alone join the nearest group, or if they share nothing with any the largest."""
@@ -221,3 +251,11 @@ def to_groups(pairs: Pairs, labels: Ints, groups: int | None = None) -> Pairs:
         result[weight] = totals
         result[value] = np.where(totals > 0, sums / np.where(totals > 0, totals, 1.0), np.nan)
     return result
+
+
+def _in_parts(parts: Ints, told: str) -> str:
+    """Begin a reason with how many parts there are that share no labels."""
+    several = int(parts.max(initial=0)) + 1
+    if several > 1:
+        return f"{several} parts are connected by no chain of shared labels; within them {told}"
+    return f"{told[:1].upper()}{told[1:]}"
