@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
@@ -10,8 +11,6 @@ from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
 if TYPE_CHECKING:
-    import os
-
     import numpy as np
     import numpy.typing as npt
 

@@ -32,7 +32,7 @@ class SharedSettings(TypedDict, total=False):
     dataset_options: Mapping[str, Any]
     """Options of the data set, by name."""
     clients: Int | None
-    """Number of clients; by default 20 for the digits, else 100."""
+    """Number of clients; by default 20 for the digits, else 100, fewer where each would have under 30 samples."""
     server_share: Real | None
     """Share of the training samples that the server keeps for itself; by default 5 %, at most 2,500 samples."""
 
@@ -61,8 +61,8 @@ class SharedSettings(TypedDict, total=False):
     # How long, with whom, and how clients train.
     rounds: Int
     """Communication rounds; by default 50."""
-    fraction: Real
-    """Share of the clients in a round; by default 0.1."""
+    fraction: Real | None
+    """Share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer."""
     epochs: Int
     """Local epochs per round; by default 10."""
     batch_size: Int
@@ -117,21 +117,25 @@ class SharedSettings(TypedDict, total=False):
     """Which clients: drawn by the seed, or those with the highest numbers; by default 'random'."""
     join_at: Int | None
     """Round in which they join; by default when training is over."""
+    admit: str | Sequence[str]
+    """Data of clients that come when training is over, a file or folder: one client, one for each user in it, or one
+    for each .npz file of a folder.
+    """
     newcomer_epochs: Int
     """Epochs of fine-tuning the model that each receives; by default 5."""
 
     # In which order samples, and clients, take part in training.
     curriculum: str | None
-    """Train on each client's easiest samples first; score=G,pacing=linear,a=0.8,b=0.2,order=curriculum unless set
-    otherwise, for instance score=L,order=anti.
+    """Train on each client's easiest samples first, for instance score=L,order=anti; what is not set is score=G,
+    pacing=linear, a=0.8, b=0.2, order=curriculum.
     """
     client_curriculum: str | None
-    """Train the easiest clients first; pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false
-    unless set otherwise.
+    """Train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear,
+    a=0.8, b=0.2, order=curriculum, refresh_every=1, all_batches=false.
     """
     expert: FilePath | None
-    """Model that judges samples for score=E and f_ord: a run folder or a .safetensors file; by default one is
-    trained on the samples of all clients.
+    """Model that judges samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors file;
+    by default one is trained on the samples of all clients.
     """
     expert_epochs: Int
     """Epochs of training the expert; by default 10."""
@@ -229,7 +233,7 @@ DEFAULTS: dict[str, Any] = {
     "surplus": None,
     "model": None,
     "rounds": 50,
-    "fraction": 0.1,
+    "fraction": None,
     "epochs": 10,
     "batch_size": 10,
     "lr": 0.01,
@@ -253,6 +257,7 @@ DEFAULTS: dict[str, Any] = {
     "newcomers": 0.0,
     "newcomer_draw": "random",
     "join_at": None,
+    "admit": [],
     "newcomer_epochs": 5,
     "curriculum": None,
     "client_curriculum": None,
