@@ -139,6 +139,8 @@ def cells(**accuracies: list[float | None]) -> dict[str, dict[int, dict[str, Any
         "traffic": {"up_bytes": 1, "down_bytes": 1},
         "seconds": 1.0,
         "targets": [],
+        "events": [],
+        "per_client": {},
     }
     return {
         label: {k: {"accuracy": dict.fromkeys(COMPARED) | {"L": n}, **rest} for k, n in enumerate(numbers)}
