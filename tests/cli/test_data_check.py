@@ -77,4 +77,5 @@ def test_a_model_predicts_names_for_a_folder_of_images(photos: Path, place: Path
     assert cli("predict", "run", "my photos", "--out", "labels.npz").code == 0
     written = np.load("labels.npz")
     assert [written["class_names"][label] for label in written["y"]] == [label for _, label in rows]
-    assert "no images below" in refusal(cli("predict", "run", place / "run"))
+    (place / "empty").mkdir()
+    assert "there are no images below 'empty'" in refusal(cli("predict", "run", "empty"))
