@@ -130,6 +130,8 @@ def test_arrays_are_held_no_longer_than_they_are_used() -> None:
     held = hold((X, Y))
     name = held.name
     assert hold((X.copy(), Y.copy())) is held
+    users = {"x": np.concatenate([X, X]), "y": np.concatenate([Y, Y]), "user_train": np.repeat([0, 1], len(Y))}
+    assert hold(users).name != hold([(X, Y), (X, Y)]).name  # pooled, or divided
     del held
     with pytest.raises(coterie.CoterieError, match="not stored"):
         coterie.run(dataset=name, **FEW)

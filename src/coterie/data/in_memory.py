@@ -59,7 +59,7 @@ _HELD: WeakValueDictionary[str, HeldData] = WeakValueDictionary()
 def hold(given: Any) -> HeldData:
     """Make arrays a data set that can be named, as long as what is returned is kept."""
     arrays, divided = _arrays(given)
-    name = f"arrays-{_digest(arrays)}"
+    name = f"arrays-{_digest(arrays, divided)}"
     held = _HELD.get(name)
     if held is None:
         held = _HELD[name] = HeldData(name, dataset_from_arrays(name, arrays, "dataset"), divided)
@@ -170,9 +170,9 @@ def _of_clients(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Array]:
     return {"x_train": x, "y_train": y, "user_train": users}
 
 
-def _digest(arrays: Mapping[str, Array]) -> str:
+def _digest(arrays: Mapping[str, Array], divided: bool) -> str:
     """Return a digest of names, types, shapes and values."""
-    content = hashlib.sha256()
+    content = hashlib.sha256(b"by client" if divided else b"pooled")
     for name, array in sorted(arrays.items()):
         content.update(f"{name} {array.dtype.str} {array.shape}".encode())
         content.update(np.ascontiguousarray(array).data if array.dtype != object else repr(array).encode())

@@ -32,8 +32,9 @@ def run(
 ) -> Result:
     """Run an experiment and return its result.
 
-    Settings are keywords; all have defaults, which `help(coterie.run)` shows. Options of a method, data set, partition
-    or network stand behind its name, ``partition="label-skew:rho=0.2"``, or in ``partition_options={"rho": 0.2}``.
+    Settings are keywords; all have defaults, which the signature shows. What each is says `coterie.run.keywords`, or
+    ``coterie run --help``. Options of a method, data set, partition or network stand behind its name,
+    ``partition="label-skew:rho=0.2"``, or in ``partition_options={"rho": 0.2}``.
 
     Args:
         config: A TOML file or nested tables, over which the keywords are laid.
