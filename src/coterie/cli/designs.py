@@ -24,7 +24,9 @@ SHOWN = 3
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0,1,2].", metavar="0,1,2")]
 Baseline = Annotated[str | None, typer.Option("--baseline", help="Show differences to this one; by default the first.")]
-By = Annotated[ComparedProtocol | None, typer.Option("--protocol", help="What --tune and a plain --target mean [L].")]
+By = Annotated[
+    ComparedProtocol | None, typer.Option("--protocol", help="What --tune, --plot and a plain --target mean [L].")
+]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
 Columns = Annotated[
     str | None,
