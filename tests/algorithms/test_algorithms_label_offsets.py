@@ -105,8 +105,8 @@ def test_none_is_as_if_there_were_no_such_option() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("labels=all", "labels = 'all' is not valid: input should be 'none', 'trained', 'served' or 'both'"),
-        ("serving=mine,labels=both", "serving = 'mine' is not valid: input should be 'lacking' or 'prior'"),
+        ("labels=all", "labels = 'all' is not valid: should be 'none', 'trained', 'served' or 'both'"),
+        ("serving=mine,labels=both", "serving = 'mine' is not valid: should be 'lacking' or 'prior'"),
         (
             "serving=prior",
             "serving = 'prior' says which label offset is served, but labels = 'none' serves none",

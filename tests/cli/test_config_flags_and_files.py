@@ -12,7 +12,7 @@ from command_line import SMALL, cli, outcome, refusal
 
 from coterie.run.config import keys
 
-OWN = {"--trust", "--set", "--print-config", "--dry-run", "--overwrite", "--quiet", "--help", "--debug"}
+OWN = {"--trust", "--set", "--print-config", "--dry-run", "--overwrite", "--plot", "--quiet", "--help", "--debug"}
 """Flags that are about the command, not the run."""
 
 # For every key of the configuration: what to write behind its flag, and what the file then says.
@@ -60,10 +60,11 @@ VALUES: dict[str, tuple[str, Any]] = {
     ),
     "curriculum.clients": (
         "pacing=step,a=0.5,b=0.1,order=random,refresh_every=2,all_batches=true",
-        "pacing=step,a=0.5,b=0.1,order=random,refresh_every=2,all_batches=true",
+        "score=G,pacing=step,a=0.5,b=0.1,order=random,refresh_every=2,all_batches=true",
     ),
     "curriculum.expert": ("expert.safetensors", "expert.safetensors"),
     "curriculum.expert_epochs": ("3", 3),
+    "newcomers.admit": ("more.npz", ["more.npz"]),
     "evaluation.every": ("0", 0),
     "evaluation.validation": ("0.125", 0.125),
     "evaluation.targets": ("L=0.8", ["L=0.8"]),

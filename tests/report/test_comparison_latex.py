@@ -27,7 +27,8 @@ LOW, HIGH, NEAR = (0.50, 0.52, 0.51, 0.53), (0.90, 0.93, 0.91, 0.92), (0.92, 0.9
 def run(L: float, **more: Any) -> dict[str, Any]:
     return {
         "accuracy": {"L": L, "C": L - 0.1, "G": None, "plus": None}, "groups": [0, 1, 1], "ari": 0.5, "seconds": 1.0,
-        "traffic": {"up_bytes": 1_000_000, "down_bytes": 500_000}, "targets": [],
+        "traffic": {"up_bytes": 1_000_000, "down_bytes": 500_000}, "targets": [], "events": [],
+        "per_client": {"L": [L] * 3, "C": [L - 0.1] * 3},
     } | more  # fmt: skip
 
 

@@ -172,7 +172,7 @@ def test_by_the_command_with_figures(place: Callable[..., Path], tmp_path: Path)
         app, ["report", str(place()), "--out", str(out), "--figures", str(figures), "--formats", "svg"]
     )
     assert told.exit_code == 0, told.output
-    assert [path.name for path in figures.iterdir()] == ["01-accuracy-digits.svg"]
+    assert [path.name for path in figures.iterdir()] == ["figures-bars.svg"]
     assert "61.50 ± 0.25" in out.read_text(encoding="utf-8")
 
 

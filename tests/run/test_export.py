@@ -53,7 +53,7 @@ def test_safetensors_hold_the_model_and_say_what_it_is(place: Path, run: str, wh
     assert found.whose in told
     assert about["run"] == {"folder": run, "algorithm": run, "data": "digits-rotated", "seed": 0}
     if "group" not in whose:
-        said = predict(place / run, place / "images.npz", client=whose.get("client"))[0]
+        said = predict(place / run, place / "images.npz", client=whose.get("client")).labels
         assert np.array_equal(logits(path, place / "images.npz").argmax(axis=1), said)
 
 
@@ -70,7 +70,7 @@ def test_onnx_takes_raw_images_any_number_of_them(place: Path) -> None:
     assert whole[:1] == pytest.approx(one, abs=1e-5)
     export(place / "fedavg", place / "same.safetensors")
     assert whole == pytest.approx(logits(place / "same.safetensors", place / "images.npz"), abs=1e-4)
-    assert np.array_equal(whole.argmax(axis=1), predict(place / "fedavg", place / "images.npz")[0])
+    assert np.array_equal(whole.argmax(axis=1), predict(place / "fedavg", place / "images.npz").labels)
 
 
 def test_compact_exports_are_smaller_and_say_the_same(place: Path) -> None:

@@ -71,7 +71,8 @@ def test_an_exported_model_is_the_served_one(place: Path) -> None:
         assert "(with its label offset)" in told
         wanted = served(run, images, client)
         assert logits(path, images) == pytest.approx(wanted, abs=1e-6 * float(np.abs(wanted).max()))
-        said, sentence = predict(run, images, client=client)
+        made = predict(run, images, client=client)
+        said, sentence = made.labels, made.summary
         assert np.array_equal(said, wanted.argmax(axis=1))
         assert "with its label offset" in sentence
         counts = find_model(run, client).run.label_counts(client)
@@ -117,7 +118,7 @@ def test_a_network_that_does_not_end_in_a_bias_is_wrapped_or_refused(place: Path
     path, _ = export(run, place / "scaled.onnx", client=0, format="onnx", trust=True)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (outputs,) = session.run(None, {"x": np.load(place / "images.npz")["x"].astype(np.float32).reshape(-1, 1, 8, 8)})
-    assert np.array_equal(outputs.argmax(axis=1), predict(run, place / "images.npz", client=0, trust=True)[0])
+    assert np.array_equal(outputs.argmax(axis=1), predict(run, place / "images.npz", client=0, trust=True).labels)
     assert torch.is_tensor(load_exported(place / "scaled.safetensors")[0].fc.bias)  # type: ignore[union-attr]
 
 

@@ -126,8 +126,9 @@ def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path)
     digits = load_digits()
     np.savez(tmp_path / "images.npz", x=digits.images[:50].astype(np.uint8), y=digits.target[:50])
     small_run("fedavg", dataset="digits", rounds=10, fraction=1.0, epochs=5, out=str(tmp_path / "run"))
-    shared, _ = predict(tmp_path / "run", tmp_path / "images.npz")
-    own, said = predict(tmp_path / "run", tmp_path / "images.npz", client=2, out=tmp_path / "labels.npz")
+    shared = predict(tmp_path / "run", tmp_path / "images.npz").labels
+    made = predict(tmp_path / "run", tmp_path / "images.npz", client=2, out=tmp_path / "labels.npz")
+    own, said = made.labels, made.summary
     assert (shared == digits.target[:50]).mean() > 0.7
     assert "client 2's own model" in said
     assert np.array_equal(np.load(tmp_path / "labels.npz")["y"], own)
@@ -136,7 +137,7 @@ def test_predictions_use_the_clients_own_model_or_the_shared_one(tmp_path: Path)
     small_run("solo", dataset="digits", out=str(tmp_path / "alone"))
     with pytest.raises(coterie.CoterieError, match="name a client"):
         predict(tmp_path / "alone", tmp_path / "images.npz")
-    assert len(predict(tmp_path / "alone", tmp_path / "images.npz", client=0)[0]) == 50
+    assert len(predict(tmp_path / "alone", tmp_path / "images.npz", client=0).labels) == 50
 
 
 @pytest.mark.integration

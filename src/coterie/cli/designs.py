@@ -27,7 +27,7 @@ Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per 
 Baseline = Annotated[str | None, typer.Option("--baseline", help="Show differences to this one; by default the first.")]
 By = Annotated[
     ComparedProtocol | None,
-    typer.Option("--protocol", help="What --tune and a plain --target mean [L].", case_sensitive=False),
+    typer.Option("--protocol", help="What --tune, --plot and a plain --target mean [L].", case_sensitive=False),
 ]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
 Columns = Annotated[

@@ -60,7 +60,7 @@ def _read(path: Path, like: FederatedData, options: Mapping[str, Any]) -> Datase
         accepted = FORMATS.options(recognise(path).format)
     except CoterieError:
         accepted = FORMATS.options("images")  # of a single class, or else `read_share` says what is wrong
-    if "class_names" in accepted and not like.class_names:
+    if "class_names" in accepted and "classes" not in accepted and not like.class_names:
         raise CoterieError(f"{path}: folders of images are numbered by names of classes, which the run does not know")
     given = {key: value for key, value in options.items() if key in accepted and key not in ("classes", "class_names")}
     dataset = read_share(path, like.classes, like.class_names or None, given)
