@@ -111,6 +111,7 @@ def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
     method += ["--engine", "flower"] if key.name == "address" else []
     (place / "expert.safetensors").touch()
+    (place / "more.npz").touch()
     by_flag = printed(key.flag, *([] if value is True else [written]), *method)
     assert by_flag[key.section][key.name] == value
     assert printed("--set", f"{key.path}={[written] if key.is_list else written}", *method) == by_flag

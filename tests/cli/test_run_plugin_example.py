@@ -23,7 +23,8 @@ def test_it_is_short() -> None:
 
 
 def test_each_is_listed_with_its_options() -> None:
-    assert "most = 100  samples of a client that count" in cli("algorithms", "capped", "--plugin", PLUGIN).out
+    shown = cli("algorithms", "capped", "--plugin", PLUGIN).out
+    assert "most = 100  [whole number, at least 1]\n      samples of a client that count" in shown
     assert "least = 1.5  one group if no factor is larger" in cli("rules", "ratio", "--plugin", PLUGIN).out
     assert "chordal distance, from vectors" in cli("measures", "chordal", "--plugin", PLUGIN).out
     for kind, name in (("algorithms", "capped"), ("rules", "ratio"), ("measures", "chordal")):

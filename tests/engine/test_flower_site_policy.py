@@ -86,7 +86,7 @@ HOSTILE: dict[str, Request] = {
     "other options": replace(REQUEST, spec=replace(SPEC, options={"hidden": 17})),
     "other classes": replace(REQUEST, spec=replace(SPEC, classes=11)),
     "another seed": replace(REQUEST, seed=1),
-    "a later round": replace(REQUEST, round=4),
+    "a later round": replace(REQUEST, round=5),  # after the last one clients may still come
     "an impossible round": replace(REQUEST, round=-1),
     "counts": replace(REQUEST, verbs=(ClassCounts(),)),
     "moments": replace(REQUEST, verbs=(Moments(),)),

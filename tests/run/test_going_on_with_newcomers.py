@@ -70,7 +70,7 @@ def test_whoever_comes_later_joins_those_who_are_alike(tmp_path: Path, of_client
     own = load_exported(export(tmp_path / "run", client=6)[0])[1]
     assert (own["whose"], own["group"]) == ("client 6's own model", before.groups[2])
     np.savez(tmp_path / "inputs.npz", x=of_client(2)["x_test"], y=of_client(2)["y_test"])
-    labels, _ = predict(tmp_path / "run", tmp_path / "inputs.npz", client=6)
+    labels = predict(tmp_path / "run", tmp_path / "inputs.npz", client=6).labels
     assert np.mean(labels == of_client(2)["y_test"]) == pytest.approx(after.newcomers["per_client"]["L"][0])
 
 

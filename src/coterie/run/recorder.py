@@ -19,7 +19,7 @@ from coterie.federation.loop import evaluated_rounds
 from coterie.files import flushed_later
 from coterie.messages import Failure
 from coterie.results.checks import error_in_history
-from coterie.results.run_folder import PlotArrays, RunFolder
+from coterie.results.run_folder import ArrayName, PlotArrays, RunFolder
 from coterie.results.statistics import ALONE, all_alone, group_count, group_means
 from coterie.run.building import Session
 from coterie.run.config import Config
@@ -29,6 +29,8 @@ from coterie.training.batches import pool_size
 
 STEPS = 101
 """At how many points of a local training the pool of samples is noted."""
+DRAWN_ONCE: tuple[ArrayName, ...] = ("grouped", "proximity", "tree", "labels")
+"""Plot arrays of when groups were formed, which a run that goes on takes from the file: checkpoints hold none."""
 
 
 class RunRecorder:
@@ -168,7 +170,8 @@ class RunRecorder:
         proximity = None if grouping is None else grouping.proximity
         if self._arrays_written and (proximity is None or proximity is self._drawn):
             return
-        arrays = pools(self.run.config, self.data.clients)
+        drawn = {} if self._arrays_written or proximity is not None else folder.read_arrays()[0]
+        arrays = {name: drawn[name] for name in DRAWN_ONCE if name in drawn} | pools(self.run.config, self.data.clients)
         if self.data.clients:  # whose data are here
             arrays["label_counts"] = label_counts(self.data)
         if grouping is not None and proximity is not None:
