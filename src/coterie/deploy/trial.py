@@ -39,7 +39,7 @@ PAUSE = 0.2
 
 
 @dataclass(frozen=True)
-class Trial:
+class LocalTrial:
     """Where a trial is, and how long it may take."""
 
     app: Path
@@ -97,7 +97,7 @@ def try_out(
     if not app.exists():
         say(f"writing the app '{app}'")
         init(app)
-    trial = Trial(app, folder, minutes, say)
+    trial = LocalTrial(app, folder, minutes, say)
     terms = read_terms(app)
     files = _sites_of(trial, terms, sites, count)
     _write_app(trial, len(files), rounds)
@@ -105,7 +105,7 @@ def try_out(
         return _run(trial, files, programs)
 
 
-def _sites_of(trial: Trial, terms: Terms, given: Sequence[Path], count: int) -> dict[str, Path]:
+def _sites_of(trial: LocalTrial, terms: Terms, given: Sequence[Path], count: int) -> dict[str, Path]:
     """Return the files of the sites by name: those given, or new ones with the digits."""
     if not given:
         if not 1 <= count <= MOST_SITES:
@@ -119,7 +119,7 @@ def _sites_of(trial: Trial, terms: Terms, given: Sequence[Path], count: int) -> 
     return files
 
 
-def _write_digits(trial: Trial, terms: Terms, count: int) -> dict[str, Path]:
+def _write_digits(trial: LocalTrial, terms: Terms, count: int) -> dict[str, Path]:
     """Divide the digits of scikit-learn among sites."""
     data = sources.load("digits-rotated", {"groups": min(GROUPS, count)}, clients=count)
     wanted = terms.samples
@@ -141,7 +141,7 @@ def _write_digits(trial: Trial, terms: Terms, count: int) -> dict[str, Path]:
     return files
 
 
-def _write_app(trial: Trial, sites: int, rounds: int) -> None:
+def _write_app(trial: LocalTrial, sites: int, rounds: int) -> None:
     """Copy what travels, with another run folder and number of rounds, for these sites and this server."""
     for file in sorted(trial.app.rglob("*")):
         if file.is_file() and file.suffix in TRAVELS:
@@ -184,7 +184,7 @@ def with_settings(text: str, settings: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n" * text.endswith("\n")
 
 
-def _run(trial: Trial, files: Mapping[str, Path], programs: Programs) -> Result:
+def _run(trial: LocalTrial, files: Mapping[str, Path], programs: Programs) -> Result:
     """Start the SuperLink and the sites, run the app, and return the result."""
     end, port = time.monotonic() + 60 * trial.minutes, free_port()
     write_certificates(trial.keys)
@@ -230,7 +230,7 @@ def _run(trial: Trial, files: Mapping[str, Path], programs: Programs) -> Result:
     return Result.load(trial.run.path)
 
 
-def _connections(trial: Trial, port: int, certificates: Path) -> str:
+def _connections(trial: LocalTrial, port: int, certificates: Path) -> str:
     name = trial.connection
     lines = [
         f"[superlink.{name}]",
@@ -240,14 +240,14 @@ def _connections(trial: Trial, port: int, certificates: Path) -> str:
     return "\n".join(["[superlink]", f'default = "{name}"', "", *lines, ""])
 
 
-def _finish(program: Program, end: float, needed: Sequence[Program], trial: Trial) -> None:
+def _finish(program: Program, end: float, needed: Sequence[Program], trial: LocalTrial) -> None:
     """Wait until a program ends well."""
     _until(lambda: program.ended, end, needed, trial)
     if program.process.returncode:
         raise CoterieError(f"'{program.name}' failed: {last_words(program)} (logs are in '{trial.folder / 'logs'}')")
 
 
-def _until(done: Callable[[], bool], end: float, needed: Sequence[Program], trial: Trial) -> None:
+def _until(done: Callable[[], bool], end: float, needed: Sequence[Program], trial: LocalTrial) -> None:
     """Wait for something; give up when the time is over, or when a program ends that is needed for it."""
     while not done():
         for program in needed:
@@ -264,7 +264,7 @@ def _until(done: Callable[[], bool], end: float, needed: Sequence[Program], tria
         time.sleep(PAUSE)
 
 
-def _relay(line: str, trial: Trial) -> None:
+def _relay(line: str, trial: LocalTrial) -> None:
     """Pass on what our server says."""
     _, found, said = line.partition(SAID)
     if found:
