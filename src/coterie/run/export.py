@@ -58,8 +58,9 @@ class Predictions:
     def save(self, path: Path, overwrite: bool = False) -> None:
         """Write the labels to a .npz file, as numbers (y), with class_names and files where there are any."""
         arrays: dict[str, Any] = {"y": self.labels, "class_names": self.class_names, "files": self.files}
+        there: dict[str, Any] = {key: np.array(array) for key, array in arrays.items() if len(array)}
         content = io.BytesIO()
-        np.savez(content, **{key: np.array(array) for key, array in arrays.items() if len(array)})
+        np.savez(content, **there)
         try:
             write_new(path, content.getvalue(), overwrite)
         except OSError as error:
