@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 import coterie
+from coterie.clustering import adjusted_rand_index
 from coterie.data.catalogue import is_here
 from coterie.errors import CoterieError
 from coterie.inspect.inspection import inspect
+from coterie.messages import MomentsReply
 from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.run.cluster import ClusterResult, form_groups
 from coterie.run.settings import settings_to_config
+from coterie.similarity import class_moments
+from coterie.testing import small_federation
 
 NAME = "kindred"
 
@@ -54,6 +58,24 @@ def test_digits_that_look_different_are_four(partition: str, seed: int) -> None:
 @pytest.mark.integration
 def test_frequencies_and_looks_together_are_told_apart() -> None:
     assert found("digits", "rotated:groups=2,parts=label-skew:rho=0.5", clients=12).ari == 1
+
+
+@pytest.mark.integration
+def test_groups_are_looked_at_again_by_what_their_clients_tell_together() -> None:
+    """Of so few samples that no two clients differ by twice chance; also where newcomers are grouped with the others."""
+    rng, true = np.random.default_rng(0), [k % 4 for k in range(60)]
+    centres = 0.31 * rng.normal(size=(4, 10, 16))
+    with small_federation(NAME, dataset="digits-rotated", partition=None) as (run, _):
+        method = run.algorithm
+        for client, group in enumerate(true):
+            y = np.sort(rng.integers(0, 10, 80))
+            moments = class_moments(centres[group, y] + rng.normal(size=(80, 16)), y, 10)
+            method.described[client] = MomentsReply(*moments)
+        pairs, rule = method.distances([*method.described.values()]), method.rule(run.fed)
+        alone = rule.group(pairs)
+        assert alone.n_groups == 1
+        for made in (method.form(run.fed, pairs), method.form_anew(rule, alone, pairs)):
+            assert adjusted_rand_index(made.labels, true) == 1
 
 
 @pytest.mark.integration
@@ -130,6 +152,7 @@ REAL: list[tuple[str, str | None, int, int]] = [
     ("cifar10", "permuted", 100, 4),
     ("svhn", "rotated", 100, 4),
     ("svhn", "permuted", 100, 4),
+    ("svhn", "rotated:parts=dirichlet:alpha=0.1", 100, 4),
     ("mix-4", None, 100, 4),
 ]
 """Federations of the prototype's table, and SVHN, in which it found one group only."""

@@ -3,6 +3,7 @@
 import sys
 import types
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,8 @@ def test_files(all_measures: Inspection, tmp_path: Path) -> None:
     assert {"proximity-angles.png", "proximity-emd-pixel.png", "class-angles.png", "dendrogram.png"} <= names
     assert all(path.stat().st_size > 500 for path in written)
     page = (tmp_path / "new" / "folder" / "inspection.html").read_text(encoding="utf-8")
-    assert all_measures.advice.sentence.split(":")[0] in page
-    assert all_measures.advice.command in page
+    assert escape(all_measures.advice.sentence.split(":")[0]) in page
+    assert escape(all_measures.advice.command) in page
     assert "Groups of pacfl" in page
     assert "simulation only" in page
 

@@ -308,7 +308,7 @@ def data_flags(config: Config) -> str:
     for key in keys():
         if key.section in ("data", "partition") or key.path in ("run.seed", "run.plugins"):
             section = getattr(config, key.section)
-            value = getattr(section, key.name)
+            value: Any = getattr(section, key.name)
             value = choice_text(value, section.options) if key.name == "name" else value
             if value != key.info.default or key.path == "data.name":
                 flags += [word for each in (value if key.is_list else [value]) for word in (key.flag, str(each))]
