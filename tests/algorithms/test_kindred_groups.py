@@ -61,17 +61,6 @@ def test_frequencies_and_looks_together_are_told_apart() -> None:
 
 
 @pytest.mark.integration
-def test_who_can_not_be_compared_is_in_no_group_without_training() -> None:
-    """Some of these clients have three samples of no label."""
-    groups = found("digits", "dirichlet:alpha=0.1,min_size=0", clients=60)
-    left_out = [client for client, why in groups.missing.items() if why == "has too few samples of each label"]
-    assert left_out
-    assert len(groups.clients) == len(groups.grouping.labels)
-    assert not {*left_out} & {*groups.clients}
-    assert groups.to_json()["groups"][left_out[0]] is None
-
-
-@pytest.mark.integration
 def test_groups_are_looked_at_again_by_what_their_clients_tell_together() -> None:
     """Of so few samples that no two clients differ by twice chance; also where newcomers are grouped with them."""
     rng, true = np.random.default_rng(0), [k % 4 for k in range(60)]
