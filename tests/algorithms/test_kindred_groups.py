@@ -62,7 +62,7 @@ def test_frequencies_and_looks_together_are_told_apart() -> None:
 
 @pytest.mark.integration
 def test_groups_are_looked_at_again_by_what_their_clients_tell_together() -> None:
-    """Of so few samples that no two clients differ by twice chance; also where newcomers are grouped with the others."""
+    """Of so few samples that no two clients differ by twice chance; also where newcomers are grouped with them."""
     rng, true = np.random.default_rng(0), [k % 4 for k in range(60)]
     centres = 0.31 * rng.normal(size=(4, 10, 16))
     with small_federation(NAME, dataset="digits-rotated", partition=None) as (run, _):

@@ -8,6 +8,7 @@ from coterie.clustering.pooled import Told, judged, merged, pooled_groups, settl
 from coterie.similarity import ClassMoments, class_distances, class_moments
 
 LABELS, FEATURES = 10, 16
+pytestmark = pytest.mark.integration
 
 
 def federation(
@@ -173,3 +174,16 @@ def test_who_was_not_sought_is_not_spread_out_by_chance() -> None:
         two, _ = federation([0, 1] * 20, 0.6, 40, labels=3, seed=seed)
         assert not spread_out(Told.of([client for client in one if client.counts.any()]), 2.0)
         assert spread_out(Told.of([client for client in two if client.counts.any()]), 2.0)
+
+
+def test_a_few_clients_with_few_labels_and_numbers_are_seldom_divided() -> None:
+    """Where chance leaves the most room: a dozen clients, two labels, looks that vary in two directions."""
+    rng, divided = np.random.default_rng(8), 0
+    for _ in range(100):
+        clients = []
+        for _ in range(12):
+            y = np.repeat([0, 1], 40)
+            clients.append(class_moments(rng.normal(size=(80, 2)), y, LABELS))
+        pairs, rule = class_distances(clients), Concepts()
+        divided += rule.pooled(pairs, np.zeros(12, np.int64), clients) is not None
+    assert divided <= 2

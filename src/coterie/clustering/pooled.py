@@ -16,6 +16,8 @@ from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
 
 TINY = 1e-12
 """No variance is taken to be smaller."""
+ERRORS = 3.0
+"""Standard errors by which clients are spread out beyond chance."""
 MOST_PASSES = 20
 """In which clients move to the nearest group."""
 
@@ -94,10 +96,12 @@ def spread_out(told: Told, chance: float) -> bool:
 
     Groups that were sought are apart also by chance, and the more so the fewer labels clients have. This is not, as
     nothing is chosen: of one distribution it is 1 on average. Half of the clients being δ from the other half, all are
-    δ/2 from the mean.
+    δ/2 from the mean. A few clients may be so by chance: it should be beyond three standard errors as well.
     """
     seen = to_pools(told, np.zeros(len(told.counts), np.int64))
-    return bool(seen.squares.sum() > (1 + (chance - 1) / 4) * seen.chance.sum())
+    beyond = seen.squares - seen.chance
+    error = float(beyond.std() * np.sqrt(len(beyond)))
+    return bool(beyond.sum() > max((chance - 1) / 4 * seen.chance.sum(), ERRORS * error))
 
 
 def merged(told: Told, labels: Ints) -> Iterator[PooledGroups]:

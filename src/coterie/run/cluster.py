@@ -143,10 +143,11 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         grouping, labels = run.algorithm.grouping, run.algorithm.groups() or {}
         if grouping is None:
             raise CoterieError("no client described itself: there is nothing to group")
-        clients, y = list(labels), data.train.y
+        clients, y = list(labels)[: len(grouping.labels)], data.train.y  # then those whom a method places otherwise
         classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in labels}
+        missing |= dict.fromkeys([*labels][len(clients) :], "has too few samples of each label")
         yield (
             run,
             ClusterResult(
