@@ -153,14 +153,17 @@ def cells(**accuracies: list[float | None]) -> dict[str, dict[int, dict[str, Any
     [
         (
             {"a": [0.9, 0.91, 0.92], "b": [0.5, 0.511, 0.519]},
-            "a is distinguishable from each of the others as the best",
+            "a is significantly better than each of the others (paired t test, 3 seeds)",
         ),
-        ({"a": [0.9, 0.5, 0.92], "b": [0.5, 0.51, 0.52]}, "3 seeds can't tell a, the highest, from any other"),
+        (
+            {"a": [0.9, 0.5, 0.92], "b": [0.5, 0.51, 0.52]},
+            "a, the highest, is not significantly different from the others (paired t test, 3 seeds)",
+        ),
         (
             {"a": [0.9, 0.91, 0.92], "b": [0.89, 0.92, 0.9], "c": [0.5, 0.511, 0.519]},
-            "3 seeds can't tell a, the highest, from b.",
+            "a, the highest, is not significantly different from b (paired t test, 3 seeds).",
         ),
-        ({"a": [0.9], "b": [0.5]}, "One seed can't tell whether that is chance"),
+        ({"a": [0.9], "b": [0.5]}, "With one seed nothing can be said about significance"),
         ({"a": [0.9, None], "b": [None, 0.5]}, "None has a number of every seed"),
         ({"a": [0.9, 0.8], "b": [None, None]}, "No other method has a number"),
     ],

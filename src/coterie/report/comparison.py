@@ -31,7 +31,7 @@ TARGET = (
     "of them, where not all)."
 )
 RULE = (
-    "{mark}: the highest mean of those with every seed, and distinguishable from each of the others: paired t test, "
+    "{mark}: the highest mean of those with every seed, and significantly better than each of the others: paired t test, "
     "p < 0.05 divided by the number of others (Bonferroni)."
 )
 DIFFERENCE = (
@@ -103,7 +103,7 @@ def _cell(number: Spread | Difference | None, text: str, factor: float = 1) -> N
 
 
 def _best(table: ComparisonTable) -> list[tuple[int, int]]:
-    """Return the cells of those who are distinguishable as the best, (row, column)."""
+    """Return the cells of those who are significantly the best, (row, column)."""
     best = [table.best(protocol) for protocol in COMPARED]
     return [(r, c) for r, row in enumerate(table.rows) for c, label in enumerate(best, 1) if label == row.label]
 
@@ -285,7 +285,7 @@ def _difference_bars(table: ComparisonTable, name: str, by_label: Mapping[str, D
                 high=high if whiskers else (),
             ),
         ),
-        note="Whiskers: the 95 % interval of the mean. Where it holds 0, seeds can't tell the two apart."
+        note="Whiskers: the 95 % interval of the mean. Where it holds 0, the two are not significantly different."
         if whiskers
         else "There is no interval: it needs at least two seeds with different differences.",
     )

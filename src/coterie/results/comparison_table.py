@@ -134,7 +134,7 @@ class ComparisonTable:
         return next(row for row in self.rows if row.label == label)
 
     def best(self, protocol: str) -> str | None:
-        """Return who is distinguishable as the best."""
+        """Return who is significantly the best."""
         first = self.leaders.get(protocol)
         return first.label if first is not None and first.clear else None
 
@@ -173,11 +173,14 @@ class ComparisonTable:
         if first is None:
             return f"{text}. None has a number of every seed, so that none is called the best."
         if seeds == 1:
-            return f"{text}. One seed can't tell whether that is chance."
+            return f"{text}. With one seed nothing can be said about significance."
         if first.clear:
-            return f"{text}. {first.label} is distinguishable from each of the others as the best."
-        others = "any other" if len(first.rivals) == len(measured) - 1 else shortened_list(first.rivals)
-        return f"{text}. {seeds} seeds can't tell {first.label}, the highest{first.among}, from {others}."
+            return (
+                f"{text}. {first.label} is significantly better than each of the others (paired t test, {seeds} seeds)."
+            )
+        others = "the others" if len(first.rivals) == len(measured) - 1 else shortened_list(first.rivals)
+        best = f"{first.label}, the highest{first.among},"
+        return f"{text}. {best} is not significantly different from {others} (paired t test, {seeds} seeds)."
 
 
 def make_table(
@@ -290,8 +293,8 @@ def _notes(
 def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
     """Say under which protocols the highest mean may be chance."""
     return [
-        f"{COMPARED[protocol]}: {first.label} has the highest mean{first.among}, but {len(seeds)} seeds can't tell it "
-        f"from {_listed(first.rivals)}."
+        f"{COMPARED[protocol]}: {first.label} has the highest mean{first.among}; not significantly different from "
+        f"{_listed(first.rivals)} (paired t test, {len(seeds)} seeds)."
         for protocol, first in leaders.items()
         if first is not None and not first.clear and len(seeds) > 1
     ]

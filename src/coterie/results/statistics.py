@@ -43,7 +43,7 @@ class Leader:
 
     @property
     def clear(self) -> bool:
-        """Whether it is distinguishable from all others."""
+        """Whether it is significantly better than all others."""
         return not self.rivals
 
 

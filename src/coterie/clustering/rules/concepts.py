@@ -174,7 +174,7 @@ class Concepts(Rule):
         near = np.where(np.isfinite(far), far, np.inf)
         result[alone] = np.where(np.isfinite(near).any(axis=1), mates[near.argmin(axis=1)], sizes.argmax())
         many = "1 client" if len(alone) == 1 else f"{len(alone)} clients"
-        return canonical(result), f". {many} without mates joined the nearest group, or the largest"
+        return canonical(result), f". {many} that shared a group with nobody joined the nearest group, or the largest"
 
     def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
         """Let newcomers join the nearest group that differs from them by no more than chance allows.
