@@ -31,8 +31,8 @@ TARGET = (
     "of them, where not all)."
 )
 RULE = (
-    "{mark}: the highest mean of those with every seed, and significantly better than each of the others: paired t test, "
-    "p < 0.05 divided by the number of others (Bonferroni)."
+    "{mark}: the highest mean of those with every seed, and significantly better than each of the others: paired t "
+    "test, p < 0.05 divided by the number of others (Bonferroni)."
 )
 DIFFERENCE = (
     "Differences to {baseline} in percentage points, paired by seed, with 95 % t intervals of the mean, each for "

@@ -80,7 +80,8 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
         first = table.leaders[protocol]
         mean = None if first is None else table[first.label].accuracy[protocol]
         if first is not None and mean is not None:
-            sure = "distinguishable" if first.clear else "not distinguishable" if len(table.seeds) > 1 else "one seed"
+            better = "significantly better than all others"
+            sure = better if first.clear else f"not {better}" if len(table.seeds) > 1 else "one seed"
             note = f"{first.label}; {sure}{first.among and f'; the highest{first.among}'}"
             facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
     return tuple(facts)
