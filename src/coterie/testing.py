@@ -26,12 +26,12 @@ from coterie.client import MemoryStore, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, EngineWrapper
-from coterie.federation.federation import cohort_share
 from coterie.federation.loop import rounds
 from coterie.messages import Answer, ClientId, Failure, Reply, Request, wire
 from coterie.results.protocols import FOLLOWED
 from coterie.results.run_folder import RunFolder
-from coterie.run.building import Session, completed, load_data, make_method, make_plan, session
+from coterie.run.building import Session, completed, load_data, session
+from coterie.run.going_on import schedules
 from coterie.run.progress import Progress
 from coterie.run.result import Result
 from coterie.run.settings import settings_to_config
@@ -172,9 +172,7 @@ def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
     """Given more rounds when it is finished, a run ends as if it had had them from the start, or `schedule` says no."""
     config, path = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings}), folder / "run"
     small_run(method, **{**settings, "rounds": 3}, out=str(path))
-    share = cohort_share(config.training.fraction, config.data.clients or 0)
-    plans = (make_method(config).schedule(rounds, share, make_plan(config)) for rounds in (3, 4))
-    three, four = ([*plan[:3]] for plan in plans)
+    three, four = ([plan[:3] for plan in schedules(config.changed(training={"rounds": rounds}))] for rounds in (3, 4))
     longer = None
     with suppress(_BrokenOff, *([CoterieError] if three != four else [])):
         longer = coterie.resume(path, _BreaksOff(2), rounds=4)

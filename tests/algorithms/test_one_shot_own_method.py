@@ -21,8 +21,8 @@ def code() -> str:
     return "".join(example.source for example in examples[:until])
 
 
-@pytest.fixture(scope="module")
-def method() -> str:
+@pytest.fixture
+def method(registries_put_back: None) -> str:
     """Its name."""
     exec(compile(code(), str(PAGE), "exec"), {"__name__": "__main__"})
     assert ALGORITHMS["by-labels"].__doc__

@@ -1,23 +1,16 @@
-"""What the tests of the command line share: a folder to work in, a finished run, and registries put back."""
+"""What the tests of the command line share: a folder to work in, and finished runs."""
 
 from __future__ import annotations
 
 import shutil
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import SMALL, cli
-
-from coterie.algorithms import ALGORITHMS
-from coterie.clustering import RULES
-from coterie.data import DATASETS, PARTITIONS, registries
-from coterie.models import MODELS
-from coterie.similarity import MEASURES
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job, whose children inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,22 +69,3 @@ def save(place: Path, arrays: dict[str, Any]) -> Callable[..., Path]:
         return place / name
 
     return save_npz
-
-
-@pytest.fixture
-def registries_put_back() -> Iterator[None]:
-    """What plugins register in this process, and their modules, go with the test."""
-    all_of_them = (ALGORITHMS, MODELS, PARTITIONS, DATASETS, RULES, MEASURES)
-    for registry in all_of_them:
-        list(registry)  # loads what is built in
-    items = [dict(registry._items) for registry in all_of_them]
-    traits, modules = dict(registries._TRAITS), set(sys.modules)
-    yield
-    for registry, before in zip(all_of_them, items, strict=True):
-        registry._items.clear()
-        registry._items.update(before)
-    registries._TRAITS.clear()
-    registries._TRAITS.update(traits)
-    for name in set(sys.modules) - modules:
-        if name.startswith("coterie_plugin_"):
-            del sys.modules[name]

@@ -38,7 +38,7 @@ def test_what_is_installed_is_everywhere(place: Path) -> None:
     *lists, network, run = spawn_each(*commands, env=install(place, *GROUPS.values()))
     for answer, (_, entry, _) in zip(lists, GROUPS.values(), strict=True):
         assert any(line.split()[:1] == [entry] and len(line.split()) > 2 for line in answer.out.splitlines())
-    assert "width = 7  of the hidden layer" in network.out
+    assert "width = 7  [whole number, at least 1]\n      of the hidden layer" in network.out
     assert (run.code, run.err) == (0, "")
     result = outcome(place / "run")["result"]
     assert (result["algorithm"], result["data"], result["model"]) == ("median", "blobs", "narrow")

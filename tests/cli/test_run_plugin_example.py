@@ -25,7 +25,8 @@ def test_it_is_short() -> None:
 def test_each_is_listed_with_its_options() -> None:
     shown = cli("algorithms", "capped", "--plugin", PLUGIN).out
     assert "most = 100  [whole number, at least 1]\n      samples of a client that count" in shown
-    assert "least = 1.5  one group if no factor is larger" in cli("rules", "ratio", "--plugin", PLUGIN).out
+    shown = cli("rules", "ratio", "--plugin", PLUGIN).out
+    assert "least = 1.5  [number, at least 1]\n      one group if no factor is larger" in shown
     assert "chordal distance, from vectors" in cli("measures", "chordal", "--plugin", PLUGIN).out
     for kind, name in (("algorithms", "capped"), ("rules", "ratio"), ("measures", "chordal")):
         assert name in [line.split(" ")[0] for line in cli(kind, "--plugin", PLUGIN).out.splitlines()]

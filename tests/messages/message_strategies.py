@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def same(a: Any, b: Any) -> bool:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     if dataclasses.is_dataclass(a):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
-    if isinstance(a, dict):
+    if isinstance(a, Mapping):
         return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same, a, b))

@@ -269,6 +269,7 @@ ACCEPTED: dict[str, set[str]] = {
     "tuple[int, ...]": {"empty", "integers"},
     "tuple[float, ...]": {"empty", "integers", "floats"},
     "tuple[str, ...]": {"empty", "texts"},
+    "tuple[str, ...] | None": {"empty", "texts", "nothing"},
     "bool | tuple[str, ...]": {"truth", "empty", "texts"},
     "str | tuple[str, ...]": {"text", "train", "empty", "texts"},
     "tuple[Anchor, ...]": {"empty", "anchors"},

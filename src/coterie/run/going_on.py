@@ -57,7 +57,7 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
         return "an earlier version of Coterie ended it, which did not keep what is needed for that; start a new run"
     other = f"depends on how many rounds there are: in a run of {rounds}"
     for whose, first, second in zip(
-        (f"method '{now.algorithm.name}'", "the client curriculum"), _schedules(before), _schedules(now), strict=True
+        (f"method '{now.algorithm.name}'", "the client curriculum"), schedules(before), schedules(now), strict=True
     ):
         for t, (was, would_be) in enumerate(zip_longest(first[:done], second[:done]), 1):
             if was != would_be:
@@ -65,7 +65,7 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     return None
 
 
-def _schedules(config: Config) -> tuple[list[str], list[str]]:
+def schedules(config: Config) -> tuple[list[str], list[str]]:
     """Return what in each round depends on how many there are: of the method, and of how clients are drawn."""
     training, clients = config.training, config.data.clients or 0
     share = cohort_share(training.fraction, clients)

@@ -1,7 +1,7 @@
 """Draw the picture of each method's page: how it learns beside FedAvg and SOLO, and who shares a model.
 
-    python docs/methods/draw.py             (all; about two minutes)
-    python docs/methods/draw.py pacfl ifca
+    python docs/methods/draw_methods.py             (all; about two minutes)
+    python docs/methods/draw_methods.py pacfl ifca
 
 The federation is that of the demonstration: digits-rotated, 20 clients in four hidden groups.
 """
