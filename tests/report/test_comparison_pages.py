@@ -172,7 +172,7 @@ def test_the_verdict_says_no_more_than_the_table_marks(accuracies: dict[str, lis
     table = make_table(cells(**accuracies), range(len(accuracies["a"])), title="t")
     text = table.verdict("L")
     assert said in text
-    assert ("as the best" in text) == (table.best("L") is not None)
+    assert ("significantly better" in text) == (table.best("L") is not None)
     assert table.verdict("G") == ""
 
 
