@@ -120,9 +120,10 @@ class NotebookScreen(Screen):
     def _draw(self) -> None:
         from IPython.display import display
 
+        show: Any = display  # which has no types
         self._drawn = time.monotonic()
         if self._handle is None:
-            self._handle = display(self.content(), raw=True, display_id=True)
+            self._handle = show(self.content(), raw=True, display_id=True)
         else:
             self._handle.update(self.content(), raw=True)
 
