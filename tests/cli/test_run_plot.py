@@ -63,3 +63,13 @@ def test_a_comparison_draws_and_prints_for_a_paper(place: Path) -> None:
 def test_what_is_wrong_is_refused_before_anything_runs(arguments: list[str], said: str, place: Path) -> None:
     assert said in refusal(cli(*arguments))
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["pdf", "svg", "png"])
+def test_a_picture_of_ours_is_drawn_again_and_no_other_file_is_touched(kind: str, place: Path) -> None:
+    for _ in range(2):
+        assert cli("run", *SMALL, "--plot", f"a.{kind}").code == 0
+    (place / f"mine.{kind}").write_text("mine")
+    assert "not drawn by Coterie: choose another --plot" in refusal(cli("run", *SMALL, "--plot", f"mine.{kind}"))
+    assert (place / f"mine.{kind}").read_text() == "mine"

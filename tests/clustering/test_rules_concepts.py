@@ -150,7 +150,7 @@ def test_nobody_is_alone() -> None:
     """Who differs from all joins the nearest group, who shares no label the largest; all alone are one group."""
     outlier = Concepts().group(federation([0.0] * 8 + [2.0] * 8 + [9.0], [ALL] * 17, 90))
     assert outlier.labels.tolist() == [0] * 8 + [1] * 9
-    assert "1 client without mates" in outlier.reason
+    assert "1 client that shared a group with nobody" in outlier.reason
     stranger = Concepts().group(federation([0.0] * 9, [[0, 1]] * 3 + [[2, 3]] * 5 + [[5]], 60))
     assert stranger.labels.tolist() == [0] * 3 + [1] * 6
     assert Concepts().group(federation([0.0] * 4, [[0], [1], [2], [3]])).n_groups == 1

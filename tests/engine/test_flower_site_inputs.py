@@ -107,6 +107,8 @@ def test_a_site_keeps_to_what_was_agreed_on(site: Any) -> None:
     assert isinstance(answer(site, MEASURE), Reply)
     assert "a request without mean and std" in refused(site, replace(TRAIN, standardisation=None))
     assert "std from 0 to 0" in refused(site, replace(TRAIN, standardisation=Standardisation((0.0,), (0.0,))))
+    assert "up to 4e+09 times std" in refused(site, replace(TRAIN, standardisation=Standardisation((-2e9,), (0.5,))))
+    assert "measured before they are agreed on" in refused(site, replace(MEASURE, standardisation=AGREED))
     assert "mean has 2 numbers" in refused(site, replace(TRAIN, standardisation=Standardisation((0, 0), (1.0,))))
     assert isinstance(answer(site, TRAIN), Reply)
     assert refused(site, replace(TRAIN, standardisation=OTHER)).endswith("not those that were agreed on")

@@ -151,6 +151,16 @@ def test_a_liar_moves_it_a_little_at_most(rule: str, moved: bool) -> None:
         assert wide.max() < 4
 
 
+def test_who_alone_has_a_feature_is_not_taken_for_a_liar() -> None:
+    data = made_up("float32", (2,))
+    data.train.x[SIZES[0] :, 1] = 0.0
+    with federation(data, aggregation="clipped", max_weight=10) as run:
+        fed = gone_through(run)
+    assert fed.standardisation is not None
+    assert fed.standardisation.std[1] == pytest.approx(float(data.train.x[:, 1].astype(np.float64).std()), rel=1e-4)
+    assert not fed.events.noted(0, "clipped")
+
+
 def test_nonsense_is_not_counted() -> None:
     data = made_up("uint8", (1, 4, 4))
 

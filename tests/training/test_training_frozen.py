@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from coterie.errors import CoterieError
 from coterie.messages import Anchor, L1Penalty, MetaStep, ModelSpec, Params, Plan, Schedule
-from coterie.models import build, initial
+from coterie.models import MODELS, build, initial, model
 from coterie.models.learning import learning
 from coterie.native import available
 from coterie.training import Job, Trainer, steps
@@ -264,3 +264,19 @@ def test_l1_leaves_frozen_scales_alone(network: Register) -> None:
 def test_a_rehearsal_changes_only_what_learns(network: Register) -> None:
     job = job_of(network(with_frozen_layer, FEATURES))
     assert job.start.keys() - unchanged(job, RehearsalTrainer().train(job).params) == {"5.bias"}
+
+
+def test_another_network_by_the_same_name_is_asked_anew(registries_put_back: None) -> None:
+    """As in a notebook, where a cell is changed and run again."""
+    frozen = [False]
+
+    def made(shape: tuple[int, ...], classes: int) -> nn.Module:
+        network = nn.Sequential(nn.Flatten(), nn.Linear(FEATURES, 4), nn.Linear(4, classes))
+        network[1].requires_grad_(not frozen[0])
+        return network
+
+    spec = ModelSpec("changing", (FEATURES,), CLASSES)
+    for frozen[0] in (False, True):
+        MODELS._items.pop("changing", None)
+        model("changing")(lambda shape, classes: made(shape, classes))
+        assert ("1.weight" in learning(spec)) != frozen[0]

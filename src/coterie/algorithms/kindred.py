@@ -31,6 +31,7 @@ from coterie.messages import (
 )
 from coterie.similarity import ClassMoments, class_distances
 from coterie.similarity.moments import VARIANCES
+from coterie.training import digest
 
 CHANGED = 2.0
 """Times chance by which labels of a client look different than they did, squared: as much as groups differ by."""
@@ -120,7 +121,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         """Return the group whose model has the smallest loss on each client's training samples."""
         sizes = np.bincount([*self.member.values()], minlength=len(self.models))
         largest = int(sizes.argmax())
-        if all(model is self.models[0] for model in self.models):
+        if len({digest(model) for model in self.models}) == 1:
             return dict.fromkeys(clients, largest)
         served = CandidateModels(tuple(self.models))
         verbs, _, models = as_request(served)

@@ -54,8 +54,9 @@ def run(
         show(result)
     if drawn is not None:
         from coterie.report.figures import accuracy_plot
+        from coterie.results.formats import data_title
 
-        accuracy_plot({result.algorithm: result.history}, f"{result.data}, seed {result.seed}", drawn)
+        accuracy_plot({result.algorithm: result.history}, f"{data_title(result.data)}, seed {result.seed}", drawn)
         if not quiet:
             typer.echo(f"Plot: {drawn}")
     end_with(result.divergence)

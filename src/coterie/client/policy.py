@@ -98,6 +98,8 @@ class Policy:
         if given is None:
             measured = all(isinstance(verb, InputMoments) for verb in request.verbs)
             return None if measured else "a request without mean and std of inputs, on which sites agree here"
+        if any(isinstance(verb, InputMoments) for verb in request.verbs):
+            return "mean and std of inputs are measured before they are agreed on, not after"
         return given.error_for(request.spec.shape[0])
 
     def _room(self, samples: int | None = None) -> Room:

@@ -116,13 +116,18 @@ def merged(told: Told, labels: Ints) -> Iterator[PooledGroups]:
 
 
 def settle(told: Told, labels: Ints) -> Ints:
-    """Move clients to the nearest group, and again, until all stay; who shares no label with any stays."""
+    """Move clients to the nearest group, and again, until all stay; who shares no label with any stays.
+
+    All move at once, and so some may go to and fro: then it ends with the first grouping that comes again.
+    """
+    seen = {labels.tobytes()}
     for _ in range(MOST_PASSES):
         far = to_pools(told, labels).distances
         far = np.where(np.isfinite(far), far, np.inf)
         moved = canonical(np.where(np.isfinite(far).any(axis=1), far.argmin(axis=1), labels))
-        if np.array_equal(moved, labels):
-            break
+        if moved.tobytes() in seen:
+            return moved
+        seen.add(moved.tobytes())
         labels = moved
     return labels
 

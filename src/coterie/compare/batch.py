@@ -35,7 +35,12 @@ def run_design(
     """
     if out is None:
         with tempfile.TemporaryDirectory(prefix="coterie-") as place:
-            return replace(run_design(design, Path(place) / "comparison", jobs=jobs, progress=progress), folder=None)
+            made = run_design(design, Path(place) / "comparison", jobs=jobs, progress=progress)
+            results = {
+                label: {seed: replace(run, folder=None) for seed, run in runs.items()}
+                for label, runs in made.results.items()
+            }
+            return replace(made, folder=None, results=results)
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     path = Path(out)

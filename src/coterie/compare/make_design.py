@@ -125,11 +125,15 @@ def _absolute(design: Design) -> Design:
         base["run"]["plugins"] = first.run.plugins
     if "expert" in base.get("curriculum", {}):
         base["curriculum"]["expert"] = first.curriculum.expert
+    if "admit" in base.get("newcomers", {}):
+        base["newcomers"]["admit"] = first.newcomers.admit
     if os.path.isabs(first.data.name) and "name" in base.get("data", {}):
         base["data"]["name"] = first.data.name
     for label, changes in cells.items():
         if "data.name" in changes and os.path.isabs(configs[label].data.name):
             changes["data.name"] = configs[label].data.name
+        if "newcomers.admit" in changes:
+            changes["newcomers.admit"] = configs[label].newcomers.admit
     return replace(design, base=base, cells=cells)
 
 

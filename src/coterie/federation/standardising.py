@@ -36,6 +36,7 @@ def _screened(fed: Federation, told: Mapping[ClientId, InputMomentsReply]) -> tu
         return means, variances
     middle = np.median(means, axis=0)
     far = fed.settings.aggregation.clip * np.median(np.sqrt(variances + (means - middle) ** 2), axis=0)
+    far = np.where(far > 0, far, np.inf)  # what most clients have constant tells nothing about the others
     near = np.clip(means, middle - far, middle + far), np.minimum(variances, far**2)
     for client, *cut in zip(told, near[0] != means, near[1] != variances, strict=True):
         if np.any(cut):

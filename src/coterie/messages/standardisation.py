@@ -11,6 +11,8 @@ from coterie.messages.params import LARGEST, Array
 Numbers = npt.NDArray[np.float64]
 SMALLEST = 1 / LARGEST
 """No deviation is smaller: what is divided by it must stay finite."""
+FARTHEST = 1e6
+"""Deviations from the mean to 0, at most: beyond, single precision would leave of inputs which side they are on."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class Standardisation:
     def __call__(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return inputs, (n, channels, ...) or (n, features), standardised."""
         side = (1, -1) + (1,) * (x.ndim - 2)
-        mean, std = (np.asarray(values, np.float32).reshape(side) for values in (self.mean, self.std))
-        return np.asarray((x - mean) / std, np.float32)
+        mean, std = (np.asarray(values, np.float64).reshape(side) for values in (self.mean, self.std))
+        return np.asarray((np.asarray(x, np.float64) - mean) / std, np.float32)  # so that a large mean rounds nothing
 
     def error_for(self, channels: int) -> str | None:
         """Say why it can't be used on inputs with so many channels or features, or None.
@@ -37,6 +39,9 @@ class Standardisation:
                 return f"{name} has {len(values)} numbers, expected 1 or {channels}"
             if not all(least <= value <= LARGEST for value in values):  # NaN: neither
                 return f"{name} from {min(values):g} to {max(values):g}, expected {least:g} to {LARGEST:g}"
+        far = float(np.max(np.abs(self.mean) / np.asarray(self.std)))
+        if far > FARTHEST * (1 + 1e-9):
+            return f"mean is up to {far:g} times std from 0, expected at most {FARTHEST:g}"
         return None
 
 
@@ -58,5 +63,6 @@ def pooled(weights: Sequence[float], means: Sequence[Array], variances: Sequence
 def standardisation(mean: Numbers, variance: Numbers) -> Standardisation:
     """Return the standardisation of inputs with this mean and variance; what does not vary at all is only shifted."""
     std = np.sqrt(variance)
-    std = np.where(std > np.maximum(1e-6 * np.abs(mean), SMALLEST), std, 1.0)
+    least = np.abs(mean) / FARTHEST
+    std = np.where(std > np.maximum(least, SMALLEST), std, np.maximum(1.0, least))
     return Standardisation(tuple(mean.tolist()), tuple(std.tolist()))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
-from coterie.models import build
+from coterie.models import MODELS, build
 
 if TYPE_CHECKING:
     from torch import nn
@@ -16,13 +17,18 @@ LISTED = 30
 """So many names a sentence lists."""
 
 
-@lru_cache(maxsize=64)
 def learning(spec: ModelSpec, train: tuple[str, ...] | None = None) -> frozenset[str]:
     """Name the parameters and buffers that training may change; all others stay as they are, to the last bit.
 
     What the network freezes by ``requires_grad_(False)`` never changes. Of the rest, what begins as `train` says may;
     None: everything. A parameter that several layers share learns if it does so under one of its names.
     """
+    return _learning(spec, train, MODELS[spec.name])
+
+
+@lru_cache(maxsize=64)
+def _learning(spec: ModelSpec, train: tuple[str, ...] | None, builder: Callable[..., Any]) -> frozenset[str]:
+    """As `learning`; by what builds the network too, as a notebook may register another one by the same name."""
     module = build(spec)
     parameters = dict(module.named_parameters(remove_duplicate=False))
     free = [name for name in module.state_dict() if _is_free(name, parameters)]

@@ -27,6 +27,7 @@ def report(
     out: str | os.PathLike[str] | None = None,
     figures: str | os.PathLike[str] | None = None,
     formats: Sequence[str] = ("png", "svg", "pdf"),
+    overwrite: bool = False,
 ) -> Path:
     """Make one HTML page of runs, a comparison, a sweep or reproductions; it opens offline.
 
@@ -36,6 +37,7 @@ def report(
         out: The file; by default ``report.html`` in the folder, if there is one folder.
         figures: A folder into which every chart is written too.
         formats: Of these charts.
+        overwrite: Whether files that Coterie did not make are replaced.
 
     Returns:
         The file.
@@ -49,23 +51,16 @@ def report(
         >>> place.cleanup()
     """
     from coterie.errors import CoterieError
-    from coterie.files import make_folder, write_whole
-    from coterie.report.folders import make_page
-    from coterie.report.page import render
+    from coterie.report.folders import make_page, write_page
     from coterie.report.static import check_formats, save
 
     kinds, folders = check_formats(formats), [_folder(run) for run in runs]
     if out is None and len(folders) > 1:
         raise CoterieError("a page of several runs needs a place: report(a, b, out='report.html')")
     page = make_page(folders)
-    file = folders[0] / "report.html" if out is None else Path(out)
-    if file.is_dir():
-        raise CoterieError(f"'{file}' is a folder: name a file, for instance out='{file / 'report.html'}'")
-    make_folder(file.parent)
-    write_whole(file, render(page).encode(errors="replace"), "nothing")
     if figures is not None:
-        save(page, Path(figures), kinds)
-    return file
+        save(page, Path(figures), kinds, overwrite)
+    return write_page(page, folders, None if out is None else Path(out), overwrite)
 
 
 def _folder(run: str | os.PathLike[str] | InFolder) -> Path:

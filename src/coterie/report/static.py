@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from coterie.bounded import read_start
 from coterie.errors import CoterieError, suggestion
-from coterie.files import check_new, make_folder, new_files, write_whole
+from coterie.files import make_folder, new_files, write_whole
 from coterie.results import charts
 from coterie.results.charts import Chart, Series, Values
 
@@ -32,7 +33,7 @@ LONG = 28
 NAMED = 60
 """With more clients than this, names are left out."""
 Style = dict[str, Any]
-DRAWN_BY = "Coterie (Matplotlib)"
+DRAWN_BY = "Coterie, by Matplotlib"
 """Of a picture, in its metadata."""
 METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": DRAWN_BY},
@@ -96,8 +97,8 @@ def check_picture(file: Path, overwrite: bool = False) -> Path:
         raise CoterieError(f"'{file}' does not say how to write the picture: let its name end with {endings}")
     if file.is_dir():
         raise CoterieError(f"'{file}' is a folder: name a file for the picture")
-    if not overwrite and not _is_picture(file):
-        check_new(file)
+    if os.path.lexists(file) and not overwrite and not _is_picture(file):
+        raise CoterieError(f"'{file}' is there already, and not drawn by Coterie: choose another --plot, or remove it")
     return file
 
 

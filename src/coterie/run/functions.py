@@ -138,7 +138,8 @@ def resume(
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
         if given:
-            check_given_again(RunFolder.open(Path(folder)), given)
+            made = {key: name for key, name in given.items() if not isinstance(objects[key], str | os.PathLike)}
+            check_given_again(RunFolder.open(Path(folder)), made)
         permission = Permission(tuple(map(str, plugins)), trust)
         paths = [admit] if isinstance(admit, str | os.PathLike) else admit
         return runner.resume(Path(folder), listener(progress), permission, rounds, [*map(str, paths)])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.errors import CoterieError
 from coterie.results.events import divergence
+from coterie.results.formats import data_title
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count
@@ -85,7 +86,7 @@ class Result:
 
     @property
     def _title(self) -> str:
-        return f"{self.algorithm} on {self.data}, {len(self.per_client.get('L') or [])} clients"
+        return f"{self.algorithm} on {data_title(self.data)}, {len(self.per_client.get('L') or [])} clients"
 
     @property
     def _numbers(self) -> str:
@@ -125,7 +126,7 @@ class Result:
         where = Path(picture) if picture else RunFolder(self.folder).picture if self.folder else None
         table = result_table([self.to_json()])
         if where is not None:
-            accuracy_plot({self.algorithm: self.history}, f"{self.data}, seed {self.seed}", where)
+            accuracy_plot({self.algorithm: self.history}, f"{data_title(self.data)}, seed {self.seed}", where)
             table += f"\nPicture: {where}\n"
         return table
 

@@ -232,9 +232,10 @@ def _run(
 def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
     """Return what a run without a folder has trained; clients' own models unless they take too much memory."""
     own: dict[int, Params] | None = None
-    if data.clients * sum(array.nbytes for array in run.fed.initial().values()) <= MEMORY_FOR_OWN:
-        last = run.fed.settings.rounds + 2  # newcomers after training have trained in the round after the last
-        states = {client: store.load(client, before=last) for client in range(data.clients)}
+    everyone = range(data.all_clients)
+    if len(everyone) * sum(array.nbytes for array in run.fed.initial().values()) <= MEMORY_FOR_OWN:
+        last = run.fed.settings.rounds + 2 + len(data.later)  # who comes after training trains in rounds after the last
+        states = {client: store.load(client, before=last) for client in everyone}
         own = {client: state["model"] for client, state in states.items() if "model" in state}
     return KeptRun(
         folder=NOWHERE,
@@ -245,7 +246,7 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
             "federation": {"admitted": run.fed.admitted},
         },
         journal=Journal(NOWHERE.journal),
-        models={client: run.algorithm.model_for(client) for client in run.fed.clients},
+        models={client: run.algorithm.model_for(client) for client in sorted({*run.fed.clients, *everyone})},
         members=run.algorithm.groups() or {},
         own=own,
         counts=label_counts(data),
