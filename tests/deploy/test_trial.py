@@ -14,6 +14,7 @@ import typer
 import coterie
 from coterie.cli.deploy import deploy
 from coterie.deploy.app_folder import init
+from coterie.deploy.programs import MARK
 from coterie.deploy.terms import read_terms
 from coterie.deploy.trial import try_out, with_settings
 from coterie.errors import CoterieError
@@ -83,11 +84,12 @@ def test_a_trial_in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def started_in(folder: Path) -> list[str]:
-    """The processes that know of a folder."""
+    """The processes of a trial that know of a folder; others may be at work here too."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if str(folder).encode() in (place / "environ").read_bytes():
+            environment = (place / "environ").read_bytes()
+            if str(folder).encode() in environment and f"{MARK}=".encode() in environment:
                 found.append((place / "cmdline").read_text())
         except OSError:
             continue

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
+import coterie
 from coterie.client import DiskStore
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -176,3 +177,21 @@ def test_a_state_of_another_network_is_refused(place: Path, tmp_path: Path) -> N
     trained.journal.states[client] = round, store._read(client, round)[1]
     with pytest.raises(CoterieError, match=rf"the state of client {client} in .* is not that of the network"):
         trained.own_model(client)
+
+
+def test_the_format_is_that_of_the_name(tmp_path: Path) -> None:
+    result = small_run("fedavg")
+    assert coterie.export(result, tmp_path / "m.onnx").read_bytes()[:1] == b"\x08"  # a field of protobuf
+    with pytest.raises(CoterieError, match=r"m\.onnx' is called onnx, but asked for as safetensors"):
+        coterie.export(result, tmp_path / "m.onnx", format="safetensors", overwrite=True)
+    with pytest.raises(CoterieError, match=r"can't be written as 'onx': choose one of safetensors, onnx"):
+        coterie.export(result, tmp_path / "m.bin", format="onx")  # type: ignore[arg-type]
+
+
+def test_a_page_does_not_take_the_place_of_another_file(tmp_path: Path) -> None:
+    small_run("fedavg", rounds=1, out=str(tmp_path / "run"))
+    (tmp_path / "thesis.html").write_text("mine")
+    with pytest.raises(CoterieError, match="is there already"):
+        coterie.report(tmp_path / "run", out=tmp_path / "thesis.html")
+    assert (tmp_path / "thesis.html").read_text() == "mine"
+    assert coterie.report(tmp_path / "run", out=tmp_path / "thesis.html", overwrite=True).stat().st_size > 1000

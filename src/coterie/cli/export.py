@@ -12,7 +12,10 @@ def export(
     folder: RunArgument,
     cluster: Annotated[int | None, typer.Option(help="Take the model of this group.")] = None,
     client: WhoseModel = None,
-    format: Annotated[Literal["safetensors", "onnx"], typer.Option(help="File format.")] = "safetensors",
+    format: Annotated[
+        Literal["safetensors", "onnx"] | None,
+        typer.Option(help="File format; by default as --out ends, or safetensors.", case_sensitive=False),
+    ] = None,
     compact: Annotated[
         bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
     ] = False,

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Format = Literal["safetensors", "onnx"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def export(
     *,
     client: int | None = None,
     group: int | None = None,
-    format: Format = "safetensors",
+    format: Format | None = None,
     smaller: bool = False,
     overwrite: bool = False,
     plugins: Sequence[str] = (),
@@ -145,14 +146,29 @@ def export(
     """Write a model of a run to a file; return the file and a sentence on what is in it.
 
     By default the file is called after the group or client, in the run folder; another is replaced only with
-    `overwrite`. It says of itself what the model is, see `about`.
+    `overwrite`. It says of itself what the model is, see `about`. Its format is that of its name, else safetensors.
     ONNX takes raw inputs, as they are in data files, and holds the normalisation; of safetensors `load_exported` makes
     the network again. What a client uses has its label offset, if the run serves them. `smaller` takes out the dead
     channels and units of a pruned network; `plugins` and `trust` are as in `predict`.
     """
+    kind = format_of(out, format)
     model = find_model(run, client, group, Permission(tuple(plugins), trust))
-    path = out or model_file(model, Path(run), format, smaller)
-    return path, write_model(model, path, format, smaller, overwrite)
+    path = out or model_file(model, Path(run), kind, smaller)
+    return path, write_model(model, path, kind, smaller, overwrite)
+
+
+def format_of(out: Path | None, format: str | None) -> Format:
+    """Return how a model is written: as asked, or as the name of the file ends; refuse what contradicts itself.
+
+    >>> format_of(Path("m.onnx"), None), format_of(Path("m.bin"), "onnx"), format_of(None, None)
+    ('onnx', 'onnx', 'safetensors')
+    """
+    if format is not None and format not in FORMATS:
+        raise CoterieError(f"a model can't be written as '{format}': choose one of {', '.join(FORMATS)}")
+    ending = next((kind for kind in FORMATS if out is not None and out.suffix.lower() == f".{kind}"), None)
+    if format is not None and ending is not None and ending != format:
+        raise CoterieError(f"'{out}' is called {ending}, but asked for as {format}: change one of them")
+    return next(kind for kind in FORMATS if kind == (format or ending or "safetensors"))
 
 
 def model_file(model: TrainedModel, folder: Path, format: Format, smaller: bool = False) -> Path:

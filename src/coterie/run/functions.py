@@ -184,7 +184,7 @@ def export(
     *,
     client: int | None = None,
     group: int | None = None,
-    format: Literal["safetensors", "onnx"] = "safetensors",
+    format: Literal["safetensors", "onnx"] | None = None,
     compact: bool = False,
     overwrite: bool = False,
     plugins: Sequence[FilePath] = (),
@@ -197,7 +197,8 @@ def export(
         out: The file; by default in the run folder, called after the client or group.
         client: As for `predict`.
         group: As for `predict`.
-        format: ONNX takes inputs as they are in the data, and holds the normalisation; safetensors holds parameters,
+        format: By default as `out` ends, or safetensors. ONNX takes inputs as they are in the data, and holds the
+            normalisation; safetensors holds parameters,
             and says in its metadata which network and normalisation they go with.
         compact: Whether the dead channels and units of a pruned network are taken out.
         overwrite: Whether a file that is there is replaced.
@@ -215,15 +216,16 @@ def export(
         'digits.safetensors'
     """
     from coterie.errors import CoterieError
-    from coterie.run.export import model_file, write_model
+    from coterie.run.export import format_of, model_file, write_model
     from coterie.run.result import Result
 
     folder = run.folder if isinstance(run, Result) else Path(run)
     if out is None and folder is None:
         raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
+    kind = format_of(None if out is None else Path(out), format)
     trained = _trained_model(run, client, group, plugins, trust)
-    path = Path(out) if out is not None else model_file(trained, cast(Path, folder), format, compact)
-    write_model(trained, path, format, compact, overwrite)
+    path = Path(out) if out is not None else model_file(trained, cast(Path, folder), kind, compact)
+    write_model(trained, path, kind, compact, overwrite)
     return path
 
 
