@@ -11,7 +11,8 @@ from sample_page import sample_page
 
 from coterie.errors import CoterieError
 from coterie.report.folders import make_page
-from coterie.report.static import check_picture, figures, save_one
+from coterie.report.picture_files import check_picture
+from coterie.report.static import figures, save_one
 from coterie.results.charts import Lines, Page, Section, Switch
 
 __all__ = ["made"]  # a fixture

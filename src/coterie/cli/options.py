@@ -35,7 +35,7 @@ def picture_file(plot: Path | None, overwrite: bool = False) -> Path | None:
     """Return where --plot draws; refuse a name that does not say how, or that is taken, before anything is run."""
     if plot is None:
         return None
-    from coterie.report.static import check_picture
+    from coterie.report.picture_files import check_picture
 
     return check_picture(plot, overwrite)
 

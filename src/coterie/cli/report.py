@@ -31,7 +31,8 @@ def report(
     """
     from coterie.errors import CoterieError
     from coterie.report.folders import make_page, write_page
-    from coterie.report.static import check_formats, save, save_one
+    from coterie.report.picture_files import check_formats
+    from coterie.report.static import save, save_one
     from coterie.run.values import split_names
 
     if figure is not None and plot is None:

@@ -1,4 +1,4 @@
-"""``coterie reproduce``: list the papers' tables and figures, or make one again."""
+"""``coterie reproduce``: list the papers' tables and figures, or reproduce one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reproduce(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """List the papers' tables and figures, or make one again, with the published numbers beside ours.
+    """List the papers' tables and figures, or reproduce one, with the published numbers beside ours.
 
     NAME: A table or figure, for instance pacfl-table2; without it, all are listed.
 
@@ -91,9 +91,12 @@ def reproduce(
         if format == "text":
             typer.echo(f"\nFiles: {(out or PLACE) / result.name} ({FILE}, tables, {len(result.charts)} figures)")
     if result.failed:
-        first = "; ".join(result.failed[:3]) + ("; ..." if len(result.failed) > 3 else "")
-        traces = error_files(out or PLACE)
-        raise CoterieError(f"some runs failed ({first}): tracebacks are in {traces}; the same command tries them again")
+        raise CoterieError(_failures(result.failed, error_files(out or PLACE)))
+
+
+def _failures(failed: tuple[str, ...], traces: object) -> str:
+    first = "; ".join(failed[:3]) + ("; ..." if len(failed) > 3 else "")
+    return f"some runs failed ({first}): tracebacks are in {traces}; the same command tries them again"
 
 
 def listing(catalogue: Catalogue) -> str:

@@ -220,13 +220,14 @@ class Network:
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
         fixed |= {} if label_offset is None else {"label_offset": self._shift(label_offset)}
-        flags = np.ones(2 * len(self._made_of[0]), np.uint8) if learns is None else self._flags(learns)
-        step, shared = meta_step or (0.0, False)
+        flags, (step, shared) = self._flags(learns), meta_step or (0.0, False)
+        numbers: dict[str, npt.NDArray[Any]] = {
+            "samples": samples, "offsets": offsets, "rates": rates, "snapshot_steps": moments, "snapshot": snapshots,
+            "learns": flags, **fixed,
+        }  # fmt: skip
         plan = _Plan(
             steps=len(rates),
-            samples=samples.ctypes.data,
-            offsets=offsets.ctypes.data,
-            rates=rates.ctypes.data,
+            **{name: array.ctypes.data for name, array in numbers.items()},
             momentum=_number(momentum),
             weight_decay=_number(weight_decay),
             meta_step=_number(step),
@@ -236,10 +237,6 @@ class Network:
             anchor=ctypes.addressof(anchor),
             strength=ctypes.addressof(strength),
             snapshots=len(moments),
-            snapshot_steps=moments.ctypes.data,
-            snapshot=snapshots.ctypes.data,
-            learns=flags.ctypes.data,
-            **{name: vector.ctypes.data for name, vector in fixed.items()},
         )
         outcome = _Outcome()
         with self._engine.lock:
@@ -283,8 +280,9 @@ class Network:
             raise ValueError("a label offset holds a NaN or an infinity")
         return shift
 
-    def _flags(self, learns: Sequence[bool]) -> npt.NDArray[np.uint8]:
-        flags, tensors = np.array(learns), 2 * len(self._made_of[0])
+    def _flags(self, learns: Sequence[bool] | None) -> npt.NDArray[np.uint8]:
+        tensors = 2 * len(self._made_of[0])
+        flags = np.ones(tensors, np.bool_) if learns is None else np.array(learns)
         if flags.shape != (tensors,) or flags.dtype != np.bool_:
             raise ValueError(f"{tensors} tensors are each True or False, got shape {flags.shape} of {flags.dtype}")
         return flags.astype(np.uint8)

@@ -52,7 +52,8 @@ def report(
     """
     from coterie.errors import CoterieError
     from coterie.report.folders import make_page, write_page
-    from coterie.report.static import check_formats, save
+    from coterie.report.picture_files import check_formats
+    from coterie.report.static import save
 
     kinds, folders = check_formats(formats), [_folder(run) for run in runs]
     if out is None and len(folders) > 1:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.report.static import GREY, colour, finish, marker, paint, write_picture
+from coterie.report.picture_files import write_picture
+from coterie.report.static import GREY, colour, finish, marker, paint
 from coterie.results.charts import Lines, Mark, Series, values
 from coterie.results.statistics import spread
 

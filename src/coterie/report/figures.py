@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coterie.report.static import COLOURS, paint, write_picture
+from coterie.report.picture_files import write_picture
+from coterie.report.static import COLOURS, paint
 from coterie.results.charts import Lines, Series, values
 from coterie.results.protocols import FOLLOWED
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from coterie.clustering import Grouping, number_of_groups
 from coterie.files import make_folder
 from coterie.report.html_tables import html
-from coterie.report.static import paint, write
+from coterie.report.picture_files import write
+from coterie.report.static import paint
 from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
 from coterie.results.charts import Block, Chart, Section, Table, classical_mds, completed_distances, tree_of, values

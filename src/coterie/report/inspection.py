@@ -10,7 +10,8 @@ from coterie.clustering import Grouping
 from coterie.files import write_whole
 from coterie.report.groups import describe_unit, profile
 from coterie.report.page import render
-from coterie.report.static import paint, paint_grid, write
+from coterie.report.picture_files import write
+from coterie.report.static import paint, paint_grid
 from coterie.report.text_table import TextTable, printed, sentence, wrapped
 from coterie.results.charts import Chart, Code, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
 

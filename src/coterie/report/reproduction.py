@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.errors import CoterieError, suggestion
-from coterie.report import static
 from coterie.report.latex import PaperTable, paper
+from coterie.report.picture_files import write
+from coterie.report.static import PAINTERS, paint, slug
 from coterie.report.text_table import TextTable, csv_text, document, sentence, tex
 from coterie.results.charts import Block, Code, Fact, NumberCell, Page, Section, Switch, Table
 from coterie.results.formats import TableFormat, TableOptions
@@ -24,10 +25,10 @@ FEW = 4
 
 def draw_reproduction(result: Reproduction, folder: Path) -> list[Path]:
     """Draw the charts into a folder, as PNG and SVG."""
-    pictures = [chart for chart in result.charts if type(chart) in static.PAINTERS]
-    names = [f"{number:02d}-{static.slug(chart.title)}" for number, chart in enumerate(pictures, 1)]
+    pictures = [chart for chart in result.charts if type(chart) in PAINTERS]
+    names = [f"{number:02d}-{slug(chart.title)}" for number, chart in enumerate(pictures, 1)]
     drawn = zip(names, pictures, strict=True)
-    return [file for name, chart in drawn for file in static.write(static.paint(chart), folder / name, ("png", "svg"))]
+    return [file for name, chart in drawn for file in write(paint(chart), folder / name, ("png", "svg"))]
 
 
 def reproduction_text(result: Reproduction, format: TableFormat, options: TableOptions) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.report.pages.curves import mean_series
-from coterie.report.static import paint, paint_grid, write
+from coterie.report.picture_files import write
+from coterie.report.static import paint, paint_grid
 from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
 from coterie.results.layer_measures import LAYER_MEASURES

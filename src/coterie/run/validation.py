@@ -99,24 +99,9 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     if method.needs_server_data == "reserved":
         _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):
-        if (config.newcomers.join_at or 0) > config.training.rounds:
-            raise CoterieError(
-                f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
-                "leave it out to let them come when training is over"
-            )
-        for path in config.newcomers.admit:
-            if not os.path.exists(os.path.expanduser(path)):
-                raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
+        _check_newcomers(config)
     with _place_in_errors(origins, "curriculum"):
-        if method.selects_clients and config.curriculum.clients is not None:
-            raise CoterieError(
-                f"method '{config.algorithm.name}' draws its clients itself, so no curriculum can choose them: leave "
-                "out --client-curriculum, or the option by which the method draws them"
-            )
-        if config.curriculum.expert is not None:
-            from coterie.run.expert import check_expert
-
-            check_expert(config.curriculum.expert)
+        _check_curriculum(config, method)
     with _place_in_errors(origins, "model"):
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
@@ -139,6 +124,29 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
                 f"{' and '.join(config.partition.described)}"
             )
     return Config.model_validate(chosen)
+
+
+def _check_newcomers(config: Config) -> None:
+    if (config.newcomers.join_at or 0) > config.training.rounds:
+        raise CoterieError(
+            f"newcomers.join_at = {config.newcomers.join_at} is after the last round, {config.training.rounds}: "
+            "leave it out to let them come when training is over"
+        )
+    for path in config.newcomers.admit:
+        if not os.path.exists(os.path.expanduser(path)):
+            raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
+
+
+def _check_curriculum(config: Config, method: Algorithm) -> None:
+    if method.selects_clients and config.curriculum.clients is not None:
+        raise CoterieError(
+            f"method '{config.algorithm.name}' draws its clients itself, so no curriculum can choose them: leave "
+            "out --client-curriculum, or the option by which the method draws them"
+        )
+    if config.curriculum.expert is not None:
+        from coterie.run.expert import check_expert
+
+        check_expert(config.curriculum.expert)
 
 
 def _with_known_names(config: Config) -> Config:
