@@ -30,6 +30,11 @@ def _entries(ctx: click.Context) -> Catalogue:
     return catalogue()
 
 
+OwnBook = Annotated[
+    Path | None, typer.Option("--catalogue", help="A catalogue of your own, a TOML file.", metavar="FILE")
+]
+
+
 def reproduce(
     name: Annotated[str | None, typer.Argument(hidden=True, click_type=Names(_entries))] = None,
     rounds_scale: Annotated[
@@ -54,9 +59,7 @@ def reproduce(
     label: designs.Label = None,
     jobs: Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and how long it takes.")] = False,
-    catalogue: Annotated[
-        Path | None, typer.Option("--catalogue", help="A catalogue of your own, a TOML file.", metavar="FILE")
-    ] = None,
+    catalogue: OwnBook = None,
     quiet: Quiet = False,
 ) -> None:
     """List the papers' tables and figures, or reproduce one, with the published numbers beside ours.

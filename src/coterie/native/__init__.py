@@ -219,11 +219,10 @@ class Network:
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
-        fixed |= {} if label_offset is None else {"label_offset": self._shift(label_offset)}
         flags, (step, shared) = self._flags(learns), meta_step or (0.0, False)
         numbers: dict[str, npt.NDArray[Any]] = {
             "samples": samples, "offsets": offsets, "rates": rates, "snapshot_steps": moments, "snapshot": snapshots,
-            "learns": flags, **fixed,
+            "learns": flags, **fixed, **({} if label_offset is None else {"label_offset": self._shift(label_offset)}),
         }  # fmt: skip
         plan = _Plan(
             steps=len(rates),
@@ -231,13 +230,11 @@ class Network:
             momentum=_number(momentum),
             weight_decay=_number(weight_decay),
             meta_step=_number(step),
-            meta=meta_step is not None,
-            shared=bool(shared),
-            anchors=len(tied),
+            meta=meta_step is not None, shared=bool(shared), anchors=len(tied),
             anchor=ctypes.addressof(anchor),
             strength=ctypes.addressof(strength),
             snapshots=len(moments),
-        )
+        )  # fmt: skip
         outcome = _Outcome()
         with self._engine.lock:
             self._lib.coterie_train(
