@@ -12,8 +12,8 @@ from sample_page import sample_page
 from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.picture_files import check_picture
-from coterie.report.static import figures, save_one
-from coterie.results.charts import Lines, Page, Section, Switch
+from coterie.report.static import figures, paint, save_one
+from coterie.results.charts import Lines, Page, Section, Series, Switch
 
 __all__ = ["made"]  # a fixture
 
@@ -68,3 +68,10 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
         save_one(sample_page(9), tmp_path / "y.pdf", "acuracy")
     with pytest.raises(CoterieError, match="no chart to draw"):
         save_one(Page(title="p", summary=(), sections=()), tmp_path / "y.pdf")
+
+
+def test_rounds_are_counted_in_whole_numbers() -> None:
+    for points, whole in (((2.0, 3.0, 4.0), True), ((0.5, 1.0, 1.5), False)):
+        series = Series(name="fedavg", x=points, y=(1.0, 2.0, 3.0))
+        (axes,) = paint(Lines(title="Accuracy", x_label="round", y_label="C (%)", series=(series,))).axes
+        assert all(float(tick).is_integer() for tick in axes.get_xticks()) == whole

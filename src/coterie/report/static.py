@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's palette, which colour-blind people can tell apart
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -152,6 +153,8 @@ def _lines(chart: charts.Lines, axes: Axes) -> None:
             _level(axes, mark.at, mark.text)
     if chart.log_x:
         axes.set_xscale("log")
+    elif all(x is not None and float(x).is_integer() for series in chart.series for x in series.x):
+        axes.xaxis.set_major_locator(_whole_numbers())
     if all(y is None for series in chart.series for y in series.y):
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
     axes.set(xlabel=_literal(chart.x_label), ylabel=_literal(chart.y_label))
@@ -170,10 +173,14 @@ def _level(axes: Axes, at: float, text: str) -> None:
 
 def _whole(chart: charts.Lines | charts.Bars, axes: Axes) -> None:
     """Put whole numbers only at the y axis where there are no others."""
+    if chart.digits == 0:
+        axes.yaxis.set_major_locator(_whole_numbers())
+
+
+def _whole_numbers() -> MaxNLocator:
     from matplotlib.ticker import MaxNLocator
 
-    if chart.digits == 0:
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    return MaxNLocator(integer=True)
 
 
 def _whiskers(series: Series) -> Any:
