@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONGEST = 1000
 """Letters of what is said about a mistake."""
@@ -156,8 +157,8 @@ def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **keywords)
         except CoterieError as error:
             parameters = inspect.signature(function).parameters
-            text = _COMMAND_OR_FLAG.sub(lambda found: _as_keyword(found, parameters), str(error))
-            raise CoterieError(text) from None
+            error.args = (_COMMAND_OR_FLAG.sub(lambda found: _as_keyword(found, parameters), str(error)),)
+            raise
 
     return asked
 

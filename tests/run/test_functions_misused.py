@@ -27,6 +27,7 @@ TWO: dict[str, Any] = {"algorithms": "fedavg,solo", "jobs": 1}
         (lambda: coterie.run(lr=-1), r"should be greater than 0 \(set by lr= or in \[training\]\)"),
         (lambda: coterie.compare(**TWO, seeds=3), r"should be a list.*write \[3\], or range\(3\) for 3 of them"),
         (lambda: coterie.compare(**TWO, seeds=["0"]), "seed = '0' is not valid: should be a whole number"),
+        (lambda: coterie.compare(**TWO, seeds=[None]), "seeds can't hold nothing"),
         (lambda: coterie.compare(**TWO, seeds=[]), "for instance seeds='0,1,2'"),
         (lambda: coterie.compare(**TWO, tune={"lr": 0.1}), r"tune\['lr'\] = 0.1 .* write \[0.1, 0.01\]"),
         (lambda: coterie.compare(**TWO, methods={"solo": 3}), r"methods\['solo'\] = 3 .* should be a table"),

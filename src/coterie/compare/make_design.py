@@ -142,7 +142,10 @@ def read_seeds(given: Any, name: str = "seeds") -> tuple[int, ...]:
     if isinstance(given, str):
         return tuple(parse_seeds(given))
     many = f"[{given}], or range({given}) for {given} of them" if isinstance(given, int) else "[0, 1, 2]"
-    return tuple(whole_number(seed, "seed") or 0 for seed in _values(given, name, many))
+    seeds = [whole_number(seed, "seed") for seed in _values(given, name, many)]
+    if None in seeds:
+        raise CoterieError(f"{name} can't hold nothing: write whole numbers, for instance [0, 1, 2]")
+    return tuple(seed for seed in seeds if seed is not None)
 
 
 def _values(given: Any, name: str, example: str) -> list[Any]:

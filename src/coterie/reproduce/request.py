@@ -61,7 +61,7 @@ class ReproductionRequest:
             for name in named[-1] or ():
                 if name not in offered:
                     hint = suggestion(name, offered) if offered else "it has none to choose from"
-                    hint = _mixed(item, name) or hint
+                    hint = (_mixed(item, name) if what == "data set" else None) or hint
                     raise CoterieError(f"{item.name} has no {what} '{name}': {hint}")
         request = replace(self, datasets=named[0], algorithms=named[1])
         if named != [None, None] and not request.asked(item):

@@ -72,8 +72,9 @@ def _name_of_network(given: Any) -> str:
     return name
 
 
-def check_network(name: Any, place: RunFolder) -> None:
-    """Refuse a run folder whose network is not known in this program."""
+def check_network(table: Any, place: RunFolder) -> None:
+    """Refuse a run folder whose network, that its table [model] names, is not known in this program."""
+    name = table.get("name") if isinstance(table, Mapping) else None
     if isinstance(name, str) and MODELS.canonical(name) not in MODELS:
         raise CoterieError(
             f"the run in '{place.path}' has the network '{name}', which is not known here: if it was given in Python, "

@@ -53,7 +53,7 @@ class TrainedRun:
         state, config = read_checkpoint(folder)
         config = config.changed(run={"plugins": permission.granted(config.run.plugins, folder.checkpoint)})
         import_plugins(config.run.plugins)
-        check_network(config.model.name, folder)
+        check_network(config.model.model_dump(), folder)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         journal = Journal(folder.journal)
         run = cls(folder, config, algorithm, state, journal)

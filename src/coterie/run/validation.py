@@ -44,7 +44,7 @@ def read_run_config(folder: RunFolder, permission: Permission = NOBODY, *, files
     """Read and check the configuration of a run; of the plugins that it names only what is permitted is imported."""
     tables = permission.laid_over(folder.read_config(), folder.config_file)
     import_named(tables)
-    check_network(tables.get("model", {}).get("name"), folder)
+    check_network(tables.get("model"), folder)
     return make_config(tables, str(folder.config_file), files=files)
 
 
