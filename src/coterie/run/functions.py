@@ -248,5 +248,5 @@ def _trained_model(
     from coterie.run.trained_models import find_model
 
     if isinstance(run, Result):
-        return run.trained_model(client, group, plugins, trust)
+        return run.trained_model(client, group, listed(plugins), trust)
     return find_model(given_path(run, "run", A_RUN), client, group, Permission(listed(plugins), trust))
