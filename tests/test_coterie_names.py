@@ -10,7 +10,9 @@ import pytest
 import coterie
 from coterie.testing import small_run
 
-FUNCTIONS = ["run", "compare", "sweep", "cluster", "inspect", "report", "predict", "export", "load", "resume"]
+FUNCTIONS = [
+    "run", "compare", "sweep", "cluster", "inspect", "report", "reproduce", "predict", "export", "load", "resume",
+]  # fmt: skip
 
 
 def test_dir_shows_what_there_is_to_use() -> None:
@@ -25,14 +27,16 @@ def test_dir_shows_what_there_is_to_use() -> None:
 def test_functions_say_what_each_argument_is(name: str) -> None:
     """Also when packages of the same names are loaded, they are functions."""
     import coterie.report.page
+    import coterie.reproduce.reproducing
     import coterie.run.cluster
     import coterie.run.export
 
     function = getattr(coterie, name)
     assert inspect.isfunction(function)
     doc = inspect.getdoc(function) or ""
-    for parameter in inspect.signature(function, follow_wrapped=False).parameters.values():
-        setting = parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in function.__kwdefaults__
+    own = inspect.unwrap(function).__kwdefaults__ or {}
+    for parameter in inspect.signature(function).parameters.values():
+        setting = parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in own
         assert setting or f"{parameter.name}: " in doc, parameter.name
 
 

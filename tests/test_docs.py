@@ -20,7 +20,7 @@ from coterie.clustering import RULES
 from coterie.data import PARTITIONS
 from coterie.models import MODELS
 from coterie.registry import Registry
-from coterie.reproduce import catalogue
+from coterie.reproduce.catalogue import catalogue
 from coterie.run.plugins import run_file
 from coterie.run.values import parse_choice
 

@@ -12,6 +12,7 @@ from coterie.compare import compare, load, sweep
 from coterie.errors import CoterieError
 from coterie.inspect import inspect
 from coterie.report import report
+from coterie.reproduce import reproduce
 from coterie.run import cluster, export, predict, resume, run
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "partition",
     "predict",
     "report",
+    "reproduce",
     "resume",
     "rule",
     "run",

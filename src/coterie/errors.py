@@ -1,8 +1,17 @@
 """What Coterie says when something is wrong, and how it finds the nearest right name."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import functools
+import inspect
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONGEST = 1000
 """Letters of what is said about a mistake."""
@@ -41,12 +50,13 @@ def one_line(text: str, longest: int | None = None) -> str:
 def suggestion(wrong: str, choices: Iterable[str]) -> str:
     """Say which known name was probably meant, or list them all.
 
-    >>> suggestion("fedavgg", ["fedavg", "solo"])
-    "did you mean 'fedavg'?"
+    >>> suggestion("fedavgg", ["fedavg", "solo"]), suggestion("Mine.npz", ["wine.npz", "mine.npz"])
+    ("did you mean 'fedavg'?", "did you mean 'mine.npz'?")
     """
     names = sorted(choices)
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"
+    folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.6)
+    return f"did you mean '{folded[near[0]]}'?" if near else f"there are: {', '.join(names)}"
 
 
 KINDS = {
@@ -66,7 +76,7 @@ def what_is_wanted(mistakes: Sequence[Mapping[str, Any]]) -> str:
     """
     value = mistakes[0]["input"]
     said = dict.fromkeys(_wanted(mistake) for mistake in mistakes if mistake["input"] is value)  # one for each type
-    given = f", not {_kind_of(value)}" if any(text in KINDS.values() for text in said) else ""
+    given = f", not {kind_of(value)}" if any(text in KINDS.values() for text in said) else ""
     first, *others = said
     text = first if first not in KINDS.values() else f"should be {first}"
     return " or ".join([text, *(other.removeprefix("should be ") for other in others)]) + given
@@ -81,9 +91,83 @@ def _wanted(mistake: Mapping[str, Any]) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _kind_of(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """Say what kind of value something is."""
     names = {bool: "bool", int: "int", str: "string", list: "list", tuple: "list", dict: "dict", type(None): "none"}
     if type(value) is float:
         return "a number with a fraction" if value % 1 else "a number with a decimal point"
     return KINDS[names[type(value)]] if type(value) in names else f"a {type(value).__name__}"
+
+
+def whole_number(value: Any, name: str) -> int | None:
+    """Return a whole number that a program gave, Python's or NumPy's; None where it gave none.
+
+    >>> import numpy as np
+    >>> whole_number(np.int64(3), "client")
+    3
+    """
+    if value is None:
+        return None
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise CoterieError(f"{name} = {value!r} is not valid: should be a whole number, not {kind_of(value)}")
+
+
+def given_path(value: Any, name: str, example: str) -> Path:
+    """Return a path that a program gave."""
+    if isinstance(value, str | os.PathLike):
+        return Path(value)
+    raise CoterieError(f"{name} can't be {kind_of(value)}: name a file or folder, {example}")
+
+
+def listed(value: Any) -> tuple[str, ...]:
+    """Return texts or paths that a program gave, one or many.
+
+    >>> listed("mine.py"), listed(["a.py", Path("b.py")])
+    (('mine.py',), ('a.py', 'b.py'))
+    """
+    return tuple(map(str, [value] if isinstance(value, str | os.PathLike) else value))
+
+
+_COMMAND_OR_FLAG = re.compile(
+    r"""(?P<command>'(?:coterie|flwr|pip|ray)\s[^']*')"""
+    r"""|(?<![\w-])--(?P<flag>[a-z][a-z0-9-]*)"""
+    r"""(?:\s(?P<value>\d+(?=\s)|[^\s;:()'"]*[^\s;:()'".,](?=[,;:.)]|$|\s(?:or|and|--))))?"""
+)
+"""A command in quotes, which stays; or a flag, perhaps with its value."""
+
+
+def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the errors of a function of Python name its keywords, where they name flags of the command line.
+
+    >>> @in_keywords
+    ... def export(client: int | None = None, overwrite: bool = False) -> None:
+    ...     raise CoterieError("name a client, for instance --client 0, or add --overwrite; see 'coterie run --help'")
+    >>> export()
+    Traceback (most recent call last):
+    coterie.errors.CoterieError: name a client, for instance client=0, or add overwrite=True; see 'coterie run --help'
+    """
+
+    @functools.wraps(function)
+    def asked(*args: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return function(*args, **keywords)
+        except CoterieError as error:
+            parameters = inspect.signature(function).parameters
+            error.args = (_COMMAND_OR_FLAG.sub(lambda found: _as_keyword(found, parameters), str(error)),)
+            raise
+
+    return asked
+
+
+def _as_keyword(found: re.Match[str], parameters: Mapping[str, inspect.Parameter]) -> str:
+    flag, value = (found["flag"] or "").replace("-", "_"), found["value"]
+    name = next((name for name in (flag, f"{flag}s") if name in parameters), None)
+    if name is None:
+        return found[0]
+    if parameters[name].default is False:
+        return f"{name}=True" + ("" if value is None else f" {value}")
+    return f"{name}=" + ("" if value is None else value if value.isdigit() else repr(value))

@@ -172,7 +172,10 @@ def takes_more_rounds(method: str, folder: Path, **settings: Any) -> None:
     """Given more rounds when it is finished, a run ends as if it had had them from the start, or `schedule` says no."""
     config, path = settings_to_config(None, {"algorithm": method, **small_settings(method), **settings}), folder / "run"
     small_run(method, **{**settings, "rounds": 3}, out=str(path))
-    three, four = ([plan[:3] for plan in schedules(config.changed(training={"rounds": rounds}))] for rounds in (3, 4))
+    three, four = (
+        [plan[:3] for plan in schedules(config.changed(training={"rounds": rounds}), config.data.clients or 0)]
+        for rounds in (3, 4)
+    )
     longer = None
     with suppress(_BrokenOff, *([CoterieError] if three != four else [])):
         longer = coterie.resume(path, _BreaksOff(2), rounds=4)

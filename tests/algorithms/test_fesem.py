@@ -223,7 +223,7 @@ def test_k_means_waits_for_a_cohort_in_which_enough_answer() -> None:
 
 
 def test_k_means_needs_as_many_clients_as_groups() -> None:
-    with pytest.raises(CoterieError, match=r"can't find 4 groups in a first cohort of 3: raise --fraction, lower --gr"):
+    with pytest.raises(CoterieError, match=r"can't find 4 groups in a first cohort of 3: raise fraction=, lower gr"):
         small_run("fesem", groups=4, algorithm_options=K_MEANS)
     takes_one_client("fesem", Path(), algorithm_options=K_MEANS)  # if the number was not asked for, there are fewer
 

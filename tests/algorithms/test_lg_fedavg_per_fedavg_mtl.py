@@ -102,7 +102,7 @@ def test_what_lg_fedavg_cannot_do_is_said_before_anything_is_written(
 
 @pytest.mark.parametrize("method", ["solo", "mtl"])
 def test_without_a_model_at_the_server_clients_have_no_order(method: str, tmp_path: Path) -> None:
-    with pytest.raises(CoterieError, match="leave out --client-curriculum"):
+    with pytest.raises(CoterieError, match="leave out client_curriculum="):
         small_run(method, out=str(tmp_path / "run"), client_curriculum="b=0.5")
     assert not (tmp_path / "run").exists()
     small_run(method, client_curriculum="b=0.5,order=random", rounds=1)

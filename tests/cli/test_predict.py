@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import SMALL, cli, refusal
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from coterie.run import recorder as journal
@@ -49,6 +50,28 @@ def test_predictions_are_written_where_it_says(name: str, finished: Path, place:
     written = Path(answer.err.rpartition("written to ")[2].strip())
     assert written.is_file()
     assert [str(label) for label in np.load(written)["y"]] == shown.split()
+
+
+@pytest.mark.integration
+def test_a_group_uses_its_model() -> None:
+    """By the word that export has for it, too, and by its old one."""
+    cli("run", *SMALL, "--algorithm", "pacfl:count=2", "--out", "pacfl", "--quiet")
+    assert "the model of group 0" in cli("predict", "pacfl", "images.npz", "--group", 0).err
+    assert "the model of group 1" in cli("export", "pacfl", "--group", 1).out
+    assert "the model of group 1" in cli("export", "pacfl", "--cluster", 1).out
+
+
+def test_images_of_another_size_are_resized_on_request(place: Path, finished: Path) -> None:
+    photos = place / "photos"
+    photos.mkdir()
+    for name, size in (("a", (8, 8)), ("b", (20, 12))):
+        Image.new("L", size, 100).save(photos / f"{name}.png")
+    assert "b.png is 20 x 12, but a.png is 8 x 8: add --resize" in refusal(cli("predict", "run", "photos"))
+    assert "(1, 12, 20), but the network was trained on (1, 8, 8): add --resize" in refusal(
+        cli("predict", "run", "photos/b.png")
+    )
+    one, other = (line.split()[1] for line in cli("predict", "run", "photos", "--resize").out.splitlines())
+    assert one == other  # both are of one shade
 
 
 @pytest.mark.parametrize("client", [-1, 6, 1000])

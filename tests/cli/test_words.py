@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +30,39 @@ from command_line import SMALL, cli, refusal
 def test_a_word_without_its_flag(arguments: list[str], said: str, save: Callable[..., Path]) -> None:
     save()
     assert said in refusal(cli(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--dataset", ""], "the name of the data set is empty: name one, such as digits"),
+        (["run", "--dataset", "Own.npz"], "did you mean 'own.npz'?"),
+    ],
+)
+def test_names_that_are_empty_or_nearly_right(
+    arguments: list[str], said: str, save: Callable[..., Path], place: Path
+) -> None:
+    shutil.copy(save(), place / "pwn.npz")
+    assert said in refusal(cli(*arguments))
+
+
+def test_shells_in_capital_letters() -> None:
+    assert cli("completion", "Bash").out == cli("completion", "bash").out
+
+
+def test_values_with_options_of_their_own_stand_apart() -> None:
+    apart = cli("sweep", "--vary", "algorithm.name=fedavg", "pacfl:p=4", *SMALL, "--print-config")
+    assert apart.code == 0, apart.err
+    assert apart.out == cli("sweep", "--vary", "algorithm.name=fedavg,pacfl:p=4", *SMALL, "--print-config").out
+
+
+def test_what_a_file_says_of_its_method_is_not_said_of_all(place: Path) -> None:
+    (place / "run.toml").write_text('[algorithm]\nname = "ifca:groups=4"\n', encoding="utf-8")
+    design = cli("compare", "run.toml", "--algorithms", "fedavg,ifca,pacfl", "--print-config").out
+    cells = dict(re.findall(r'\[cells\."(\w+)"\]\n(.*?)(?=\n\[|\Z)', design, re.DOTALL))
+    assert {name: "groups" in cell for name, cell in cells.items()} == {"fedavg": False, "ifca": True, "pacfl": False}
+    base = design.partition("[cells")[0]
+    assert "groups" not in base
 
 
 def test_a_run_folder_is_no_configuration(finished: Path) -> None:

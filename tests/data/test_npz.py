@@ -50,6 +50,15 @@ def test_an_ambiguous_layout_is_read_as_channels_last(save: SaveNpz) -> None:
     assert read_npz(save(x_train=x, **NO_TEST)).shape == (3, 3, 8)
 
 
+@pytest.mark.parametrize(("wrong", "meant"), [("users_train", "user_train"), ("Attributes", "attributes")])
+def test_an_array_that_is_nearly_called_like_ours_is_not_left_out_silently(
+    save: SaveNpz, wrong: str, meant: str
+) -> None:
+    with pytest.raises(CoterieError, match=f"array '{wrong}', which is not read: did you mean '{meant}'"):
+        read_npz(save(**{wrong: np.zeros(60, int)}))
+    assert len(read_npz(save(notes=np.zeros(3))).train) == 60  # others are no concern of ours
+
+
 def test_vectors_stay_vectors_and_users_are_kept(save: SaveNpz) -> None:
     x, users = np.random.default_rng(0).normal(size=(60, 6)), np.arange(60) // 7
     data = read_npz(save(x_train=x, user_train=users, **NO_TEST))

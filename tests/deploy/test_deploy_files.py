@@ -261,6 +261,7 @@ def test_data_that_do_not_fit(app: Path) -> None:
         ("classes = 10", "classes = 1", "classes = 1 is not valid: should be greater than or equal to 2"),
         ("# mean = [0.5]", "std = [0.1, 0.2]\nmean = [0.5]", "std has 2 numbers: give one, or 1"),
         ("# mean = [0.5]", "std = [0.0]\nmean = [0.5]", "std must be positive"),
+        ("# mean = [0.5]", "std = [nan]\nmean = [0.5]", "finite number"),
         ("# mean = [0.5]", "mean = [0.5]", "give both mean and std, or neither: then sites measure them"),
         ("classes = 10", 'classes = 2\nclass_names = ["cat"]', "class_names has 1 names, but there are 2 classes"),
         ("classes = 10", 'classes = 2\nclass_names = ["a", "a"]', "class_names has a name twice, or an empty one"),

@@ -128,7 +128,7 @@ def test_settings_that_do_not_go_together() -> None:
         coterie.run(dataset="digits", address="auto")
     with pytest.raises(CoterieError, match=r"engine.workers = 0 is not valid"):
         coterie.run(dataset="digits", engine="flower", workers=0)
-    with pytest.raises(CoterieError, match="plays clients that are late with --straggle"):
+    with pytest.raises(CoterieError, match="plays clients that are late with straggle="):
         coterie.run(dataset="digits", deadline=3.0)
 
 
@@ -145,5 +145,5 @@ def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.
 
     mine.__module__ = "__main__"
     coterie.model("mine")(mine)
-    with pytest.raises(CoterieError, match=r"model 'mine' is part of a script.*name that in plugins \(--plugin\)"):
+    with pytest.raises(CoterieError, match=r"model 'mine' is part of a script.*name that in plugins \(plugin=\)"):
         coterie.run(dataset="digits", engine="flower", model="mine", rounds=1)

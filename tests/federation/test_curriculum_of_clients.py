@@ -261,13 +261,13 @@ def test_the_loss_is_that_of_what_the_client_would_receive(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["solo", "mtl"])
 def test_without_a_model_at_the_server_nobody_is_easy(method: str) -> None:
-    with pytest.raises(CoterieError, match=r"no server model .* leave out --client-curriculum"):
+    with pytest.raises(CoterieError, match=r"no server model .* leave out client_curriculum="):
         small_run(method, client_curriculum="")
     assert small_run(method, client_curriculum="score=E", expert_epochs=1).accuracy["L"] is not None
 
 
 def test_a_method_that_selects_clients_itself_takes_no_curriculum() -> None:
-    with pytest.raises(CoterieError, match=r"'fedsoft' draws its clients itself.*leave out --client-curriculum"):
+    with pytest.raises(CoterieError, match=r"'fedsoft' draws its clients itself.*leave out client_curriculum="):
         small_run("fedsoft", client_curriculum="order=anti")
     with pytest.raises(CoterieError, match="unknown data set"):  # else it goes on to the data
         small_run("fedsoft", algorithm_options={"selection": False}, client_curriculum="", dataset="there-is-none")

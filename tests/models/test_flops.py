@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from unittest import mock
+
 import numpy as np
 import pytest
+from torch import nn
 
 from coterie.messages import ModelSpec
-from coterie.models import initial, parameters
+from coterie.models import MODELS, initial, parameters
 from coterie.models.flops import Size, size
 
 LENET, LENET_BN = (ModelSpec(name, (3, 32, 32), 10) for name in ("lenet5", "lenet5-bn"))
@@ -33,6 +37,17 @@ def test_others(name: str, shape: tuple[int, ...], multiply_adds: int) -> None:
     found = size(spec)
     assert (found.parameters, found.multiply_adds) == (parameters(spec), multiply_adds)
     assert found.weights == sum(value.size for value in initial(spec, 0).values() if value.ndim > 1)
+
+
+def test_a_name_that_comes_to_stand_for_another_network_is_measured_anew() -> None:
+    spec = ModelSpec("grows", (4,), 3)
+    for width, parameters_ in ((2, 5 * 2 + 3 * 3), (8, 5 * 8 + 9 * 3)):
+        with mock.patch.dict(MODELS._items, grows=partial(_two_layers, width)):
+            assert size(spec).parameters == parameters_
+
+
+def _two_layers(width: int, shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(*shape, width), nn.Linear(width, classes))
 
 
 def test_resnet() -> None:

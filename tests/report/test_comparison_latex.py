@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from coterie.results.comparison_table import ComparisonTable, make_table
 from coterie.results.display_names import DISPLAY_NAMES, display_name
 from coterie.results.formats import TableOptions
 from coterie.results.reproductions import NumberPair, Reproduction
+from coterie.results.statistics import Spread
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2, 3)
@@ -166,6 +168,32 @@ def test_a_reproduction_has_caption_and_label_too() -> None:
         reproduction().report("text", TableOptions(("papr",)))
 
 
+def noted() -> Reproduction:
+    """With notes, other protocols, and one table that is too wide for a page."""
+    beside = {"L": Spread(3, 81.5, 0.25), "C": Spread(3, 80.5, 0.5)}
+    lines = [
+        NumberPair(column, "PACFL", "L", "90.1", 90.1, None, Spread(3, 81.5, 0.25), beside, notes=notes, digits=2)
+        for column, notes in (("MNIST", ("of another study, 20 %",)), ("SVHN", ("a leak", "of another study, 20 %")))
+    ]
+    return replace(reproduction(), lines=tuple(lines), shortened=("0.1 of the published rounds",))
+
+
+def test_a_reproduction_is_narrow_and_its_notes_stand_below_it() -> None:
+    text = noted().report("latex")
+    well_formed(text)
+    assert rows(text)[0] == ["Method", "Measured", "Paper", "Ours", "Difference", "Grade", "Notes"]
+    first, second = text[text.index(r"\begin{table}") :].split(r"\end{table}")[:2]
+    assert r"[1] of another study, 20 \%." in first
+    assert "[2] a leak." not in first
+    assert second.index("[1] of another study") < second.index("[2] a leak.")
+    assert "Shortened: 0.1 of the published rounds" in first[first.index(r"\caption") :]
+    assert rows(noted().report("latex", TableOptions(("C",))))[0] == ["Method", "C"]  # if asked for
+    assert "resizebox" not in text
+    wide = replace(noted(), wide=True, lines=tuple(replace(noted().lines[0], column=str(n)) for n in range(9)))
+    assert r"\resizebox{\linewidth}{!}{%" in wide.report("latex")
+    assert "booktabs,graphicx" in wide.report("latex")
+
+
 @pytest.mark.integration
 def test_latex_compiles_it(tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
@@ -174,9 +202,13 @@ def test_latex_compiles_it(tmp_path: Path) -> None:
     texts = [
         made.report("latex"),
         reproduction().report("latex"),
+        noted().report("latex", TableOptions(label="tab:noted")),
+        replace(noted(), wide=True).report("latex", TableOptions(label="tab:wide")),
         made.report("latex", TableOptions(("L", "C"), label="tab:b", p_values=True)),
     ]
-    document = "\n".join([r"\documentclass{article}\usepackage{booktabs}\begin{document}", *texts, r"\end{document}"])
+    document = "\n".join(
+        [r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}", *texts, r"\end{document}"]
+    )
     (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -157,11 +157,21 @@ def cells(**accuracies: list[float | None]) -> dict[str, dict[int, dict[str, Any
         ),
         (
             {"a": [0.9, 0.5, 0.92], "b": [0.5, 0.51, 0.52]},
-            "a, the highest, is not significantly different from the others (paired t test, 3 seeds)",
+            "a has the highest mean; not significantly different from b (paired t test, 3 seeds).",
         ),
         (
             {"a": [0.9, 0.91, 0.92], "b": [0.89, 0.92, 0.9], "c": [0.5, 0.511, 0.519]},
-            "a, the highest, is not significantly different from b (paired t test, 3 seeds).",
+            "a has the highest mean; not significantly different from b (paired t test, 3 seeds).",
+        ),
+        ({"a": [0.9, 0.8, 0.7], "b": [0.7, 0.8, 0.9]}, "a and b have the same mean, the highest."),
+        (
+            {"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.5, 0.5]},
+            "a, b and c have the same mean, the highest.",
+        ),
+        (
+            {"a": [0.9, 0.8, 0.7], "b": [0.6, None, None], "c": [0.88, 0.79, None]},
+            "a has the highest mean of those with every seed; not significantly different from c (paired t test, 2 "
+            "seeds); no test against b (fewer than two common seeds, or all alike).",
         ),
         ({"a": [0.9], "b": [0.5]}, "With one seed nothing can be said about significance"),
         ({"a": [0.9, None], "b": [None, 0.5]}, "None has a number of every seed"),

@@ -10,6 +10,7 @@ from comparison_folders import made
 from sample_page import sample_page
 
 from coterie.errors import CoterieError
+from coterie.report.figures import accuracy_chart
 from coterie.report.folders import make_page
 from coterie.report.picture_files import check_picture
 from coterie.report.static import figures, paint, save_one
@@ -56,6 +57,15 @@ def test_one_figure_in_the_format_of_the_files_name(kind: str, tmp_path: Path) -
     first = file.read_bytes()
     save_one(page, file)
     assert kind == "svg" or file.read_bytes() == first  # SVG has random ids of its own
+
+
+def test_legends_call_methods_as_papers_do() -> None:
+    series = tuple(Series(name=name, x=(1.0, 2.0), y=(1.0, 2.0)) for name in ("pacfl:count=4", "solo", "mine: x"))
+    figure = paint(Lines(title="t", x_label="x", y_label="y", series=series))
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["PACFL, count = 4", "SOLO", "mine: x"]
+    assert accuracy_chart({"pacfl": [{"round": 1, "L": 0.5}]}, "t").series[0].name == "PACFL (L)"
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:

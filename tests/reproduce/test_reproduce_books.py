@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.reproduce import read_own
-from coterie.reproduce.catalogue import Published
+from coterie.reproduce.catalogue import Published, read_own
 
 
 @pytest.mark.integration

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.reproduce import catalogue
+from coterie.reproduce.catalogue import catalogue
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import minutes
 from coterie.reproduce.findings import KEYS, is_target

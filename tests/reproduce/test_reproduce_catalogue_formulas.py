@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.reproduce import catalogue, reproduce
+from coterie.reproduce import reproduce
+from coterie.reproduce.catalogue import catalogue
 
 
 def test_costs_are_the_published_ones(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.reproduce import catalogue
-from coterie.reproduce.catalogue import Cell
+from coterie.reproduce.catalogue import Cell, catalogue
 from coterie.results.reproductions import run_path
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PAPER_TABLES.md"

@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 
 from coterie.coreset import BASELINES, walk_on
 from coterie.data import DATASETS
-from coterie.reproduce import catalogue, read_own, reproduce
+from coterie.reproduce import reproduce
+from coterie.reproduce.catalogue import catalogue, read_own
 from coterie.reproduce.graph_tasks import gaussian_cloud
 from coterie.reproduce.trained import seeded_config
 from coterie.results.reproductions import Reproduction

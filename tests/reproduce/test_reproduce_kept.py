@@ -1,11 +1,16 @@
 """The runs in the folder `reproductions` are those of the catalogue, and docs/results.md says what they say."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from coterie.cli.reproduce import plan
+from coterie.errors import CoterieError
+from coterie.reproduce import reproduce
 from coterie.reproduce.catalogue import Cell, catalogue
 from coterie.reproduce.findings import over_seeds
+from coterie.reproduce.request import ReproductionRequest
 from coterie.reproduce.trained import KINDS
 from coterie.results.reproductions import run_path
 from coterie.run.result import Result
@@ -59,3 +64,34 @@ def test_the_numbers_in_the_docs_are_those_of_the_runs(name: str, data: str) -> 
         assert ours is not None
         start, number = f"| {cell.label} | {cell.quantity} |", f"| {ours.mean:.2f} ± {ours.std:.2f} |"
         assert any(line.startswith(start) and number in line for line in lines), f"{start} … {number}"
+
+
+@pytest.mark.integration
+def test_kept_runs_are_shown_without_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of their own, as they are a part of the table; seeds that are not there need the data."""
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "none"))
+    kept = next(KEPT.glob("runs/pacfl-mix-4-*"))
+    for seed in (0, 1):
+        shutil.copytree(kept / f"seed-{seed}", tmp_path / "runs" / kept.name / f"seed-{seed}")
+    made = reproduce("pacfl-table3", algorithms="pacfl", seeds=[0, 1], out=tmp_path)
+    assert [line.ours is not None for line in made.lines] == [True]
+    assert made.skipped == ()
+    assert made.lines[0].beside["L best"] is None  # only the end was evaluated
+    assert "L best" not in made.report()
+    assert [folder.name for folder in tmp_path.glob("pacfl-*")] == ["pacfl-table3-part-pacfl-seeds-0-1"]
+    with pytest.raises(CoterieError, match="none of the data of pacfl-table3 are here"):
+        reproduce("pacfl-table3", algorithms="pacfl", out=tmp_path)
+    item = catalogue()["pacfl-table3"]
+    text = plan(item, ReproductionRequest(seeds=(0, 1), algorithms=("pacfl",)), tmp_path)
+    assert "1 numbers of 2 runs (2 of them finished)" in text
+    assert "time: none: all runs are finished" in text
+    assert "left out" not in text
+
+
+def test_a_data_set_that_is_part_of_the_tables_says_what_that_is_called() -> None:
+    item = catalogue()["pacfl-table3"]
+    with pytest.raises(
+        CoterieError, match=r"no data set 'cifar10': its 'mix4' is made of usps, cifar10, .* write mix4"
+    ):
+        ReproductionRequest(datasets=("cifar10",)).checked(item)
+    assert ReproductionRequest(datasets=("MIX-4",)).checked(item).datasets == ("mix-4",)

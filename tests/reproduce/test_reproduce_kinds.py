@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
-from coterie.reproduce import catalogue, read_own, reproduce
+from coterie.reproduce import reproduce
+from coterie.reproduce.catalogue import catalogue, read_own
 from coterie.reproduce.computed import KINDS as COMPUTED
 from coterie.reproduce.estimate import measured_speed, minutes
 from coterie.reproduce.gcn import accuracy, normalised, tensor

@@ -173,6 +173,6 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "sub-fedavg-costs" / "mine.png"
     mine.parent.mkdir()
     mine.write_text("mine")
-    with pytest.raises(CoterieError, match="is there already, and is not a reproduction: choose another --out"):
+    with pytest.raises(CoterieError, match="is there already, and is not a reproduction: choose another out="):
         reproduce("sub-fedavg-costs", out=tmp_path)
     assert [*mine.parent.iterdir()] == [mine]

@@ -222,7 +222,7 @@ def test_bad_wishes(asked: dict[str, object], told: str, tmp_path: Path) -> None
 
 def test_a_place_that_holds_something_else(tmp_path: Path, place: Path, table: Reproduction) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CoterieError, match="is a file: choose another --out"):
+    with pytest.raises(CoterieError, match="is a file: choose another out="):
         reproduce("digits-curves", book=BOOK, out=tmp_path / "file")
     with pytest.raises(CoterieError, match="holds a run"):
         reproduce("digits-curves", book=BOOK, out=next(place.glob("runs/*/seed-0")))

@@ -221,7 +221,7 @@ def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_expert_that_diverges_says_what_to_do() -> None:
-    with pytest.raises(CoterieError, match=r"the expert's .* is not finite .*lower --lr, or name one"):
+    with pytest.raises(CoterieError, match=r"the expert's .* is not finite .*lower lr=, or name one"):
         small_run("fedavg", **{**POOLED, "lr": 1e9}, f_ord=1.0)
 
 

@@ -59,6 +59,21 @@ def test_arrays_are_what_a_file_of_them_is(tmp_path: Path) -> None:
         assert in_memory.data.startswith("arrays-")
 
 
+def test_a_network_that_another_program_gave_says_what_to_do(tmp_path: Path) -> None:
+    coterie.run(dataset="digits", model=Linear, **{**FEW, "rounds": 1}, out=tmp_path / "run")
+    builder = MODELS._items.pop("Linear")
+    try:
+        for use in (
+            lambda: coterie.resume(tmp_path / "run", rounds=2),
+            lambda: coterie.export(tmp_path / "run"),
+        ):
+            with pytest.raises(coterie.CoterieError, match=r"network 'Linear', which is not known here.*model=Linear"):
+                use()
+    finally:
+        MODELS._items["Linear"] = builder
+    assert coterie.resume(tmp_path / "run", rounds=2, model=Linear).rounds == 2
+
+
 @pytest.mark.integration
 def test_a_function_may_return_arrays(tmp_path: Path) -> None:
     def half_of_them(*, share: float = 0.5) -> tuple[Any, Any]:

@@ -115,6 +115,14 @@ def test_alone_with_as_many_epochs_in_each_round_goes_on(tmp_path: Path) -> None
     assert outcome(coterie.resume(tmp_path / "run", rounds=3)) == outcome(whole)
 
 
+def test_alone_with_clients_who_come_later_goes_on(tmp_path: Path) -> None:
+    """By the usual fraction of those who were there: with all 6, a run of 3 would have had no epoch in round 1."""
+    settings = {"fraction": None, "epochs": 1, "newcomers": 0.34, "join_at": 2}
+    small_run("solo", **settings, rounds=2, out=str(tmp_path / "run"))
+    whole = small_run("solo", **settings, rounds=3, out=str(tmp_path / "whole"))
+    assert outcome(coterie.resume(tmp_path / "run", rounds=3)) == outcome(whole)
+
+
 def test_what_an_earlier_version_ended_or_lost_its_checkpoint_is_refused(tmp_path: Path) -> None:
     small_run("fedavg", rounds=2, out=str(tmp_path / "run"))
     file = tmp_path / "run" / "checkpoint.safetensors"
@@ -130,4 +138,4 @@ def test_what_an_earlier_version_ended_or_lost_its_checkpoint_is_refused(tmp_pat
 def test_rounds_that_can_not_be_are_refused_as_at_first(tmp_path: Path) -> None:
     small_run("fedavg", rounds=2, out=str(tmp_path / "run"))
     assert "training.rounds = -1 is not valid" in refused(tmp_path / "run", -1)
-    assert "(set by --rounds)" in refused(tmp_path / "run", -1)
+    assert "(set by rounds=)" in refused(tmp_path / "run", -1)

@@ -1,5 +1,6 @@
 """Clients that come when training is over, with data of their own, are placed, fine-tune and are evaluated."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.errors import CoterieError
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
+from coterie.run.dry_run import estimate
 from coterie.run.export import export, load_exported, predict
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
@@ -100,6 +102,16 @@ def test_one_after_the_other_and_killed(tmp_path: Path, of_client: Callable[[int
         coterie.resume(tmp_path / "run", rounds=3)
 
 
+def test_a_dry_run_counts_them(tmp_path: Path, of_client: Callable[[int], Arrays]) -> None:
+    np.savez(tmp_path / "two.npz", **of_client(2))
+    settings = {"algorithm": "fedavg", **SMALL, "rounds": 1, "newcomer_epochs": 3}
+    without, said = (
+        estimate(settings_to_config(None, settings | more)) for more in ({}, {"admit": [str(tmp_path / "two.npz")]})
+    )
+    assert said.steps - without.steps == 3 * math.ceil(len(of_client(2)["y_train"]) / 10)
+    assert "6 clients and 1 admitted later, 1 round," in said.title
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("method", [*ALGORITHMS])
 def test_every_method_places_them(method: str, tmp_path: Path, of_client: Callable[[int], Arrays]) -> None:
@@ -127,7 +139,7 @@ def test_what_is_refused_leaves_the_run_as_it_is(tmp_path: Path, of_client: Call
         np.savez(tmp_path / f"{name}.npz", **content)
         with pytest.raises(CoterieError, match=errors[name]):
             coterie.resume(folder.path, admit=tmp_path / f"{name}.npz")
-    with pytest.raises(CoterieError, match=r"there is no file or folder .*none.* \(set by --admit\)"):
+    with pytest.raises(CoterieError, match=r"there is no file or folder .*none.* \(set by admit=\)"):
         coterie.resume(folder.path, admit=tmp_path / "none")
     assert (folder.result_file.read_bytes(), folder.config_file.read_bytes()) == before
 

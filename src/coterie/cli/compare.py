@@ -10,6 +10,7 @@ from coterie.cli.config_flags import config_tables, lay_over, with_config_flags
 from coterie.cli.options import ConfigFile, Jobs, Plot, Quiet, Set, picture_file
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
+from coterie.run.overlay import take_settings_of_method
 from coterie.run.values import parse_seeds
 
 Methods = Annotated[
@@ -78,6 +79,7 @@ def compare(
         methods = tables.pop("methods", {})
         if not isinstance(methods, dict) or not all(isinstance(table, dict) for table in methods.values()):
             raise CoterieError(f"[methods] of {config} should hold a table for each method, like [methods.pacfl]")
+        of_method = take_settings_of_method(tables)
         lay_over(tables, set, flags)
         if algorithms is None:
             raise CoterieError("name the methods to compare, for instance --algorithms fedavg,pacfl")
@@ -86,6 +88,7 @@ def compare(
             algorithms,
             parse_seeds("0,1,2" if seeds is None else seeds),
             methods=methods,
+            of_method=of_method,
             baseline=baseline,
             protocol=protocol or "L",
             tune=designs.read_variations(tune, "--tune"),

@@ -12,7 +12,11 @@ QUESTION = "_COTERIE_COMPLETE"
 """The variable by which a shell asks; it says which shell."""
 
 
-def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", hidden=True)]) -> None:
+def completion(
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", hidden=True, case_sensitive=False)
+    ],
+) -> None:
     """Print what your shell needs to complete commands, flags and names.
 
     SHELL: bash (4.4 or later), zsh or fish.

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from coterie.cli.options import Overwrite, Plugins, RunArgument, Trust, WhoseModel
+from coterie.cli.options import Group, Overwrite, Plugins, RunArgument, Trust, WhoseModel
 
 
 def export(
     folder: RunArgument,
-    cluster: Annotated[int | None, typer.Option(help="Take the model of this group.")] = None,
+    group: Group = None,
     client: WhoseModel = None,
     format: Annotated[
         Literal["safetensors", "onnx"] | None,
@@ -36,7 +36,7 @@ def export(
         folder,
         out,
         client=client,
-        group=cluster,
+        group=group,
         format=format,
         smaller=compact,
         overwrite=overwrite,

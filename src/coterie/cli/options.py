@@ -21,6 +21,7 @@ Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by def
 WhoseModel = Annotated[
     int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
 ]
+Group = Annotated[int | None, typer.Option("--group", "--cluster", help="Take the model of this group.", metavar="N")]
 Name = Annotated[
     str | None,
     typer.Argument(help="Show the options of this one.", click_type=Names(lambda ctx: names_of(ctx.info_name or ""))),

@@ -5,13 +5,17 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import Overwrite, Plugins, RunArgument, Trust, WhoseModel
+from coterie.cli.options import Group, Overwrite, Plugins, RunArgument, Trust, WhoseModel
 
 
 def predict(
     folder: RunArgument,
     images: Annotated[Path, typer.Argument(hidden=True)],
+    group: Group = None,
     client: WhoseModel = None,
+    resize: Annotated[
+        bool, typer.Option("--resize", help="Bring images to the size of training: the middle square of each.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
     overwrite: Overwrite = False,
     plugin: Plugins = None,
@@ -25,7 +29,17 @@ def predict(
     """
     from coterie.run.export import predict as predict_labels
 
-    made = predict_labels(folder, images, client, out, overwrite=overwrite, plugins=plugin or (), trust=trust)
+    made = predict_labels(
+        folder,
+        images,
+        client,
+        out,
+        group=group,
+        resize=resize,
+        overwrite=overwrite,
+        plugins=plugin or (),
+        trust=trust,
+    )
     if out is None:
         typer.echo("\n".join(made.lines()))
     typer.echo(made.summary, err=True)

@@ -25,7 +25,7 @@ Format = Literal["text", "markdown", "md", "csv", "latex"]
 
 def _entries(ctx: click.Context) -> Catalogue:
     """Return the tables and figures there are, for shells to offer."""
-    from coterie.reproduce import catalogue
+    from coterie.reproduce.catalogue import catalogue
 
     return catalogue()
 
@@ -70,8 +70,8 @@ def reproduce(
     """
     from coterie.cli.interrupts import explain_interrupt
     from coterie.cli.progress import ConsoleBatchProgress
-    from coterie.reproduce import catalogue as shipped
-    from coterie.reproduce import read_own
+    from coterie.reproduce.catalogue import catalogue as shipped
+    from coterie.reproduce.catalogue import read_own
     from coterie.reproduce.reproducing import PLACE, find_entry
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.reproduce.request import ReproductionRequest
@@ -85,14 +85,16 @@ def reproduce(
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
     if dry_run:
-        typer.echo(plan(find_entry(name, catalogue), request))
+        typer.echo(plan(find_entry(name, catalogue), request, out or PLACE))
         return
     with explain_interrupt():
-        result = make(name, **vars(request), out=out, jobs=jobs, progress=ConsoleBatchProgress(quiet), book=catalogue)
+        result = make(name, request, out, jobs, ConsoleBatchProgress(quiet), catalogue)
     if not quiet:
         typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
-            typer.echo(f"\nFiles: {(out or PLACE) / result.name} ({FILE}, tables, {len(result.charts)} figures)")
+            item = find_entry(name, catalogue)
+            folder = (out or PLACE) / request.checked(item).folder_name(item)
+            typer.echo(f"\nFiles: {folder} ({FILE}, tables, {len(result.charts)} figures)")
     if result.failed:
         raise CoterieError(_failures(result.failed, error_files(out or PLACE)))
 
@@ -147,29 +149,29 @@ def _wrapped(line: str, indent: int) -> str:
     )  # fmt: skip
 
 
-def plan(item: Reproducible, request: ReproductionRequest) -> str:
-    """Say what would run."""
+def plan(item: Reproducible, request: ReproductionRequest, place: Path) -> str:
+    """Say what would run, beside what is finished in the folder of all reproductions."""
     from coterie.reproduce.estimate import TRAINS, duration, minutes
     from coterie.reproduce.request import how_to_get, not_here, skipped
-    from coterie.results.reproductions import run_path
+    from coterie.results.run_folder import RunFolder
 
     request = request.checked(item)
-    cells = request.cells(item)
-    runs = (
-        {run_path(Path(), request.scaled(cell.settings), 0) for cell in cells} if item.entry.kind in TRAINS else set()
-    )
-    run_count = len(runs) * len(request.seeds_of(item))
-    numbers = f"{len(cells)} numbers of {run_count} runs" if runs else f"{len(cells)} numbers, no federated runs"
-    missing, time_needed = not_here(item.entry.needs), minutes(item, request, here=True)
+    cells = request.cells(item, place)
+    runs = {run for cell in cells for run in request.runs(item, cell, place)} if item.entry.kind in TRAINS else set()
+    finished = sum(RunFolder(run).finished for run in runs)
+    numbers = f"{len(cells)} numbers of {len(runs)} runs" if runs else f"{len(cells)} numbers, no federated runs"
+    numbers += f" ({finished} of them finished)" if finished else ""
+    missing, time_needed = not_here(item.entry.needs), minutes(item, request, here=True, place=place)
     lines = [
         f"{item.name}: {item.entry.title}",
         f"  SHORTENED: {'; '.join(request.shortened(item))}" if request.shortened(item) else "",
         f"  a part of it: {'; '.join(request.narrowed())}" if request.narrowed() else "",
         f"  {numbers}, of {len(list(item.cells()))} numbers in all",
         "  time: nothing can be made without the data" if time_needed is None or missing
+        else "  time: none: all runs are finished" if runs and finished == len(runs)
         else f"  time: about {duration(time_needed)} on this machine's cores, if they are free",
         f"  data: {_data(item, request)}",
-        *(f"  left out: {text}" for text in skipped(item, request)),
+        *(f"  left out: {text}" for text in skipped(item, request, place)),
         f"  needed: {how_to_get(missing)}" if missing else "",
         *(f"  {text}" for text in request.without_effect(item)),
     ]  # fmt: skip

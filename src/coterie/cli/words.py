@@ -23,6 +23,8 @@ def joined(words: Iterable[str]) -> list[str]:
 
     >>> joined(["sweep", "--vary", "lr=0.1", "0.01", "epochs=1,2", "--seeds", "0", "1", "--quiet"])
     ['sweep', '--vary', 'lr=0.1,0.01', '--vary', 'epochs=1,2', '--seeds', '0,1', '--quiet']
+    >>> joined(["sweep", "--vary", "algorithm=fedavg", "pacfl:p=4"])
+    ['sweep', '--vary', 'algorithm=fedavg,pacfl:p=4']
     """
     done: list[str] = []
     flag, begun = "", False
@@ -39,7 +41,7 @@ def joined(words: Iterable[str]) -> list[str]:
         elif word.endswith(".toml") or Path(word).is_file():
             done.append(word)
             flag = ""
-        elif flag in REPEATED and "=" in word:
+        elif flag in REPEATED and "=" in word and ":" not in word.partition("=")[0]:
             done += [flag, word]
         else:
             done[-1] = f"{done[-1].rstrip(',')},{word.lstrip(',')}"

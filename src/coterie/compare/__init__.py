@@ -6,9 +6,9 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from coterie.errors import CoterieError, given_path, in_keywords, whole_number
 from coterie.run.keywords import MethodSettings, SharedSettings
 from coterie.run.signatures import shows
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "load", "sweep"]
 
 
+@in_keywords
 @shows(SharedSettings)
 def compare(
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -70,19 +71,23 @@ def compare(
     from coterie.compare.make_design import comparison_design
     from coterie.run.expert import trust_expert
     from coterie.run.given import named, plain
-    from coterie.run.settings import settings_to_tables
+    from coterie.run.overlay import take_settings_of_method
+    from coterie.run.settings import as_tables, settings_to_tables
 
     with named(settings) as given:
-        base, _ = settings_to_tables(config, given)
+        tables = as_tables(config)
+        of_method = take_settings_of_method(tables)
+        base, _ = settings_to_tables(tables, given)
         if trust:
             trust_expert(base)
         design = comparison_design(
-            base, algorithms, plain(seeds), methods=plain(methods), baseline=baseline, protocol=protocol,
-            tune=plain(tune), tune_seeds=plain(tune_seeds), tune_share=tune_share,
+            base, algorithms, plain(seeds), methods=plain(methods), of_method=of_method, baseline=baseline,
+            protocol=protocol, tune=plain(tune), tune_seeds=plain(tune_seeds), tune_share=tune_share,
         )  # fmt: skip
-        return run_design(design, out, jobs=jobs, progress=batch_listener(progress), trust=trust)
+        return run_design(design, out, jobs=whole_number(jobs, "jobs"), progress=batch_listener(progress), trust=trust)
 
 
+@in_keywords
 @shows(MethodSettings)
 def sweep(
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -101,7 +106,7 @@ def sweep(
 
     Args:
         config: A TOML file or nested tables, over which the keywords are laid.
-        vary: Values by setting.
+        vary: Values by setting, like ``{"lr": [0.1, 0.01]}``.
         seeds: Each combination is run with each of them.
         baseline: The combination that others are compared with, as it is called; by default the first.
         protocol: The accuracy that plots show.
@@ -128,9 +133,10 @@ def sweep(
         if trust:
             trust_expert(base)
         design = sweep_design(base, plain(vary), plain(seeds), baseline=baseline, protocol=protocol)
-        return run_design(design, out, jobs=jobs, progress=batch_listener(progress), trust=trust)
+        return run_design(design, out, jobs=whole_number(jobs, "jobs"), progress=batch_listener(progress), trust=trust)
 
 
+@in_keywords
 def load(folder: str | os.PathLike[str]) -> Result | Comparison:
     """Read what a folder holds: the result of a run, or a comparison or sweep.
 
@@ -146,12 +152,11 @@ def load(folder: str | os.PathLike[str]) -> Result | Comparison:
         >>> place.cleanup()
     """
     from coterie.compare.comparison import Comparison
-    from coterie.errors import CoterieError
     from coterie.results.comparison_folder import DATA, PLAN
     from coterie.results.run_folder import CONFIG, RunFolder
     from coterie.run.result import Result
 
-    path = Path(folder)
+    path = given_path(folder, "folder", "as out= made it")
     if RunFolder(path).exists:
         return Result.load(path)
     if (path / PLAN).is_file() or (path / DATA).is_file():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
+from coterie.errors import in_keywords
 from coterie.results.comparison_folder import (
     ComparisonFolder,
     ComparisonPlan,
@@ -23,6 +24,7 @@ from coterie.results.formats import TABLE_FORMATS, TableFormat, TableOptions
 from coterie.results.protocols import COMPARED
 from coterie.results.statistics import group_count
 from coterie.run.result import Result
+from coterie.run.values import split_list
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,21 +89,24 @@ class Comparison:
         tables = {format: self.report(format) for format in TABLE_FORMATS}
         ComparisonFolder(self.folder).write(self.to_json(), tables)
 
+    @in_keywords
     def report(
         self,
         format: TableFormat = "text",
         *,
-        columns: Sequence[str] = (),
+        columns: str | Sequence[str] = (),
         caption: str | None = None,
         label: str | None = None,
         p_values: bool = False,
     ) -> str:
         """Return the tables as text, Markdown, CSV or LaTeX.
 
-        `columns`, such as ``["L", "C", "groups"]``, are those of the one table to write; by default there are several,
-        with all columns. `caption`, `label` and `p_values`, columns of p values beside accuracies, are for LaTeX.
+        `columns`, such as ``"L,C,groups"``, or a list, are those of the one table to write; by default there are
+        several, with all columns. `caption`, `label` and `p_values`, columns of p values beside accuracies, are for
+        LaTeX.
         """
-        return self.table().report(format, TableOptions(tuple(columns), caption, label, p_values))
+        names = split_list(columns) if isinstance(columns, str) else columns
+        return self.table().report(format, TableOptions(tuple(names), caption, label, p_values))
 
     def __repr__(self) -> str:
         design, table = self.design, self.table()

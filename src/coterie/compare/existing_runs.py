@@ -53,7 +53,8 @@ def _read(job: RunJob) -> Result | None:
             )
         return None
     try:
-        asked, stored = job.config, read_run_config(folder, Permission(tuple(job.config.run.plugins)))
+        permission = Permission(tuple(job.config.run.plugins))
+        asked, stored = job.config, read_run_config(folder, permission, files=not folder.finished)
         if asked.model.name is None:  # the data decided
             asked = asked.model_copy(update={"model": stored.model})
         if changed := differences(stored, asked, FREE):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from coterie.data.dividing import divide
 from coterie.data.federated import Array, Dataset, FederatedData
-from coterie.data.readers.arrays import dataset_from_arrays
+from coterie.data.readers.arrays import dataset_from_arrays, regular
 from coterie.data.registries import dataset, divided_dataset
 from coterie.errors import CoterieError, suggestion
 
@@ -134,16 +134,18 @@ def _arrays(given: Any) -> tuple[dict[str, Array], bool]:
     if isinstance(given, Mapping):
         return _named(given), False
     if isinstance(given, tuple) and len(given) in (2, 4) and not any(_is_pair(part) for part in given):
-        return {key: np.asarray(part) for key, part in zip(KEYS, given, strict=False)}, False
+        return {key: regular(part, f"dataset: {key}") for key, part in zip(KEYS, given, strict=False)}, False
     if isinstance(given, list) and given and all(_is_pair(part) for part in given):
-        return _of_clients([(np.asarray(x), np.asarray(y)) for x, y in given]), True
+        places = [f"dataset: what client {client} has" for client in range(len(given))]
+        return _of_clients([(regular(x, of), regular(y, of)) for (x, y), of in zip(given, places, strict=True)]), True
     shown = f"{type(given).__name__} of {len(given)}" if isinstance(given, list | tuple) else type(given).__name__
     raise CoterieError(f"dataset can't be a {shown}: {WANTED}; or name a data set, or the path of a file or folder")
 
 
 def _named(given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
     """Return arrays that were given by name; x and y alone are training samples."""
-    arrays = {f"{key}_train" if key in ("x", "y") else str(key): np.asarray(value) for key, value in given.items()}
+    names = {key: f"{key}_train" if key in ("x", "y") else str(key) for key in given}
+    arrays = {names[key]: regular(value, f"dataset: {key}") for key, value in given.items()}
     if unknown := [key for key in arrays if key not in (*KEYS, *MORE_KEYS)]:
         raise CoterieError(f"dataset has an array '{unknown[0]}': {suggestion(unknown[0], (*KEYS, *MORE_KEYS))}")
     needed = KEYS if {*KEYS[2:]} & arrays.keys() else KEYS[:2]
@@ -154,7 +156,12 @@ def _named(given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
 
 def _is_pair(part: Any) -> bool:
     """Say whether something is a client's inputs and labels, rather than an array or a list of numbers."""
-    return isinstance(part, tuple | list) and len(part) == 2 and np.ndim(part[0]) > 1
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        return False
+    try:
+        return np.ndim(part[0]) > 1
+    except ValueError:  # ragged, which is said of what it belongs to
+        return False
 
 
 def _of_clients(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Array]:

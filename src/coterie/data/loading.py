@@ -103,8 +103,13 @@ def check(
     options: Mapping[str, Any] | None = None,
     partition_name: str | None = None,
     partition_options: Mapping[str, Any] | None = None,
+    *,
+    files: bool = True,
 ) -> None:
-    """Raise a `CoterieError` unless `load` would accept these; no data are read, but files must be there."""
+    """Raise a `CoterieError` unless `load` would accept these; no data are read, but with `files` they must be there.
+
+    Without them only what has a name is known.
+    """
     if name in DATASETS:
         values = DATASETS.validate(name, options or {})
         source = traits(name)
@@ -114,15 +119,16 @@ def check(
                     raise CoterieError(
                         f"data set '{name}' cannot be made of '{part}', which comes divided among clients"
                     )
-                check(part)
-        for needed in source.made_of or (name,):
+                check(part, files=files)
+        for needed in (source.made_of or (name,)) if files else ():
             file = traits(needed).file
             if file and needed in CATALOGUE:
                 where(needed)
             elif file:
                 find(file)
     else:
-        _stored(name).check(options or {})
+        if files:
+            _stored(name).check(options or {})
         source = SourceTraits()
     if not source.divided:
         PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
@@ -151,6 +157,10 @@ def _stored(name: str) -> Recognised:
     """Return what a data set's name stands for, where it is not a registered one: a file or a folder."""
     if name in stored_names():
         return recognise(find(f"{name}.npz"))
+    if not name.strip():
+        raise CoterieError(
+            "the name of the data set is empty: name one, such as digits, or the path of a file or folder"
+        )
     path = Path(name).expanduser()
     try:
         if path.exists():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import os.path
 from collections.abc import Mapping
@@ -59,6 +60,8 @@ class SamplesSection(ConfigSection):
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and len(values) not in (1, self.shape[0]):
                 raise ValueError(f"{name} has {len(values)} numbers: give one, or {self.shape[0]}")
+        if not all(math.isfinite(value) for value in (*(self.mean or ()), *(self.std or ()))):
+            raise ValueError("mean and std must be finite numbers")
         if any(value <= 0 for value in self.std or ()):
             raise ValueError("std must be positive")
         names = self.class_names

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from coterie.errors import in_keywords
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["inspect"]
 
 
+@in_keywords
 @shows(RunSettings)
 def inspect(
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coterie.messages import ModelSpec, Params
-from coterie.models import build
+from coterie.models import MODELS, build
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def size(spec: ModelSpec, mask: Params | None = None) -> Size:
     >>> size(ModelSpec("lenet5", (3, 32, 32), 10))
     Size(weights=61770, parameters=62006, multiply_adds=592800)
     """
-    (shapes, positions), mask = _layout(spec), mask or {}
+    (shapes, positions), mask = _layout(spec, MODELS[spec.name]), mask or {}
     left = {
         name: int(np.count_nonzero(mask[name])) if name in mask else int(np.prod(shape))
         for name, shape in shapes.items()
@@ -47,8 +47,11 @@ def size(spec: ModelSpec, mask: Params | None = None) -> Size:
 
 
 @cache
-def _layout(spec: ModelSpec) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the shapes of the parameters, and how many places each kernel visits, which takes one run."""
+def _layout(spec: ModelSpec, builder: Any) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Return the shapes of the parameters, and how many places each kernel visits, which takes one run.
+
+    They are remembered for the `builder` too: a name may come to stand for another network.
+    """
     import torch
     from torch import nn
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from coterie.errors import CoterieError, in_keywords, kind_of, listed
 
 __all__ = ["report"]
 
 
+@runtime_checkable
 class InFolder(Protocol):
     """A result or a comparison, which may have been written to a folder."""
 
@@ -22,11 +25,12 @@ class InFolder(Protocol):
         ...
 
 
+@in_keywords
 def report(
     *runs: str | os.PathLike[str] | InFolder,
     out: str | os.PathLike[str] | None = None,
     figures: str | os.PathLike[str] | None = None,
-    formats: Sequence[str] = ("png", "svg", "pdf"),
+    formats: str | Sequence[str] = ("png", "svg", "pdf"),
     overwrite: bool = False,
 ) -> Path:
     """Make one HTML page of runs, a comparison, a sweep or reproductions; it opens offline.
@@ -50,12 +54,11 @@ def report(
         'report.html'
         >>> place.cleanup()
     """
-    from coterie.errors import CoterieError
     from coterie.report.folders import make_page, write_page
     from coterie.report.picture_files import check_formats
     from coterie.report.static import save
 
-    kinds, folders = check_formats(formats), [_folder(run) for run in runs]
+    kinds, folders = check_formats(listed(formats)), [_folder(run) for run in runs]
     if out is None and len(folders) > 1:
         raise CoterieError("a page of several runs needs a place: report(a, b, out='report.html')")
     page = make_page(folders)
@@ -66,10 +69,12 @@ def report(
 
 def _folder(run: str | os.PathLike[str] | InFolder) -> Path:
     """Return the folder of a run."""
-    from coterie.errors import CoterieError
-
     if isinstance(run, str | os.PathLike):
         return Path(run)
+    if not isinstance(run, InFolder):
+        raise CoterieError(
+            f"a page can't be made of {kind_of(run)}: name folders or results, report(a, b, out='ab.html')"
+        )
     if run.folder is None:
         raise CoterieError("a page is made of what was written: give the run a folder, coterie.run(out=...)")
     return run.folder

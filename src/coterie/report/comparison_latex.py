@@ -38,8 +38,8 @@ def comparison_latex(table: ComparisonTable, options: TableOptions) -> str:
     label = options.label or f"tab:{'comparison' if table.noun == 'method' else 'sweep'}"
     labels = [label, *(f"{label}-{number}" for number in range(2, len(tables) + 1))]
     papers = [
-        PaperTable(replace(part, head=[table.noun, *part.head[1:]]), *told)
-        for part, *told in zip(tables, captions, labels, strict=True)
+        PaperTable(replace(part, head=[table.noun, *part.head[1:]]), caption, name)
+        for part, caption, name in zip(tables, captions, labels, strict=True)
     ]
     return paper(papers, [table.title, *notes_and_legend(table, [*said, FINE_PRINT])])
 

@@ -8,6 +8,7 @@ from typing import Any
 from coterie.report.picture_files import write_picture
 from coterie.report.static import COLOURS, paint
 from coterie.results.charts import Lines, Series, values
+from coterie.results.display_names import display_name
 from coterie.results.protocols import FOLLOWED
 
 SHOWN = 5
@@ -28,7 +29,7 @@ def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: 
             rows = [row for row in history if row.get(protocol) is not None]
             x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
             slot = number % len(COLOURS) + style * len(COLOURS)
-            series += [Series(name=f"{method} ({protocol})", x=x, y=y, slot=slot)] if rows else []
+            series += [Series(name=f"{display_name(method)} ({protocol})", x=x, y=y, slot=slot)] if rows else []
     return Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
 
 

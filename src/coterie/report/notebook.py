@@ -11,7 +11,7 @@ from coterie.report.html_tables import html
 from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
-from coterie.results.formats import data_title
+from coterie.results.formats import counted, data_title
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS
 from coterie.results.statistics import mean, spread
 
@@ -28,7 +28,7 @@ def result_html(result: Mapping[str, Any]) -> str:
     clients = len(result["per_client"].get("L") or [])
     partition = f", {result['partition']}" if result["partition"] else ""
     title = f"{result['algorithm']} on {data_title(result['data'])}{partition}"
-    title += f": {clients} clients, {result['rounds']} rounds"
+    title += f": {counted(clients, 'client')}, {counted(result['rounds'], 'round')}"
     measured = [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
     rows = [[p.symbol, _percent(value), p.sentence] for p, value in measured if value is not None]
     tables = [TextTable(["protocol", "accuracy (%)", "of what"], rows, left=["of what"])]

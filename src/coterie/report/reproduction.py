@@ -35,16 +35,35 @@ def reproduction_text(result: Reproduction, format: TableFormat, options: TableO
     """Write a reproduction in a format."""
     if format == "csv":
         return _csv(result)
+    if format == "latex":
+        return _latex(result, options)
     title, *above = _above(result)
     tables = [(heading, _with_columns(table, options.columns)) for heading, table in _tables(result)]
-    if format == "latex":
-        label = options.label or f"tab:{result.name}"
-        captions = [options.caption or tex(f"{': '.join(filter(None, (title, heading)))}.") for heading, _ in tables]
-        labels = [label, *(f"{label}-{number}" for number in range(2, len(tables) + 1))]
-        papers = map(PaperTable, [table for _, table in tables], captions, labels)
-        return paper([*papers], [title, *above, *_below(result)])
     above = [f"### {title}" if format == "markdown" else title, *above]
     return document(format, above, tables, _below(result))
+
+
+def _latex(result: Reproduction, options: TableOptions) -> str:
+    """Write it for a paper: without our other protocols, unless they are asked for, and with its notes below it."""
+    title, *above = _above(result)
+    label = options.label or f"tab:{result.name}"
+    short = [f"Shortened: {'; '.join(result.shortened)}; not comparable with the published numbers."]
+    papers = []
+    for number, (heading, table) in enumerate(_tables(result), 1):
+        lines = [line for line in result.lines if result.wide or line.column == heading]
+        beside = {key for line in lines for key in line.beside}
+        narrow = [name for name in table.head[1:] if name not in beside] if not result.wide else ()
+        caption = " ".join([f"{': '.join(filter(None, (title, heading)))}.", *short * bool(result.shortened)])
+        used = [note for note in result.notes() if any(note in line.notes for line in lines)]
+        papers.append(
+            PaperTable(
+                _with_columns(table, options.columns or narrow),
+                options.caption or tex(caption),
+                label if number == 1 else f"{label}-{number}",
+                tuple(tex(f"[{result.notes()[note]}] {note}.") for note in used),
+            )
+        )
+    return paper(papers, [title, *above, *_below(result)])
 
 
 def _with_columns(table: TextTable, columns: Sequence[str]) -> TextTable:

@@ -14,6 +14,7 @@ from coterie.files import new_files
 from coterie.report.picture_files import FORMATS, check_formats, write, write_picture
 from coterie.results import charts
 from coterie.results.charts import Chart, Series, Values
+from coterie.results.display_names import DISPLAY_NAMES, display_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +126,8 @@ def _literal(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a name, shortened if it would take the room of the picture."""
+    """Return a name, of a method as papers call it, shortened if it would take the room of the picture."""
+    text = display_name(text) if text.partition(":")[0] in DISPLAY_NAMES else text
     return _literal(text if len(text) <= LONG else text[: LONG - 1] + "…")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from coterie.report.pages.events import clients_of, meaning
 from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
-from coterie.results.formats import data_title
+from coterie.results.formats import counted, data_title
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
@@ -36,9 +36,9 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     first = results[0]
     title = (
-        f"{data_title(first['data'])}, {len(first['per_client'].get('L') or [])} clients"
+        f"{data_title(first['data'])}, {counted(len(first['per_client'].get('L') or []), 'client')}"
         + (f", {first['partition']}" if first["partition"] else "")
-        + f", {first['model']}, {first['rounds']} rounds, seed {first['seed']}"
+        + f", {first['model']}, {counted(first['rounds'], 'round')}, seed {first['seed']}"
     )
     notes = []
     for result in results:

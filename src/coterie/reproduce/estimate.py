@@ -8,9 +8,8 @@ from typing import Any
 
 from coterie.messages import ModelSpec
 from coterie.reproduce.catalogue import Cell, Reproducible
-from coterie.reproduce.request import ReproductionRequest
-from coterie.reproduce.trained import KINDS as TRAINED
-from coterie.results.reproductions import run_path
+from coterie.reproduce.request import TRAINED, ReproductionRequest
+from coterie.results.run_folder import RunFolder
 from coterie.run.config import EvaluationSection
 from coterie.training import one_thread
 
@@ -33,11 +32,13 @@ def minutes(
     cores: int | None = None,
     *,
     here: bool = False,
+    place: Path | None = None,
     speed: Speed | None = None,
 ) -> float | None:
     """Return about how many minutes a table takes on this machine's cores; None if nothing of it can be made.
 
-    With `here`, only what needs no other data than those that are here counts.
+    With `here`, only what needs no other data than those that are here counts; runs that are finished in the folder
+    `place` take no time.
     """
     entry, cores = item.entry, cores or os.cpu_count() or 1
     if entry.kind in ("cannot", "same"):
@@ -46,14 +47,15 @@ def minutes(
         return (entry.minutes or 0.0) / min(cores, 2)
     request = request or ReproductionRequest()
     runs: dict[Path, float] = {}
-    for cell in request.cells(item) if here else request.asked(item):
-        settings = request.scaled(cell.settings)
-        path = run_path(Path(), settings, 0)
-        if path not in runs:
-            runs[path] = _seconds(item, cell, settings, speed or measured_speed)
+    for cell in request.cells(item, place) if here else request.asked(item):
+        paths = request.runs(item, cell, place or Path())
+        waiting = [path for path in paths if place is None or not RunFolder(path).finished]
+        if paths and paths[0] not in runs:
+            seconds = _seconds(item, cell, request.scaled(cell.settings), speed or measured_speed) if waiting else 0.0
+            runs[paths[0]] = len(waiting) * seconds
     if not runs:
         return None
-    return len(request.seeds_of(item)) * sum(runs.values()) / 60 / (1 + 0.9 * (cores - 1))
+    return sum(runs.values()) / 60 / (1 + 0.9 * (cores - 1))
 
 
 def _seconds(item: Reproducible, cell: Cell, settings: Mapping[str, Any], speed: Speed) -> float:

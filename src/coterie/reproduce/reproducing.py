@@ -1,9 +1,8 @@
 """Reproducing a table or figure: run or compute it, put the published numbers beside it, and write it down."""
 
+import os
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
 
 from coterie.compare.jobs import BatchProgress
 from coterie.errors import CoterieError
@@ -20,38 +19,25 @@ from coterie.results.reproductions import Reproduction, check_own
 from coterie.results.run_folder import RunFolder
 
 PLACE = Path("runs/reproduce")
-T = TypeVar("T")
 
 
 def reproduce(
     name: str,
-    *,
-    rounds_scale: float = 1.0,
-    seeds: Iterable[int] | None = None,
-    datasets: Iterable[str] | None = None,
-    algorithms: Iterable[str] | None = None,
-    out: str | Path | None = None,
+    request: ReproductionRequest,
+    out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     progress: BatchProgress | None = None,
-    book: str | Path | None = None,
+    book: str | os.PathLike[str] | None = None,
 ) -> Reproduction:
-    """Run or compute a table or figure of the catalogue, and return the published numbers with ours beside them.
-
-    Runs are kept in `out`/runs and shared by all tables that are made there; finished ones are not run again. The
-    result is written into `out`/NAME. `book` is a catalogue of one's own, a TOML file.
-
-    >>> made = reproduce("sub-fedavg-costs", out=str(getfixture("tmp_path")))
-    >>> made.lines[0].published, round(made.lines[0].ours.mean, 2)
-    ('2.48', 2.48)
-    """
-    request = ReproductionRequest(rounds_scale, _fixed(seeds), _fixed(datasets), _fixed(algorithms))
+    """Run or compute what is asked for of a table or figure; see `coterie.reproduce`."""
     if jobs is not None and jobs < 1:
         raise CoterieError(f"jobs = {jobs} is not valid: at least one run is made at a time")
     item = find_entry(name, book)
     request = request.checked(item)
-    check_data(item, request)
+    check_data(item, request, Path(out or PLACE))
     place = checked_place(Path(out or PLACE))
-    check_own(place / item.name)
+    folder = place / request.folder_name(item)
+    check_own(folder)
     session = ReproductionSession(request, place, progress or BatchProgress(), jobs)
     try:
         findings = train(item, session) if item.entry.kind in TRAINED else COMPUTED[item.entry.kind](item, session)
@@ -69,7 +55,7 @@ def reproduce(
         lines=tuple(findings.lines),
         shortened=tuple(request.shortened(item)),
         part=tuple(request.narrowed()),
-        skipped=tuple(skipped(item, request)),
+        skipped=tuple(skipped(item, request, place)),
         headline=entry.headline,
         note=entry.note,
         remarks=(*findings.remarks, *request.without_effect(item)),
@@ -81,15 +67,11 @@ def reproduce(
         runs=tuple(findings.runs),
         validation=float(entry.settings.get("evaluation", {}).get("validation", 0.0)),
     )
-    reproduction.save(place / item.name)
+    reproduction.save(folder)
     return reproduction
 
 
-def _fixed(values: Iterable[T] | None) -> tuple[T, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
+def find_entry(name: str, book: str | os.PathLike[str] | None = None) -> Reproducible:
     """Find a table or figure that can be reproduced."""
     item = (catalogue() if book is None else read_own(Path(book))).resolved(name)
     if item.entry.kind == "cannot":
@@ -100,11 +82,11 @@ def find_entry(name: str, book: str | Path | None = None) -> Reproducible:
     return item
 
 
-def check_data(item: Reproducible, request: ReproductionRequest) -> None:
-    """Refuse if none of the data are here."""
+def check_data(item: Reproducible, request: ReproductionRequest, place: Path) -> None:
+    """Refuse if none of the data are here, and nothing can be shown of runs that are finished."""
     columns = [column for column in item.columns() if request.wants(item, column)]
     absent = [missing(item, column) for column in columns]
-    if all(absent):
+    if all(absent) and not any(request.is_finished(item, cell, place) for cell in request.asked(item)):
         named = any(column.data or column.options.get("dataset") for column in columns)
         error = f"none of the data of {item.name} are here" if named else f"{item.name} needs data"
         raise CoterieError(f"{error}: {how_to_get(list(dict.fromkeys(name for names in absent for name in names)))}")
@@ -120,7 +102,9 @@ def checked_place(path: Path) -> Path:
     return path
 
 
-def command(table: str, request: ReproductionRequest, out: str | Path | None, book: str | Path | None) -> str:
+def command(
+    table: str, request: ReproductionRequest, out: str | os.PathLike[str] | None, book: str | os.PathLike[str] | None
+) -> str:
     """Return the command that makes it again."""
     parts = ["coterie", "reproduce", table]
     parts += ["--rounds-scale", f"{request.rounds_scale:g}"] * (request.rounds_scale < 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from coterie.data.catalogue import CATALOGUE, advice, is_here
 from coterie.errors import CoterieError, suggestion
@@ -12,11 +13,14 @@ from coterie.registry import same_name
 from coterie.reproduce.books import BookColumn, Tables
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.graphs import STORED, how_to_store, stored
+from coterie.results.comparison_folder import slug
+from coterie.results.reproductions import run_path
+from coterie.results.run_folder import RunFolder
 
+TRAINED = ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning")
+"""Kinds that are read from runs."""
 LENGTHS = {
-    **dict.fromkeys(
-        ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning", "layers"), "published rounds"
-    ),
+    **dict.fromkeys((*TRAINED, "layers"), "published rounds"),
     "graph-labels": "graph network's epochs",
     "graph-distances": "numbers of nodes",
 }
@@ -57,6 +61,7 @@ class ReproductionRequest:
             for name in named[-1] or ():
                 if name not in offered:
                     hint = suggestion(name, offered) if offered else "it has none to choose from"
+                    hint = (_mixed(item, name) if what == "data set" else None) or hint
                     raise CoterieError(f"{item.name} has no {what} '{name}': {hint}")
         request = replace(self, datasets=named[0], algorithms=named[1])
         if named != [None, None] and not request.asked(item):
@@ -77,10 +82,37 @@ class ReproductionRequest:
         """Whether a column is asked for."""
         return self.datasets is None or bool(set(self.datasets) & set(names_of(item, column)))
 
-    def cells(self, item: Reproducible) -> list[Cell]:
-        """Return the cells that are asked for and whose data are here."""
+    def cells(self, item: Reproducible, place: Path | None = None) -> list[Cell]:
+        """Return the cells that are asked for and whose data are here, or whose runs are finished in a folder."""
         absent = {column.label for column in item.columns() if missing(item, column)}
-        return [cell for cell in self.asked(item) if cell.column not in absent]
+        asked = self.asked(item)
+        return [cell for cell in asked if cell.column not in absent or self.is_finished(item, cell, place)]
+
+    def runs(self, item: Reproducible, cell: Cell, place: Path) -> list[Path]:
+        """Return the folders of the runs of a cell, by seed."""
+        tables = self.scaled(cell.settings)
+        return [run_path(place, tables, seed) for seed in self.seeds_of(item)]
+
+    def is_finished(self, item: Reproducible, cell: Cell, place: Path | None) -> bool:
+        """Whether all runs of a cell are finished: then its data are not needed any more."""
+        if place is None or item.entry.kind not in TRAINED:
+            return False
+        return all(RunFolder(run).finished for run in self.runs(item, cell, place))
+
+    def folder_name(self, item: Reproducible) -> str:
+        """Return where the result goes: what is less than the whole table has a folder of its own.
+
+        >>> from coterie.reproduce.catalogue import catalogue
+        >>> table = catalogue()["pacfl-table2"]
+        >>> ReproductionRequest().folder_name(table), ReproductionRequest(0.5, (0,), ("svhn",)).folder_name(table)
+        ('pacfl-table2', 'pacfl-table2-part-svhn-rounds-0.5-seeds-0')
+        """
+        parts = [*(self.datasets or ()), *(self.algorithms or ())]
+        if self.rounds_scale < 1 and item.entry.kind in LENGTHS:
+            parts.append(f"rounds-{self.rounds_scale:g}")
+        if (seeds := self.seeds_of(item)) != ReproductionRequest().seeds_of(item):
+            parts.append(f"seeds-{'-'.join(map(str, seeds))}")
+        return slug("-".join([item.name, "part", *parts])) if parts else item.name
 
     def seeds_of(self, item: Reproducible) -> tuple[int, ...]:
         """Return the seeds that are used: those that are asked for, or the table's; some kinds use one, or none."""
@@ -127,8 +159,19 @@ class ReproductionRequest:
 
 def names_of(item: Reproducible, column: BookColumn) -> list[str]:
     """Return the names by which a user may ask for a column."""
-    names = [column.data, *item.needs(column)] if column.data else []
+    needs = item.needs(column) if column.data else []
+    made_of_one = needs if len(needs) == 1 else []
+    named = item.book.data[column.data].settings.get("data", {}).get("name") if column.data else None
+    names = [column.data, named, *made_of_one]
     return list(dict.fromkeys(str(name) for name in (*names, column.options.get("dataset")) if name))
+
+
+def _mixed(item: Reproducible, name: str) -> str | None:
+    """Say of a data set that is only part of a table's what that is called."""
+    for column in item.columns():
+        if column.data and name in (needs := item.needs(column)):
+            return f"its '{column.data}' is made of {', '.join(needs)}: write {column.data}, or leave the option out"
+    return None
 
 
 def methods_of(cell: Cell) -> list[str]:
@@ -137,11 +180,14 @@ def methods_of(cell: Cell) -> list[str]:
     return list(dict.fromkeys(name for name in (cell.row, cell.method or "", method) if name))
 
 
-def skipped(item: Reproducible, request: ReproductionRequest) -> list[str]:
+def skipped(item: Reproducible, request: ReproductionRequest, place: Path) -> list[str]:
     """Say what is left out because its data are not here, and how to get them."""
     lacking: dict[tuple[str, ...], list[str]] = {}
+    made = {(cell.column, cell.row) for cell in request.cells(item, place)}
+    whole = {cell.column for cell in request.asked(item)}
+    whole -= {cell.column for cell in request.asked(item) if (cell.column, cell.row) not in made}
     for column in item.columns():
-        if request.wants(item, column) and (names := missing(item, column)):
+        if request.wants(item, column) and column.label not in whole and (names := missing(item, column)):
             lacking.setdefault(tuple(names), []).append(column.label)
     return [f"{', '.join(labels)}: {how_to_get(names)}" for names, labels in lacking.items()]
 

@@ -10,11 +10,13 @@ from coterie.compare.jobs import RunJob, run_jobs
 from coterie.reproduce import findings
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.findings import Findings, ReproductionSession, beside_published, over_seeds
+from coterie.reproduce.request import TRAINED
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.comparison_folder import seeds_text
 from coterie.results.folder_lock import PATIENCE, locked
 from coterie.results.protocols import BEST, COMPARED, CURVES, EACH_CLIENT, KEYS, OVER_GROUPS
-from coterie.results.reproductions import NumberPair, run_path
+from coterie.results.reproductions import NumberPair
+from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import Spread, spread
 from coterie.run.config import Config
 from coterie.run.result import Result
@@ -32,7 +34,7 @@ Failures = Mapping[str, Mapping[int, str]]
 
 def train(item: Reproducible, session: ReproductionSession) -> Findings:
     """Make the runs of a table, and read its numbers from them."""
-    cells = session.request.cells(item)
+    cells = session.request.cells(item, session.place)
     results, failed = make_runs(item, cells, session)
     asked = len(session.request.seeds_of(item))
     lines = [_line(item, cell, results[key_of(cell)], failed.get(key_of(cell), {}), asked) for cell in cells]
@@ -65,8 +67,7 @@ def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSe
     jobs: dict[Path, RunJob] = {}
     for cell in cells:
         tables = session.request.scaled(cell.settings)
-        for seed in seeds:
-            path = run_path(session.place, tables, seed)
+        for seed, path in zip(seeds, session.request.runs(item, cell, session.place), strict=True):
             owners.setdefault(path, []).append(key_of(cell))
             if path not in jobs:
                 jobs[path] = RunJob(f"{cell.column}, {cell.label}", seeded_config(tables, seed, path))
@@ -90,8 +91,8 @@ def make_runs(item: Reproducible, cells: Sequence[Cell], session: ReproductionSe
 
 
 def seeded_config(tables: Mapping[str, Any], seed: int, folder: Path | None = None) -> Config:
-    """Return the configuration of settings, with a seed and perhaps a folder."""
-    config = make_config(tables)
+    """Return the configuration of settings, with a seed and perhaps a folder; a finished run needs no data."""
+    config = make_config(tables, files=folder is None or not RunFolder(folder).finished)
     config.run.seed, config.run.out = seed, str(folder) if folder else config.run.out
     return config
 
@@ -101,6 +102,8 @@ def _line(
 ) -> NumberPair:
     ours = over_seeds(results, cell.quantity, cell.options)
     beside = {name: over_seeds(results, name, {}) for name in _names_beside(item.entry.kind)}
+    if "L best" in beside and all(len(result.history) < 2 for result in results):
+        beside["L best"] = None  # of one evaluated round, the best is the last
     measured = {cell.quantity: cell.options, **{name: {} for name in beside if name != cell.quantity}}
     odd = {name: findings.no_numbers(results, name, options) for name, options in measured.items()}
     notes = [f"{name}: no number in {seeds_text(seeds)}" for name, seeds in odd.items() if seeds]
@@ -263,5 +266,5 @@ def _mean(ours: Spread | None) -> float | None:
 
 
 CHARTS = {"sweep": _sweep, "curves": _curves, "pruning": _pruning}
-KINDS = ("accuracy", "newcomers", "target", "statistics", "sweep", "curves", "pruning")
+KINDS = TRAINED
 """All of them are runs; they differ in what is read from them and drawn."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.errors import CoterieError, suggestion
 from coterie.results.events import divergence
-from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions
+from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions, table_format
 from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
@@ -143,7 +143,7 @@ class ComparisonTable:
         return {
             "baseline": self.baseline,
             "rows": [asdict(row) for row in self.rows],
-            "leaders": {p: None if first is None else asdict(first) for p, first in self.leaders.items()},
+            "leaders": {p: None if first is None else _leader(first) for p, first in self.leaders.items()},
             "best": {protocol: self.best(protocol) for protocol in COMPARED},
             "notes": list(self.notes),
         }
@@ -153,6 +153,7 @@ class ComparisonTable:
         from coterie.report.comparison import comparison_text
         from coterie.report.comparison_latex import comparison_latex
 
+        format = table_format(format)
         return comparison_latex(self, options) if format == "latex" else comparison_text(self, format, options.columns)
 
     def verdict(self, protocol: str) -> str:
@@ -178,9 +179,11 @@ class ComparisonTable:
             return (
                 f"{text}. {first.label} is significantly better than each of the others (paired t test, {seeds} seeds)."
             )
-        others = "the others" if len(first.rivals) == len(measured) - 1 else shortened_list(first.rivals)
-        best = f"{first.label}, the highest{first.among},"
-        return f"{text}. {best} is not significantly different from {others} (paired t test, {seeds} seeds)."
+
+        def listed(labels: Sequence[str]) -> str:
+            return "the others" if len(labels) == len(measured) - 1 > 1 else shortened_list(labels)
+
+        return f"{text}. {'; '.join(filter(None, [f'{first.named()}{first.among}', first.not_told_from(listed)]))}."
 
 
 def make_table(
@@ -211,6 +214,11 @@ def make_table(
     leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
     all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
     return ComparisonTable(title, noun, tuple(seeds), base, tuple(rows), leaders, all_notes)
+
+
+def _leader(first: Leader) -> dict[str, Any]:
+    """Return what comparison.json says of the highest mean."""
+    return {"label": first.label, "rivals": list(first.rivals), "among": first.among, "p": dict(first.p)}
 
 
 def target_text(target: Mapping[str, Any]) -> str:
@@ -293,8 +301,9 @@ def _notes(
 def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
     """Say under which protocols the highest mean may be chance."""
     return [
-        f"{COMPARED[protocol]}: {first.label} has the highest mean{first.among}; not significantly different from "
-        f"{_listed(first.rivals)} (paired t test, {len(seeds)} seeds)."
+        f"{COMPARED[protocol]}: "
+        + "; ".join(filter(None, [f"{first.named()}{first.among}", first.not_told_from(_listed)]))
+        + "."
         for protocol, first in leaders.items()
         if first is not None and not first.clear and len(seeds) > 1
     ]

@@ -11,7 +11,7 @@ from coterie.errors import CoterieError, one_line
 from coterie.results.checks import missing_in_result
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
-from coterie.results.formats import data_title
+from coterie.results.formats import counted, data_title
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 
@@ -130,10 +130,10 @@ def comparison_title(plan: ComparisonPlan, results: Mapping[str, BySeed]) -> str
     columns = [
         *([[run["algorithm"] for run in runs]] if plan.kind == "sweep" else []),
         [data_title(run["data"]) for run in runs],
-        [f"{len(run['per_client']['L'])} clients" for run in runs],
+        [counted(len(run["per_client"]["L"]), "client") for run in runs],
         [run["partition"] for run in runs],
         [run["model"] for run in runs],
-        [f"{run['rounds']} rounds" for run in runs],
+        [counted(run["rounds"], "round") for run in runs],
     ]
     shared = [texts[0] for texts in columns if len(set(texts)) == 1 and texts[0]]
     return ", ".join([*map(str, shared), seeds_text(plan.seeds)])

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from coterie.bounded import LARGEST_TOML, parse_toml, read_text
-from coterie.errors import CoterieError, one_line
+from coterie.errors import CoterieError, one_line, suggestion
+from coterie.registry import same_name
 
 TableFormat = Literal["text", "markdown", "csv", "latex"]
 TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
@@ -18,6 +19,19 @@ PAGE = "report.html"
 """The page of a folder, in it."""
 TABLE_FILES = dict(zip(TABLE_FORMATS, ("table.txt", "table.md", "table.csv", "table.tex"), strict=True))
 """Under which name a folder holds its table in each format."""
+
+
+def table_format(name: str) -> TableFormat:
+    """Return a format of tables by its name, in any case.
+
+    >>> table_format("LaTeX")
+    'latex'
+    """
+    known = same_name(name, TABLE_FORMATS)
+    for format in TABLE_FORMATS:
+        if format == known:
+            return format
+    raise CoterieError(f"a table can't be written as '{name}': {suggestion(str(name), TABLE_FORMATS)}")
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,15 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
         return None
     named = one_line(str(version))[:20]
     return f"is of format {named}, and this version of Coterie reads formats up to {newest}: update Coterie"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write how many there are.
+
+    >>> counted(1, "round"), counted(20, "round")
+    ('1 round', '20 rounds')
+    """
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def data_title(name: str) -> str:

@@ -21,6 +21,7 @@ from coterie.results.formats import (
     TableFormat,
     TableOptions,
     error_in_format,
+    table_format,
 )
 from coterie.results.protocols import brief
 from coterie.results.run_folder import RunFolder
@@ -112,7 +113,7 @@ class Reproduction:
         """Write it as text, Markdown, CSV or LaTeX."""
         from coterie.report.reproduction import reproduction_text
 
-        return reproduction_text(self, format, options)
+        return reproduction_text(self, table_format(format), options)
 
     def save(self, folder: Path) -> None:
         """Write numbers, tables and pictures into a folder, made if it is not there; pictures of an earlier time go."""

@@ -1,7 +1,7 @@
 """What several seeds allow to say: spread, paired differences, and whether one method is clearly the best."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 BySeed = Mapping[int, float]
@@ -40,11 +40,35 @@ class Leader:
     """Of whom it is the highest, where some miss a seed and so can't lead."""
     p: Mapping[str, float | None] = field(default_factory=dict)
     """Of the paired t test against each of the others; None where there is none."""
+    equals: tuple[str, ...] = ()
+    """Rivals with every seed and the same mean."""
+    common: Mapping[str, int] = field(default_factory=dict)
+    """Seeds that it shares with each of the others."""
 
     @property
     def clear(self) -> bool:
         """Whether it is significantly better than all others."""
         return not self.rivals
+
+    def named(self) -> str:
+        """Say who has the highest mean.
+
+        >>> Leader("a", ("b", "c"), equals=("b",)).named(), Leader("a", ()).named()
+        ('a and b have the same mean, the highest', 'a has the highest mean')
+        """
+        if self.equals:
+            return f"{', '.join([self.label, *self.equals[:-1]])} and {self.equals[-1]} have the same mean, the highest"
+        return f"{self.label} has the highest mean"
+
+    def not_told_from(self, listed: Callable[[Sequence[str]], str]) -> str:
+        """Say which others it can't be told from, and why; empty where there are none but equals."""
+        tested = [label for label in self.rivals if label not in self.equals and self.p.get(label) is not None]
+        untested = [label for label in self.rivals if label not in self.equals and label not in tested]
+        counts = sorted({self.common[label] for label in tested})
+        seeds = f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds" if counts else ""
+        parts = [f"not significantly different from {listed(tested)} (paired t test, {seeds})"] if tested else []
+        parts += [f"no test against {listed(untested)} (fewer than two common seeds, or all alike)"] if untested else []
+        return "; ".join(parts)
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -121,7 +145,15 @@ def leader(methods: Mapping[str, BySeed], seeds: Sequence[int], alpha: float = 0
         label for label, lead in leads.items() if lead is None or lead.p is None or lead.p >= limit or lead.mean <= 0
     ]
     among = " of those with every seed" if len(whole) < len(measured) else ""
-    return Leader(first, tuple(rivals), among, {label: lead.p if lead else None for label, lead in leads.items()})
+    same = [label for label in rivals if label in whole and (lead := leads[label]) and abs(lead.mean) < NO_SPREAD]
+    return Leader(
+        first,
+        tuple(rivals),
+        among,
+        p={label: lead.p if lead else None for label, lead in leads.items()},
+        equals=tuple(same),
+        common={label: lead.n if lead else 0 for label, lead in leads.items()},
+    )
 
 
 def group_count(groups: Iterable[int | None] | None) -> int | None:

@@ -12,6 +12,7 @@ from coterie.client import MemoryStore
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Array, ModelSpec, Plan, Schedule
 from coterie.models import initial, parameters
+from coterie.results.formats import counted
 from coterie.run.building import completed, load_data, make_plan, make_trainer, model_bytes, session
 from coterie.run.config import Config
 from coterie.run.engines import workers
@@ -61,7 +62,8 @@ def estimate(config: Config) -> Estimate:
         for _ in rounds(run.fed, run.algorithm, run.evaluator, config.evaluation.every):
             pass
         run.evaluator.fine_tune()
-        afterwards(run.fed, run.algorithm, run.evaluator)
+        for t in range(config.training.rounds + 1, config.training.rounds + 2 + len(data.later)):
+            afterwards(run.fed, run.algorithm, run.evaluator, t)
         ledger, spec = run.fed.ledger, run.fed.spec
 
     few = data.train[data.train_parts[0][:200]]
@@ -69,10 +71,12 @@ def estimate(config: Config) -> Estimate:
         trainer = make_trainer(config, spec, Progress())
         per_step, per_sample = measure_speed(trainer, spec, make_plan(config), data.normalise(few.x), few.y)
     at_once, size = workers(config), model_bytes(config, data)
-    states = 2 * data.clients * size
+    states = 2 * data.all_clients * size
+    later = f" and {data.all_clients - data.clients} admitted later" if data.later else ""
     return Estimate(
-        title=f"{config.algorithm.name} on {config.data.title}: {data.clients} clients, {config.training.rounds} "
-        f"rounds, {config.model.name} with {parameters(spec):,} parameters, {at_once} workers",
+        title=f"{config.algorithm.name} on {config.data.title}: {counted(data.clients, 'client')}{later}, "
+        f"{counted(config.training.rounds, 'round')}, {config.model.name} with {parameters(spec):,} parameters, "
+        f"{counted(at_once, 'worker')}",
         steps=counter.steps,
         evaluated=counter.evaluated,
         seconds=(counter.steps * per_step + counter.evaluated * per_sample) / (1 + EFFICIENCY * (at_once - 1)),

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import coterie
 from coterie.bounded import parse_json, read_tensors
 from coterie.data import DATASETS, Inputs, read_inputs
-from coterie.data.readers.arrays import checked_inputs
+from coterie.data.readers.arrays import checked_inputs, regular
 from coterie.errors import CoterieError, one_line
-from coterie.files import UNSEALED, seal, sealed, write_new
+from coterie.files import UNSEALED, make_folder, seal, sealed, write_new
 from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
@@ -74,18 +74,21 @@ def predict(
     client: int | None = None,
     out: Path | None = None,
     *,
+    group: int | None = None,
+    resize: bool = False,
     overwrite: bool = False,
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> Predictions:
     """Return labels for the inputs of a .npz file, for an image, or for all images below a folder.
 
-    With a client, its own model is used if it has trained, else the one that it would receive; without, the
-    model that all clients share, if there is one. Another file at `out` is replaced only with `overwrite`. Of the
+    With a client, its own model is used if it has trained, else the one that it would receive; with a group, that
+    group's; without, the model that all clients share, if there is one. With `resize` images are brought to the size of
+    training. Another file at `out` is replaced only with `overwrite`. Of the
     plugins that the run names those in `plugins` are imported, or with `trust` all.
     """
-    model = find_model(run, client, permission=Permission(tuple(plugins), trust))
-    inputs = _inputs_for(model, images)
+    model = find_model(run, client, group, Permission(tuple(plugins), trust))
+    inputs = _inputs_for(model, images, resize)
     labels = predicted(model, inputs.x, str(images))
     summary = f"{len(labels)} predictions by {model.whose}, after round {model.run.round}"
     if inputs.labels is not None:
@@ -98,9 +101,9 @@ def predict(
     return replace(made, summary=f"{summary}; written to {out}")
 
 
-def _inputs_for(model: TrainedModel, images: Path) -> Inputs:
+def _inputs_for(model: TrainedModel, images: Path, resize: bool) -> Inputs:
     run = model.run
-    return read_inputs(images, tuple(run.state["raw_shape"]), run.config.data.options, run.class_names)
+    return read_inputs(images, tuple(run.state["raw_shape"]), run.config.data.options, run.class_names, resize)
 
 
 def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[np.int64]:
@@ -121,11 +124,13 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
     return labels
 
 
-def labels_for(model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike) -> npt.NDArray[np.int64]:
+def labels_for(
+    model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike, resize: bool = False
+) -> npt.NDArray[np.int64]:
     """Return labels for an array of inputs, or those of a file or folder."""
     if isinstance(inputs, str | os.PathLike):
-        return predicted(model, _inputs_for(model, Path(inputs)).x, str(inputs))
-    x, shape = checked_inputs(np.asarray(inputs), "inputs"), tuple(model.run.state["raw_shape"])
+        return predicted(model, _inputs_for(model, Path(inputs), resize).x, str(inputs))
+    x, shape = checked_inputs(regular(inputs, "inputs"), "inputs"), tuple(model.run.state["raw_shape"])
     if x.shape[1:] != shape:
         raise CoterieError(f"the inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
     return predicted(model, x, "inputs")
@@ -183,6 +188,7 @@ def write_model(model: TrainedModel, path: Path, format: Format, smaller: bool =
     if smaller:
         network = compact(network)
     content = _as_onnx(network, model) if format == "onnx" else _as_safetensors(network, model, smaller)
+    make_folder(path.parent)
     write_new(path, content, overwrite)
     after = sum(p.numel() for p in network.parameters())
     summary = f"{model.whose} after round {model.run.round}, {after:,} parameters"
@@ -345,7 +351,7 @@ def _with_label_offset(network: nn.Module, model: TrainedModel, format: Format) 
     if format != "onnx":
         raise CoterieError(
             f"{model.whose} can't be written as safetensors: the network '{spec.name}' does not end in a linear layer "
-            "with a bias, to which the offset could be added: use --format onnx, or export a --cluster"
+            "with a bias, to which the offset could be added: use --format onnx, or export the model of a --group"
         )
 
     class OffsetNetwork(nn.Module):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
+from coterie.errors import CoterieError, given_path, in_keywords, listed, whole_number
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from coterie.run.result import Result
     from coterie.run.trained_models import TrainedModel
 
+A_RUN = "as out= made it"
 
+
+@in_keywords
 @shows(RunSettings)
 def run(
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -73,6 +77,7 @@ def run(
         return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=listener(progress))
 
 
+@in_keywords
 @shows(RunSettings)
 def cluster(
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -104,6 +109,7 @@ def cluster(
         return form_groups(settings_to_config(config, given, method=DEFAULT), listener(progress))
 
 
+@in_keywords
 def resume(
     folder: FilePath,
     progress: Progress | bool | None = None,
@@ -135,22 +141,24 @@ def resume(
     from coterie.run.live_progress import listener
     from coterie.run.plugins import Permission
 
+    place = given_path(folder, "folder", A_RUN)
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
         if given:
             made = {key: name for key, name in given.items() if not isinstance(objects[key], str | os.PathLike)}
-            check_given_again(RunFolder.open(Path(folder)), made)
-        permission = Permission(tuple(map(str, plugins)), trust)
-        paths = [admit] if isinstance(admit, str | os.PathLike) else admit
-        return runner.resume(Path(folder), listener(progress), permission, rounds, [*map(str, paths)])
+            check_given_again(RunFolder.open(place), made)
+        permission = Permission(listed(plugins), trust)
+        return runner.resume(place, listener(progress), permission, whole_number(rounds, "rounds"), listed(admit))
 
 
+@in_keywords
 def predict(
     run: FilePath | Result,
     inputs: FilePath | npt.ArrayLike,
     *,
     client: int | None = None,
     group: int | None = None,
+    resize: bool = False,
     plugins: Sequence[FilePath] = (),
     trust: bool = False,
 ) -> npt.NDArray[np.int64]:
@@ -158,9 +166,11 @@ def predict(
 
     Args:
         run: A run folder, or a result.
-        inputs: Inputs as they were in training, not normalised: an array, or the path of an .npz file with `x`.
+        inputs: Inputs as they were in training, not normalised: an array, or the path of an .npz file with `x`, of an
+            image, or of a folder of images.
         client: Take this client's own model if it has trained, else what it would receive.
         group: Take this group's model. Without either, the model that all clients share.
+        resize: Whether images of files are brought to the size of training: the middle square of each.
         plugins: Of the plugins that the folder names, those that are imported.
         trust: Whether all of them are.
 
@@ -175,9 +185,10 @@ def predict(
     """
     from coterie.run.export import labels_for
 
-    return labels_for(_trained_model(run, client, group, plugins, trust), inputs)
+    return labels_for(_trained_model(run, client, group, plugins, trust), inputs, resize)
 
 
+@in_keywords
 def export(
     run: FilePath | Result,
     out: FilePath | None = None,
@@ -215,11 +226,10 @@ def export(
         ...     export(result, f"{folder}/digits.safetensors").name
         'digits.safetensors'
     """
-    from coterie.errors import CoterieError
     from coterie.run.export import format_of, model_file, write_model
     from coterie.run.result import Result
 
-    folder = run.folder if isinstance(run, Result) else Path(run)
+    folder = run.folder if isinstance(run, Result) else given_path(run, "run", A_RUN)
     if out is None and folder is None:
         raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
     kind = format_of(None if out is None else Path(out), format)
@@ -237,7 +247,6 @@ def _trained_model(
     from coterie.run.result import Result
     from coterie.run.trained_models import find_model
 
-    allowed = tuple(map(str, plugins))
     if isinstance(run, Result):
-        return run.trained_model(client, group, allowed, trust)
-    return find_model(Path(run), client, group, Permission(allowed, trust))
+        return run.trained_model(client, group, listed(plugins), trust)
+    return find_model(given_path(run, "run", A_RUN), client, group, Permission(listed(plugins), trust))

@@ -72,6 +72,17 @@ def _name_of_network(given: Any) -> str:
     return name
 
 
+def check_network(table: Any, place: RunFolder) -> None:
+    """Refuse a run folder whose network, that its table [model] names, is not known in this program."""
+    name = table.get("name") if isinstance(table, Mapping) else None
+    if isinstance(name, str) and MODELS.canonical(name) not in MODELS:
+        raise CoterieError(
+            f"the run in '{place.path}' has the network '{name}', which is not known here: if it was given in Python, "
+            f"use the run in a program that has it, as in coterie.resume(folder, model={name}); if a file registers "
+            "it, name that, --plugin FILE"
+        )
+
+
 def check_given_again(folder: RunFolder, again: Mapping[str, str]) -> None:
     """Refuse data or a network that is not what a run began with; `again` are their names by keyword."""
     stored = folder.read_config()

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 from coterie.errors import CoterieError
@@ -56,18 +55,25 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     if done == before.training.rounds and "before_end" not in state:
         return "an earlier version of Coterie ended it, which did not keep what is needed for that; start a new run"
     other = f"depends on how many rounds there are: in a run of {rounds}"
-    for whose, first, second in zip(
-        (f"method '{now.algorithm.name}'", "the client curriculum"), schedules(before), schedules(now), strict=True
-    ):
-        for t, (was, would_be) in enumerate(zip_longest(first[:done], second[:done]), 1):
+    members = [_members(state, t) for t in range(1, done + 1)]
+    both = {clients: (schedules(before, clients), schedules(now, clients)) for clients in {*members}}
+    for part, whose in enumerate((f"method '{now.algorithm.name}'", "the client curriculum")):
+        for t, clients in enumerate(members, 1):
+            was, would_be = (None if t > len(plan[part]) else plan[part][t - 1] for plan in both[clients])
             if was != would_be:
                 return f"{whose} {other}, round {t} would have had {would_be}, not {was}; start a new run"
     return None
 
 
-def schedules(config: Config) -> tuple[list[str], list[str]]:
+def _members(state: Mapping[str, Any], round: int) -> int:
+    """Return how many clients took part in a round: those who join are in cohorts from the next one on."""
+    federation = state["federation"]
+    return sum(federation["joined"].get(client, 0) < round for client in federation["admitted"])
+
+
+def schedules(config: Config, clients: int) -> tuple[list[str], list[str]]:
     """Return what in each round depends on how many there are: of the method, and of how clients are drawn."""
-    training, clients = config.training, config.data.clients or 0
+    training = config.training
     share = cohort_share(training.fraction, clients)
     return (
         list(make_method(config).schedule(training.rounds, share, make_plan(config))),

@@ -69,6 +69,23 @@ def written_out(tables: Mapping[str, Any]) -> dict[str, Any]:
     return full
 
 
+def take_settings_of_method(tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Take what stands behind the name of the method out of tables; return it by method.
+
+    Where methods are compared, it belongs to that one, and not to all.
+
+    >>> tables = {"algorithm": {"name": "ifca:groups=4"}}
+    >>> take_settings_of_method(tables), tables
+    ({'ifca': {'grouping.groups': 4}}, {'algorithm': {'name': 'ifca'}})
+    """
+    table = tables.get("algorithm")
+    if not isinstance(table, Mapping) or not isinstance(text := table.get("name"), str) or ":" not in text:
+        return {}
+    name, settings = read_choice("algorithm", text, tables)
+    tables["algorithm"] = {**table, "name": name}
+    return {ALGORITHMS.canonical(name): settings}
+
+
 def read_choice(section: str, text: str, tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Read ``name:key=value,key=value`` of a section; return the name, and the values by path.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, in_keywords, listed
 from coterie.results.events import divergence
-from coterie.results.formats import data_title
+from coterie.results.formats import counted, data_title
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count
@@ -79,20 +79,21 @@ class Result:
     """What was trained, of a run without a folder."""
 
     def __repr__(self) -> str:
-        return f"Result({self._title}, {self.rounds} rounds, seed {self.seed}: {self._numbers})"
+        return f"Result({self._title}, {counted(self.rounds, 'round')}, seed {self.seed}: {self._numbers})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "kept": None}  # models are not copied to other processes
 
     @property
     def _title(self) -> str:
-        return f"{self.algorithm} on {data_title(self.data)}, {len(self.per_client.get('L') or [])} clients"
+        clients = counted(len(self.per_client.get("L") or []), "client")
+        return f"{self.algorithm} on {data_title(self.data)}, {clients}"
 
     @property
     def _numbers(self) -> str:
         groups = group_count(self.groups)
         numbers = [accuracies_text(self.accuracy, ", ", 1) or "nothing measured"]
-        numbers += [] if groups is None else [f"{groups} group{'s' * (groups != 1)}"]
+        numbers += [] if groups is None else [counted(groups, "group")]
         return ", ".join(numbers + ([] if self.ari is None else [f"ARI {self.ari:.2f}"]))
 
     @property
@@ -171,6 +172,7 @@ class Result:
 
         return result_html(self.to_json())
 
+    @in_keywords
     def model(
         self,
         *,
@@ -203,7 +205,7 @@ class Result:
         from coterie.run.trained_models import find_model, model_in
 
         if self.folder is not None:
-            return find_model(self.folder, client, group, Permission(tuple(map(str, plugins)), trust))
+            return find_model(self.folder, client, group, Permission(listed(plugins), trust))
         if self.kept is None:
             raise CoterieError("this result has no models with it: give the run a folder, coterie.run(out=...)")
         return model_in(self.kept, client, group)

@@ -21,6 +21,7 @@ from coterie.federation.loop import afterwards, rounds
 from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure, Params
 from coterie.results.folder_lock import locked
+from coterie.results.formats import counted
 from coterie.results.run_folder import RunFolder, unused
 from coterie.run.building import Session, completed, load_data, make_method, make_spec, model_bytes, session
 from coterie.run.checkpoints import damage_named, read_checkpoint
@@ -201,7 +202,7 @@ def _run(
             done = recorder.restore(state)
         for note in data.notes:
             progress.phase(note)
-        title = f"{config.algorithm.name} on {config.data.title}, {data.clients or len(fed.clients)} clients"
+        title = f"{config.algorithm.name} on {config.data.title}, {counted(data.clients or len(fed.clients), 'client')}"
         progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):

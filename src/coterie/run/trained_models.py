@@ -13,7 +13,7 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
-from coterie.errors import CoterieError, one_line
+from coterie.errors import CoterieError, one_line, whole_number
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
 from coterie.federation.served_model import ServedModel, SharedLayers, single
@@ -22,6 +22,7 @@ from coterie.models import build, initial
 from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
+from coterie.run.given import check_network
 from coterie.run.plugins import NOBODY, Permission, import_plugins
 from coterie.training.job import Floats
 from coterie.training.label_offsets import Counts, label_offset
@@ -52,6 +53,7 @@ class TrainedRun:
         state, config = read_checkpoint(folder)
         config = config.changed(run={"plugins": permission.granted(config.run.plugins, folder.checkpoint)})
         import_plugins(config.run.plugins)
+        check_network(config.model.model_dump(), folder)
         algorithm: Algorithm = ALGORITHMS[config.algorithm.name](**config.algorithm.options)
         journal = Journal(folder.journal)
         run = cls(folder, config, algorithm, state, journal)
@@ -233,6 +235,7 @@ def find_model(
 
 def model_in(run: TrainedRun, client: int | None = None, group: int | None = None) -> TrainedModel:
     """Return a model of a run, as `find_model` does."""
+    client, group = whole_number(client, "client"), whole_number(group, "group")
     if client is not None and group is not None:
         raise CoterieError("a client and a group exclude each other: name one of them")
     if group is not None:
@@ -281,9 +284,8 @@ def _model_of_all(run: TrainedRun) -> Params:
     if first is None or any(model is None for model in models):
         raise _no_common_model(run)
     if any(model is not first for model in models):
-        raise CoterieError(
-            "this run has several models: name a client, for instance --client 0 (or 'coterie export' a --cluster)"
-        )
+        example = f", or a group, --group {min(run.groups.values())}" if run.groups else ""
+        raise CoterieError(f"this run has several models: name a client, for instance --client 0{example}")
     return first
 
 

@@ -17,7 +17,8 @@ from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.federation import Algorithm
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.run.config import SECTIONS, Config, keys
-from coterie.run.overlay import written_out
+from coterie.run.given import check_network
+from coterie.run.overlay import import_named, written_out
 from coterie.run.plugins import NOBODY, Permission, import_plugins
 
 
@@ -39,13 +40,16 @@ class Origins:
         return f"set by {flag} or in [{section}]" if flag else f"in [{section}]"
 
 
-def read_run_config(folder: RunFolder, permission: Permission = NOBODY) -> Config:
+def read_run_config(folder: RunFolder, permission: Permission = NOBODY, *, files: bool = True) -> Config:
     """Read and check the configuration of a run; of the plugins that it names only what is permitted is imported."""
-    return make_config(permission.laid_over(folder.read_config(), folder.config_file), str(folder.config_file))
+    tables = permission.laid_over(folder.read_config(), folder.config_file)
+    import_named(tables)
+    check_network(tables.get("model"), folder)
+    return make_config(tables, str(folder.config_file), files=files)
 
 
-def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config:
-    """Validate nested tables; `source` says where they came from, for messages."""
+def make_config(tables: Mapping[str, Any], source: str | Origins = "", *, files: bool = True) -> Config:
+    """Validate nested tables; `source` says where they came from, for messages; with `files` data must be there."""
     origins = source if isinstance(source, Origins) else Origins(source)
     for section, table in tables.items():
         if section not in SECTIONS:
@@ -69,10 +73,10 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "") -> Config
         meaning = SECTIONS[section].model_fields[key].description if of_wrong_type else None
         place = "; ".join(filter(None, [meaning, origins.of(section, key)]))
         raise CoterieError(f"{section}.{key} = {first['input']!r} is not valid: {message} ({place})") from None
-    return check_names(config, origins)
+    return check_names(config, origins, files=files)
 
 
-def check_names(config: Config, origins: Origins | None = None) -> Config:
+def check_names(config: Config, origins: Origins | None = None, *, files: bool = True) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
     from coterie.data.server_set import check_other
@@ -109,12 +113,13 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
             raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
     divided = False
     with _place_in_errors(origins, "data"):
-        data.check(config.data.name, config.data.options)
+        data.check(config.data.name, config.data.options, files=files)
         if config.data.name in data.DATASETS:
             chosen["data"] |= data.DATASETS.validate(config.data.name, config.data.options)
             divided = data.traits(config.data.name).divided
     with _place_in_errors(origins, "partition"):
-        data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
+        partition = (config.partition.name, config.partition.options)
+        data.check(config.data.name, config.data.options, *partition, files=files)
         if not divided:
             name = config.partition.name or data.default_partition(config.data.name)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}

@@ -16,6 +16,7 @@ from coterie.data import FederatedData
 from coterie.data.partitions.label_skew import check_labels
 from coterie.errors import CoterieError
 from coterie.files import new_files, write_whole
+from coterie.results.formats import counted
 from coterie.results.protocols import EACH_CLIENT
 from coterie.run.building import load_data
 from coterie.run.config import Config
@@ -152,7 +153,8 @@ def study(
         rows.append(PairRow(other, len({*first} & {*other}), *numbers, verdict(gain.values)))
     training = config.training
     title = (
-        f"{config.data.title}, {per_client} samples per client, {training.rounds} rounds of {training.epochs} epochs"
+        f"{config.data.title}, {counted(per_client, 'sample')} per client, {counted(training.rounds, 'round')} of "
+        f"{counted(training.epochs, 'epoch')}"
     )
     return PairStudy(title, first, per_client, seed_numbers, config.algorithm.name, SeedValues.of(solo), rows)
 

@@ -159,6 +159,16 @@ def _samples(arrays: Mapping[str, Array], part: str, place: str, as_they_are: bo
     return Samples(x, y)
 
 
+def regular(values: npt.ArrayLike, where: str) -> Array:
+    """Return values as an array; refuse those whose rows are not of one length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise CoterieError(
+            f"{where} is ragged: all its samples need the same shape; pad or cut them, and check np.shape of each"
+        ) from None
+
+
 def checked_inputs(raw: Array, where: str) -> Array:
     """Return inputs as bytes or float32, images as (n, channels, height, width)."""
     if raw.dtype.kind not in "buif":

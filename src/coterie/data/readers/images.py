@@ -16,7 +16,7 @@ from coterie.errors import CoterieError, suggestion
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")
 _LARGEST = 2**25
-_RESIZE = "give the option size to {}, as in FOLDER:size=32, which takes the middle square of each"
+_RESIZE = "give the option size to bring all to one size, as in FOLDER:size=32, which takes the middle square of each"
 _TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
@@ -86,8 +86,8 @@ def images(
     return dataset_from_arrays(name or files.label, arrays, str(files.place), class_names=classes)
 
 
-def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> Array:
-    """Return images (n, height, width) if all are grey, else (n, height, width, 3)."""
+def read_images(paths: Sequence[Path], size: int | None, grey: bool = False, advice: str = _RESIZE) -> Array:
+    """Return images (n, height, width) if all are grey, else (n, height, width, 3); `advice` is how to resize them."""
     try:
         from PIL import Image
     except ImportError:
@@ -96,7 +96,7 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
     if (total := 3 * len(paths) * shape[0] * shape[1]) > LARGEST:
         raise CoterieError(
             f"{len(paths)} images of {shape[1]} x {shape[0]}, like {paths[0]}, are {total:,} bytes, more than the "
-            f"{LARGEST:,} that are read: {_RESIZE.format('make them smaller')}"
+            f"{LARGEST:,} that are read: {advice}"
         )
     x = np.empty((len(paths), *shape, 3), np.uint8)
     coloured = False
@@ -105,7 +105,7 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False) -> 
         if image.shape[:2] != shape:
             raise CoterieError(
                 f"{path} is {image.shape[1]} x {image.shape[0]}, but {paths[0].name} is {shape[1]} x {shape[0]}: "
-                + _RESIZE.format("bring all to one size")
+                f"{advice}"
             )
         coloured |= image.ndim == 3
         row[:] = image if image.ndim == 3 else image[..., None]

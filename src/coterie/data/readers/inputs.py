@@ -14,6 +14,8 @@ from coterie.data.readers.images import is_image, read_images
 from coterie.data.readers.npz import read_unlabelled
 from coterie.errors import CoterieError
 
+_RESIZE = "add --resize, which takes the middle square of each, at the size of training"
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -31,16 +33,18 @@ def read_inputs(
     shape: tuple[int, ...],
     options: Mapping[str, Any] | None = None,
     class_names: Sequence[str] = (),
+    resize: bool = False,
 ) -> Inputs:
     """Read inputs of a shape from an .npz file, an image, or all images below a folder.
 
-    `options` are those with which training data were read: images become as high and wide as those. Their labels are
+    `options` are those with which training data were read: images become as high and wide as those, if these had a
+    size, or with `resize`. Their labels are
     the folders that they are in, where these are called like classes.
     """
     if not path.exists():
         raise CoterieError(f"there is no file or folder '{path}'")
     if path.is_dir() or is_image(path.name):
-        inputs = _images(path, shape, options or {}, class_names)
+        inputs = _images(path, shape, options or {}, class_names, resize)
     else:
         x, y = read_unlabelled(path)
         if y is not None and y.shape != (len(x),):
@@ -48,13 +52,20 @@ def read_inputs(
         named = y is not None and y.dtype.kind in "US"
         inputs = Inputs(x, _numbers(as_texts(y), class_names) if y is not None and named else y)
     if inputs.x.shape[1:] != shape:
+        hint = f": {_RESIZE}" if inputs.files and _is_square(shape) else ""
         raise CoterieError(
-            f"{path}: inputs have the shape {inputs.x.shape[1:]}, but the network was trained on {shape}"
+            f"{path}: inputs have the shape {inputs.x.shape[1:]}, but the network was trained on {shape}{hint}"
         )
     return inputs
 
 
-def _images(path: Path, shape: tuple[int, ...], options: Mapping[str, Any], class_names: Sequence[str]) -> Inputs:
+def _is_square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 3 and shape[1] == shape[2]
+
+
+def _images(
+    path: Path, shape: tuple[int, ...], options: Mapping[str, Any], class_names: Sequence[str], resize: bool
+) -> Inputs:
     """Read an image, or all below a folder, in as many colours as there were in training."""
     if len(shape) != 3:
         raise CoterieError(f"'{path}' holds images, but the network was trained on inputs of the shape {shape}")
@@ -62,7 +73,10 @@ def _images(path: Path, shape: tuple[int, ...], options: Mapping[str, Any], clas
     if not names:
         raise CoterieError(f"there are no images below '{path}': PNG or JPEG files are read")
     folder = path if path.is_dir() else path.parent
-    x = read_images([folder / name for name in names], options.get("size"), shape[0] == 1)
+    if resize and not _is_square(shape):
+        raise CoterieError(f"--resize makes squares, but the network was trained on {shape[2]} x {shape[1]}: cut them")
+    size = shape[1] if resize else options.get("size")
+    x = read_images([folder / name for name in names], size, shape[0] == 1, _RESIZE)
     if x.ndim == 3 and shape[0] == 3:
         x = np.repeat(x[..., None], 3, axis=3)
     labels = _numbers([PurePosixPath(name).parent.name for name in names], class_names)

@@ -1,5 +1,6 @@
 """NumPy's ``.npz`` files, the way to bring one's own data; which arrays they hold is said in `arrays`."""
 
+import difflib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
 
+_KNOWN = ("x_train", "y_train", "x_test", "y_test", "user_train", "attributes", "attribute_names")
+_NEAR = 0.85
+"""How alike two names are of which one is a misspelling; arrays of other names may be there, and are left alone."""
 _KEYS = "x_train and y_train, and optionally x_test and y_test"
 
 
@@ -67,6 +71,10 @@ def _wanted(keys: set[str], path: Path) -> list[str]:
         raise CoterieError(
             f"{path} holds packed images (x_train_webp): unpack it first, with the unpack.py that comes with it"
         )
+    if wrong := next((key for key in sorted(keys) if _meant(key, keys)), None):
+        raise CoterieError(
+            f"{path} has an array '{wrong}', which is not read: did you mean '{_meant(wrong, keys)}'? Rename it"
+        )
     wanted = {"x_train", "y_train"} | (keys & {"user_train", "attributes", "attribute_names"})
     if keys & {"x_test", "y_test"}:
         wanted |= {"x_test", "y_test"}
@@ -76,6 +84,14 @@ def _wanted(keys: set[str], path: Path) -> list[str]:
             f"{path} has no '{missing[0]}', only {', '.join(sorted(keys)) or 'nothing'}: it must hold {_KEYS}"
         )
     return sorted(wanted)
+
+
+def _meant(key: str, keys: set[str]) -> str | None:
+    """Return which array of ours one was probably meant to be, that is nearly called so."""
+    if key in _KNOWN:
+        return None
+    near = difflib.get_close_matches(key.casefold(), [known for known in _KNOWN if known not in keys], 1, _NEAR)
+    return near[0] if near else None
 
 
 def _array(archive: zipfile.ZipFile, key: str, path: Path) -> Array:

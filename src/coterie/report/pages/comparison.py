@@ -82,7 +82,7 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
         if first is not None and mean is not None:
             better = "significantly better than all others"
             sure = better if first.clear else f"not {better}" if len(table.seeds) > 1 else "one seed"
-            note = f"{first.label}; {sure}{first.among and f'; the highest{first.among}'}"
+            note = f"{', '.join([first.label, *first.equals])}; {sure}{first.among and f'; the highest{first.among}'}"
             facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
     return tuple(facts)
 

@@ -11,7 +11,7 @@ from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
-from coterie.results.formats import data_title
+from coterie.results.formats import counted, data_title
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.runs import StoredRun, percent
 
@@ -100,7 +100,7 @@ def _setting(run: StoredRun) -> str:
     return (
         data_title(str(run.setting("data", "name")))
         + (f", divided by '{partition}'" if partition else "")
-        + f": {run.clients} clients, {run.rounds} rounds"
+        + f": {counted(run.clients, 'client')}, {counted(run.rounds, 'round')}"
         + (f" with a share of {share:g} of the clients in each" if share is not None else "")
         + f", network {run.setting('model', 'name')}, seed {run.setting('run', 'seed')}."
     )
