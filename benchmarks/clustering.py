@@ -10,7 +10,8 @@ one's duplicate. Beside `principal_angles` stand, in the same run,
 - SciPy: `subspace_angles` for every pair, which is what theta1 and sum_angles compute.
 
 Both compute in float64, and with one BLAS thread, which is faster for such small matrices. Where they would take
-minutes they are timed on some pairs and multiplied up, marked with ~. CPU is what all threads took together: on a busy
+minutes they are timed on some pairs and multiplied up, marked with ~. Kindred's rule is timed on moments of 10 labels,
+which 4 groups see differently: pairs of clients, then `pooled groups`. CPU is what all threads took together: on a busy
 machine it says more than the seconds. Each size runs in a process of its own, so that its peak memory is its own; that
 includes the signatures and Python. Where it takes seconds, the best of three counts.
 """
@@ -31,8 +32,8 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_limits
 
-from coterie.clustering import Auto, Gap, Rule, Silhouette, Threshold
-from coterie.similarity import MEASURES, principal_angles
+from coterie.clustering import Auto, Concepts, Gap, Rule, Silhouette, Threshold
+from coterie.similarity import MEASURES, ClassMoments, class_distances, principal_angles
 
 FEATURES, LABELS, PER_CLIENT, P = 3072, 20, 2, 3
 LOOP_PAIRS, SCIPY_PAIRS = 500_000, 5_000
@@ -40,6 +41,8 @@ LOOP_PAIRS, SCIPY_PAIRS = 500_000, 5_000
 LOOP_SAMPLE, SCIPY_SAMPLE = 20_000, 400
 SILHOUETTES = 1000
 """Up to so many clients: that rule tries every number of groups."""
+POOLED = 1000
+"""Up to so many clients: there are √n groups, and so many times all clients may move."""
 
 Array = np.ndarray[Any, Any]
 
@@ -73,6 +76,17 @@ def signatures(clients: int) -> list[Array]:
         away = 0.3 / math.sqrt(FEATURES) * rng.standard_normal((PER_CLIENT, FEATURES, P), np.float32)
         made.append(np.hstack([orthonormal(common[c] + own) for c, own in zip(labels, away, strict=True)]))
     return [u.astype(np.float32) for u in made]
+
+
+def moments(clients: int, labels: int = 10, numbers: int = 16, samples: int = 6) -> list[ClassMoments]:
+    """What clients of four groups tell of their labels, a few samples of each, of variance 1."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0, math.sqrt(0.25 / numbers), (4, labels, numbers))
+    own = rng.normal(0, math.sqrt(1 / numbers / samples), (clients, labels, numbers))
+    return [
+        ClassMoments(centres[client % 4] + own[client], np.ones(labels), np.full(labels, samples))
+        for client in range(clients)
+    ]
 
 
 REDUCED: dict[str, Callable[[Array], float]] = {
@@ -121,7 +135,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def timed(call: Callable[[], Array], times: int) -> tuple[Array, float, float]:
+def timed(call: Callable[[], Any], times: int) -> tuple[Any, float, float]:
     """Return the result, the seconds and the CPU seconds of the fastest call."""
     best = (math.inf, math.inf)
     for _ in range(times):
@@ -161,6 +175,22 @@ def measured(clients: int, measures: list[str], competitors: bool, grouping: boo
         _, *seconds = timed(lambda by=rule: by.group(angles, chance).labels, times)  # type: ignore[misc]
         rows.append(Row(clients, f"rule {rule.name}", *seconds, peak()))
         say(rows[-1])
+    return rows + (by_labels(clients, times) if grouping and clients <= POOLED else [])
+
+
+def by_labels(clients: int, times: int) -> list[Row]:
+    """Time what kindred does to form groups."""
+    told, rule = moments(clients), Concepts()
+    pairs, *compared = timed(lambda: class_distances(told), times)
+    first, *seconds = timed(lambda: rule.group(pairs), times)
+    _, *pooled = timed(lambda: rule.pool(first, pairs, told), times)
+    rows = [
+        Row(clients, "class_moments", *compared, peak()),
+        Row(clients, "rule concepts", *seconds, peak()),
+        Row(clients, "pooled groups", *pooled, peak()),
+    ]
+    for row in rows:
+        say(row)
     return rows
 
 

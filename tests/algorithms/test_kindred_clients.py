@@ -197,3 +197,48 @@ def test_clients_that_change_are_placed_anew_and_models_stay_with_what_labels_lo
         fed.start_round(5)
         method.round(fed, fed.cohort(5))
         assert "round 4" in method.grouping.reason
+
+
+def test_who_no_longer_tells_how_its_labels_look_trains_on() -> None:
+    """It was described; later too few samples of each label are left."""
+    trained = []
+
+    def reticent_later(reply: Reply, request: Request) -> Reply | Failure:
+        if reply.client == 3 and request.round > 0:
+            if any(isinstance(verb, Moments) for verb in request.verbs):
+                return Failure(3, request.round, "withheld", "no label has enough samples to be described")
+            trained.append(request.round)
+        return reply
+
+    with federation(reticent_later) as (fed, method):
+        rounds(fed, method, 1, 2, 3)
+        assert trained == [2, 3]
+        assert alike(method)
+
+
+def test_what_else_was_held_back_is_no_withheld_description() -> None:
+    """A client whose test samples are too few, and that does not answer in time when it is to describe itself."""
+
+    def late(reply: Reply, request: Request) -> Reply | Failure:
+        return Failure(3, request.round, "late") if reply.client == 3 and request.round == 0 else reply
+
+    with small_federation("kindred", **ROTATED) as (run, _):
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, late))
+        run.fed.events.note(Failure(3, 0, "withheld", "3 test samples are fewer than 10"))
+        run.algorithm.begin(run.fed)
+        assert not run.algorithm.mute
+        rounds(run.fed, run.algorithm, 1)
+        assert alike(run.algorithm)
+
+
+def test_nobody_who_cannot_be_compared_joins_a_group_of_one() -> None:
+    with federation(lambda reply, _: with_moments(reply, blank) if reply.client == 0 else reply) as (fed, method):
+        mates = [client for client in range(1, 12) if method.member[client] == method.member[4]]
+        rounds(fed, method, 1, 2, 3, 4, 5, 6)
+        method.place(fed, [0])
+        assert method.member[0] == method.member[4]  # the model that fits it best
+        elsewhere = next(group for group in method.member.values() if group != method.member[4])
+        method.described = {client: told for client, told in method.described.items() if client not in mates[1:]}
+        method.member = {c: elsewhere if c in mates[1:] else group for c, group in method.member.items() if c}
+        found = method._best_models(fed, [0])
+        assert found[0] != method.member[mates[0]]

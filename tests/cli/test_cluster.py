@@ -88,6 +88,36 @@ def test_clients_without_an_answer_are_named(place: Path) -> None:
     assert "nothing to group" in refusal(cli("cluster", *ROTATED, "--clients", "4", "--drop", "1"))
 
 
+@pytest.mark.integration
+def test_kindred_names_clients_that_cannot_be_compared_and_their_group(place: Path) -> None:
+    """Two clients have one sample of each label, one has a label that nobody else has enough of."""
+    rng, common = np.random.default_rng(0), np.arange(60) % 6
+    labels = [np.full(20, 6), *[common] * 5, np.arange(20), np.arange(20)]
+    users = np.repeat(np.arange(8), [len(own) for own in labels])
+    x = rng.random((len(users), 6, 6), np.float32)
+    np.savez(place / "few.npz", x_train=x, y_train=np.concatenate(labels), user_train=users)
+    flags = ["--algorithm", "kindred", "--dataset", "few.npz", "--partition", "by-user"]
+    answer = cli("cluster", *flags, "--json")
+    found = json.loads(answer.out)
+    assert answer.err.count("too few samples of each label to be compared") == 2, answer.err
+    assert "it joins the largest group, 0" in answer.err
+    assert "it is in no group" not in answer.err
+    assert found["groups"] == [0] * 8
+    assert found["n_groups"] == 1
+    assert "1 client that shared a group with nobody joined" in found["reason"]
+    shown = cli("cluster", *flags)
+    assert shown.err == answer.err
+    assert "1 group by rule 'concepts'" in shown.out
+
+
+@pytest.mark.integration
+def test_kindred_says_that_nobody_can_be_compared(place: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(place / "few.npz", x_train=rng.random((24, 6, 6), np.float32), y_train=np.arange(24) % 8)
+    flags = ["--algorithm", "kindred", "--dataset", "few.npz", "--clients", "8"]
+    assert "no client has enough samples of a label to be compared" in refusal(cli("cluster", *flags))
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [

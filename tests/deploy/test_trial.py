@@ -60,6 +60,15 @@ def test_sites_have_names_of_their_own(tmp_path: Path) -> None:
         tried(tmp_path / "app", *[tmp_path / "app" / "site.toml"] * 2)
 
 
+@pytest.mark.parametrize("name", ["run", "keys", "site-2"])
+def test_no_two_things_of_a_trial_have_one_folder(tmp_path: Path, name: str) -> None:
+    """The app is copied under its own name, beside the run, the keys and the sites."""
+    init(tmp_path / name)
+    with pytest.raises(CoterieError, match=f"two folders '{name}': give the app, or the site, another name"):
+        tried(tmp_path / name)
+    assert not (tmp_path / f"{name}-trial").exists()
+
+
 @pytest.mark.integration
 def test_a_trial_in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SuperLink, keys, registration, sites, a run, its result; and then no process is left."""

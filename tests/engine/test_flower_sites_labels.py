@@ -23,6 +23,8 @@ from coterie.messages import (
     ClassCounts,
     ClassCountsReply,
     Evaluate,
+    Losses,
+    ModelSpec,
     Moments,
     MomentsReply,
     Reply,
@@ -111,3 +113,20 @@ def test_labels_with_few_samples_are_not_told_of_and_rows_by_label_do_without(tm
     assert "2" in withheld["clients"]
     assert None not in result.groups
     assert result.accuracy["C"] is not None
+
+
+def test_the_policy_of_kindred_has_the_question_to_sites_that_cannot_be_compared(tmp_path: Path) -> None:
+    """They compare the models of groups, of which there may be more than in the rehearsal, on training samples only."""
+    write_app(tmp_path / "app", 3, algorithm="kindred", training={"rounds": 2})
+    policy = policy_of(read_terms(tmp_path / "app"))
+    spec = ModelSpec(**policy.networks[0])
+
+    def refused(models: int, **changed: Any) -> str | None:
+        verb = Losses(tuple(f"model{k}" for k in range(models)), **changed)
+        return policy.error_in(Request(2, policy.seed, spec, (verb,), {}), 100)
+
+    assert refused(2) is None
+    assert refused(12) is None
+    assert refused(50) is not None
+    assert refused(2, on="test") is not None
+    assert any("and 3, in which sites may join when training is over" in line for line in policy.lines())

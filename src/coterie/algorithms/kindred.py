@@ -25,6 +25,7 @@ from coterie.messages import (
     MomentsReply,
     Params,
     Reply,
+    Request,
     Train,
     TrainReply,
     Verb,
@@ -55,10 +56,21 @@ class Kindred(OneShotClustering[MomentsReply]):
     """Samples of each label that clients told of, n_iy."""
     mute: set[ClientId] = saved(default_factory=set)
     """Clients that can't be compared: none of their labels has enough samples, or they hold that back."""
+    reticent: set[ClientId] = saved(default_factory=set)
+    """Clients that held back how their labels look when they were last asked: they are not asked again."""
     by_loss: dict[ClientId, int] = saved(default_factory=dict)
     """The groups of these."""
     head: tuple[str, ...] = saved(default=())
     """The tensors of the last layer, which have a row for each label."""
+
+    @property
+    def unfixed(self) -> tuple[str, ...]:
+        """How many models a client compares that can't be compared itself: one of each group."""
+        return ("models",)
+
+    def seldom_asked(self, fed: Federation) -> Sequence[Request]:
+        """Return what clients are asked that can't be compared."""
+        return [self._which_model(fed, CandidateModels((self.start, self.start)))]
 
     def begin(self, fed: Federation) -> None:
         """Group by how labels look; θ_g ← θ⁰ for all groups."""
@@ -72,12 +84,23 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, MomentsReply]:
         """Ask clients how their labels look; those without a label that can be compared are left out."""
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*self.description, kind="describe")))
+        request = fed.request(*self.description, kind="describe")
+        replies = self.ask_to_describe(fed, dict.fromkeys(clients, request), clients)
         self.note_counts(replies)
         told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
         described = {client: moments for client, moments in told.items() if moments.counts.any()}
-        self.mute |= {c for c in clients if c not in described and (c in told or fed.events.noted(c, WITHHELD))}
+        self.mute |= {c for c in clients if c not in described and (c in told or c in self.reticent)}
         return described
+
+    def ask_to_describe(
+        self, fed: Federation, requests: Mapping[ClientId, Request], describing: Sequence[ClientId]
+    ) -> dict[ClientId, Reply]:
+        """Ask clients, some of whom are to describe themselves; note which of these hold that back."""
+        before = {client: fed.events.times(client, WITHHELD) for client in describing}
+        replies = fed.ask(requests)
+        held = {client for client, times in before.items() if fed.events.times(client, WITHHELD) > times}
+        self.reticent |= held - replies.keys()  # who replies may have left out a few labels
+        return replies
 
     def note_counts(self, replies: Mapping[ClientId, Reply]) -> None:
         """Note n_iy of clients that told it."""
@@ -119,14 +142,19 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def _best_models(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
         """Return the group whose model has the smallest loss on each client's training samples."""
-        sizes = np.bincount([*self.member.values()], minlength=len(self.models))
+        others = [group for client, group in self.member.items() if client not in clients]
+        sizes = np.bincount(others, minlength=len(self.models))
         largest = int(sizes.argmax())
-        if len({digest(model) for model in self.models}) == 1:
+        groups = np.flatnonzero(sizes > 1).tolist() or [largest]  # nobody joins one that is alone, if there are others
+        if len({digest(self.models[group]) for group in groups}) == 1:
             return dict.fromkeys(clients, largest)
-        served = CandidateModels(tuple(self.models))
+        served = CandidateModels(tuple(self.models[group] for group in groups))
+        replies = fed.ask(dict.fromkeys(clients, self._which_model(fed, served)))
+        return {client: groups[served.taken(replies[client])] if client in replies else largest for client in clients}
+
+    def _which_model(self, fed: Federation, served: CandidateModels) -> Request:
         verbs, _, models = as_request(served)
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
-        return {client: served.taken(replies[client]) if client in replies else largest for client in clients}
+        return fed.request(*verbs, models=models)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """FedAvg inside groups; clients whose labels look different than before are placed anew.
@@ -135,7 +163,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         """
         self.place(fed, [client for client in cohort if client not in self.member])
         replies = self.train_described(fed, [client for client in cohort if client in self.member])
-        changed = self.changed(fed, replies)
+        changed = self.changed(replies)
         stayed = {client: reply for client, reply in replies.items() if client not in changed}
         self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
         if changed:
@@ -144,12 +172,13 @@ class Kindred(OneShotClustering[MomentsReply]):
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
         train = Train(self.plan(fed))
-        kinds = {client: (self.member[client], self.tells(fed, client)) for client in clients}
+        kinds = {client: (self.member[client], client not in self.reticent) for client in clients}
         requests = {
             (group, told): fed.request(train, *(self.description if told else ()), model=self.models[group])
             for group, told in sorted({*kinds.values()})
         }
-        return fed.ask({client: requests[kind] for client, kind in kinds.items()})
+        asked = {client: requests[kind] for client, kind in kinds.items()}
+        return self.ask_to_describe(fed, asked, [client for client, (_, told) in kinds.items() if told])
 
     def contributions(
         self,
@@ -176,16 +205,12 @@ class Kindred(OneShotClustering[MomentsReply]):
         untold = max(samples - counts.sum(), 0.0)
         return np.where(silent, untold / max(int(silent.sum()), 1), counts)
 
-    def tells(self, fed: Federation, client: ClientId) -> bool:
-        """Whether a client answers when it is asked how its labels look: it has done so, or not refused."""
-        return client in self.described or not fed.events.noted(client, WITHHELD)
-
-    def changed(self, fed: Federation, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
+    def changed(self, replies: Mapping[ClientId, Reply]) -> dict[ClientId, MomentsReply]:
         """Return the descriptions of clients to whom labels look different than when they were placed.
 
         A few more samples are no change: by what chance explains, and by what was told then, however slowly it comes.
         """
-        telling = {client: reply for client, reply in replies.items() if self.tells(fed, client)}
+        telling = {client: reply for client, reply in replies.items() if client not in self.reticent}
         self.note_counts(telling)
         told = {client: reply.answer(MomentsReply) for client, reply in telling.items()}
         return {c: now for c, now in told.items() if now.counts.any() and self.differs(now, self.described.get(c))}

@@ -43,6 +43,12 @@ def cluster(
         typer.echo(f"Sent by clients: {groups.up_bytes / 1e6:.2f} MB")
     for client, why in groups.missing.items():
         typer.echo(f"coterie: client {client} {why}: it is in no group", err=True)
+    for client, group in groups.uncompared.items():
+        typer.echo(
+            f"coterie: client {client} has too few samples of each label to be compared: it joins the largest group, "
+            f"{group}",
+            err=True,
+        )
     if checked.run.out is not None and not quiet and not as_json:
         png_files = ", ".join(str(path) for path in pictures if path.suffix == ".png")
         typer.echo(f"Pictures: {png_files or 'none, since no tree of merges led to these groups'}")

@@ -70,4 +70,6 @@ def inspect(
         )
     for client, why in inspection.view.groups.missing.items():
         typer.echo(f"coterie: client {client} {why}: it is not compared", err=True)
+    for client in inspection.view.groups.uncompared:
+        typer.echo(f"coterie: client {client} has too few samples of each label: it is not compared", err=True)
     show(inspection, checked.run.out, as_json, quiet, overwrite)

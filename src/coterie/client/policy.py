@@ -76,7 +76,7 @@ class Policy:
         if request.seed != self.seed:
             return f"seed {request.seed}, where this federation has {self.seed}"
         if not 0 <= request.round <= self.rounds + 1:  # in the one more, clients join when training is over
-            return f"round {request.round}, where this federation has {self.rounds}"
+            return f"round {request.round}, where this federation has 0 to {self.rounds + 1}"
         if error := self._error_in_standardisation(request):
             return error
         asked, room = _question(request, self.networks.index(spec)), self._room(samples)
@@ -120,7 +120,10 @@ class Policy:
         """Describe it: the verbs, each with its settings, then which of them a request may have."""
         names = [_network_name(spec) for spec in self.networks]
         yield f"networks: {', '.join(names)}"
-        yield f"rounds: 0 to {self.rounds}, with at most {self.requests} different requests in each; seed {self.seed}"
+        yield (
+            f"rounds: 0 to {self.rounds}, and {self.rounds + 1}, in which sites may join when training is over; "
+            f"at most {self.requests} different requests in each; seed {self.seed}"
+        )
         by_name: dict[str, list[Verbatim]] = {}
         for verb in sorted(self.verbs, key=_key):
             by_name.setdefault(verb["verb"], []).append(verb)

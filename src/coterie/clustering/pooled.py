@@ -35,13 +35,30 @@ class Told(NamedTuple):
     @classmethod
     def of(cls, moments: Sequence[tuple[Any, Any, Any]]) -> "Told":
         """Stack what each client told: means, variances and counts of labels."""
-        return cls(
-            *(np.stack([np.asarray(part, np.float64) for part in parts]) for parts in zip(*moments, strict=True))
+        means, variances, counts = (
+            np.stack([np.asarray(part, np.float64) for part in parts]) for parts in zip(*moments, strict=True)
         )
+        return cls(means, np.maximum(variances, TINY), counts)
 
     def among(self, clients: Ints) -> "Told":
         """Return what some of them told."""
         return Told(*(part[clients] for part in self))
+
+    def pooled(self, labels: Ints) -> "Told":
+        """Return what groups tell together: as one client that had all samples of its members."""
+        by_group = _members(labels).T
+        counts = by_group @ self.counts
+        some = np.maximum(counts, 1.0)
+        means = np.tensordot(by_group, self.counts[:, :, None] * self.means, axes=1) / some[:, :, None]
+        return Told(means, by_group @ (self.counts * self.variances) / some, counts)
+
+    def without(self, members: "Told") -> "Told":
+        """Return what is left of each pool without a member of it."""
+        counts = self.counts - members.counts
+        some = np.maximum(counts, 1.0)
+        means = (self.counts[:, :, None] * self.means - members.counts[:, :, None] * members.means) / some[:, :, None]
+        variances = (self.counts * self.variances - members.counts * members.variances) / some
+        return Told(means, np.maximum(variances, TINY), counts)
 
 
 class PooledGroups(NamedTuple):
@@ -144,7 +161,7 @@ def judged(told: Told, labels: Ints) -> PooledGroups:
     b = np.where(usable, np.maximum(others.min(axis=1), 0.0), 0.0)
     larger = np.maximum(a, b)
     scores = np.where(larger > 0, (b - a) / np.where(larger > 0, larger, 1.0), 0.0)
-    member = (labels[:, None] == np.arange(groups)).astype(np.float64)
+    member = _members(labels)
     squares, chance = member.T @ seen.squares, member.T @ seen.chance
     squares, chance = squares + squares.T, chance + chance.T  # of clients of one group to the other, and back
     known = (chance > 0) & ~np.eye(groups, dtype=bool)
@@ -162,45 +179,53 @@ class ToPools(NamedTuple):
     chance: Floats
     """Σ w chance: what that is on average for one distribution."""
 
+    @classmethod
+    def of(cls, squares: Floats, chance: Floats, weight: Floats) -> "ToPools":
+        """Divide by the weight, Σ w s²."""
+        known = weight > 0
+        return cls(np.where(known, (squares - chance) / np.where(known, weight, 1.0), np.nan), squares, chance)
+
 
 def to_pools(told: Told, labels: Ints) -> ToPools:
     """Compare clients with the means of groups, which leave them out (`coterie.similarity.class_distances`)."""
-    means, variances, counts = told
-    groups = int(labels.max(initial=-1)) + 1
-    columns = []
-    for group in range(groups):
-        own = np.where(labels == group, 1.0, 0.0)[:, None] * counts
-        total = own.sum(axis=0) - own
-        some = np.maximum(total, 1.0)
-        sums = own[:, :, None] * means
-        mean = (sums.sum(axis=0) - sums) / some[:, :, None]
-        spread = np.maximum(((own * variances).sum(axis=0) - own * variances) / some, TINY)
-        squares = ((means - mean) ** 2).sum(axis=2)
-        columns.append(_compared(squares, np.maximum(variances, TINY), counts, spread, total))
-    return ToPools(*(np.stack(each, axis=1) for each in zip(*columns, strict=True)))
+    pools = told.pooled(labels)
+    sums = _sums(told, pools)
+    mates = pools.among(labels).without(told)
+    d2 = ((told.means - mates.means) ** 2).sum(axis=2)
+    own = _terms(d2, told.variances, told.counts, mates.variances, mates.counts)
+    sums[:, np.arange(len(labels)), labels] = np.sum(own, axis=2)
+    return ToPools.of(*sums)
 
 
 def _apart(told: Told, labels: Ints) -> Floats:
-    """Return how far groups are from each other, (groups, groups); infinite where they share no label."""
-    means, variances, counts = told
-    member = (labels[:, None] == np.arange(int(labels.max()) + 1)).astype(np.float64)
-    totals = member.T @ counts
-    some = np.maximum(totals, 1.0)
-    centres = np.einsum("ng,nl,nld->gld", member, counts, means) / some[:, :, None]
-    spread = np.maximum(member.T @ (counts * variances) / some, TINY)
-    result = np.full((len(totals), len(totals)), np.inf)
-    for group in range(1, len(totals)):
-        squares = ((centres[:group] - centres[group]) ** 2).sum(axis=2)
-        here = np.broadcast_to(spread[group], squares.shape), np.broadcast_to(totals[group], squares.shape)
-        distances = _compared(squares, spread[:group], totals[:group], *here).distances
-        result[group, :group] = np.where(np.isfinite(distances), distances, np.inf)
-    return result
+    """Return how far groups are apart, (groups, groups), below the diagonal; infinite where they share no label."""
+    pools = told.pooled(labels)
+    distances = ToPools.of(*_sums(pools, pools)).distances
+    return np.where(np.tri(len(distances), k=-1, dtype=bool) & np.isfinite(distances), distances, np.inf)
 
 
-def _compared(squares: Floats, s: Floats, n: Floats, t: Floats, m: Floats) -> ToPools:
-    """Sum up over labels: all are (pairs, labels), results (pairs,)."""
-    both = np.maximum(n + m, 1.0)
+def _sums(a: Told, b: Told) -> Floats:
+    """Return Σ w d², Σ w chance and Σ w s² over the labels that each two share, (3, len a, len b)."""
+    sums = np.zeros((3, len(a.counts), len(b.counts)))
+    for label in range(a.counts.shape[1]):
+        (x, s, n), (y, t, m) = ((part[:, label] for part in told) for told in (a, b))
+        centre = m @ y / max(m.sum(), 1.0)  # d² = |x|² + |y|² − 2 xy loses little by rounding if these are small
+        x, y = x - centre, y - centre
+        d2 = np.column_stack([(x**2).sum(axis=1), np.ones(len(x)), -2 * x]) @ np.vstack(
+            [np.ones(len(y)), (y**2).sum(axis=1), y.T]
+        )
+        for total, term in zip(sums, _terms(d2, s[:, None], n[:, None], t, m), strict=True):
+            total += term
+    return sums
+
+
+def _terms(d2: Floats, s: Floats, n: Floats, t: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return w d², w chance and w s² of a label with n and m samples of variance s and t."""
+    both = np.maximum(n, 1.0) + m
     w = n * m / both  # 0 where one of them lacks the label
-    chance = s / np.maximum(n, 1.0) + t / np.maximum(m, 1.0)
-    weight, far, near = ((w * each).sum(axis=1) for each in ((n * s + m * t) / both, squares, chance))
-    return ToPools(np.where(weight > 0, (far - near) / np.where(weight > 0, weight, 1.0), np.nan), far, near)
+    return w * d2, w * (s / np.maximum(n, 1.0) + t / np.maximum(m, 1.0)), w * ((n * s + m * t) / both)
+
+
+def _members(labels: Ints) -> Floats:
+    """Return 1 where a client is in a group, else 0, (n, groups)."""
+    return (labels[:, None] == np.arange(int(labels.max(initial=-1)) + 1)).astype(np.float64)

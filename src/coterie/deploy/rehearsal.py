@@ -62,6 +62,8 @@ def rehearse(
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             run.evaluator.evaluate_by_label()  # at the end only in a real run, as the next,
             run.evaluator.fine_tune()  # but what they ask then may be as in any round
+        for request in run.algorithm.seldom_asked(run.fed):
+            run.fed.ask(dict.fromkeys(run.fed.trainable, request))
         return run.fed.events
 
 

@@ -4,7 +4,7 @@ import io
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ TOKEN_EXPIRED = "[ApiError:1008]"
 LAST_WORDS = 10.0
 """Seconds that the server has for what it says when the result is there."""
 PAUSE = 0.2
+OWN_FOLDERS = ("run", "keys", "home", "logs")
+"""Of a trial, beside that of the app and one for each site."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,23 @@ def _sites_of(trial: LocalTrial, terms: Terms, given: Sequence[Path], count: int
     if not given:
         if not 1 <= count <= MOST_SITES:
             raise CoterieError(f"a trial on one machine has 1 to {MOST_SITES} sites, not {count}")
+        _check_names(trial, _digit_sites(count))
         return _write_digits(trial, terms, count)
     if len(given) > MOST_SITES:
         raise CoterieError(f"a trial on one machine has up to {MOST_SITES} sites, not {len(given)}")
     files = {read_site(path).name: path.absolute() for path in given}
     if len(files) < len(given):
         raise CoterieError("two of these sites have one name: give each a name of its own in its site.toml")
+    _check_names(trial, files)
     return files
+
+
+def _check_names(trial: LocalTrial, sites: Iterable[str]) -> None:
+    """Refuse names by which two things would have one folder in the trial."""
+    names = [*OWN_FOLDERS, trial.copy.name, *sites]
+    for name in names:
+        if names.count(name) > 1:
+            raise CoterieError(f"a trial would have two folders '{name}': give the app, or the site, another name")
 
 
 def _write_digits(trial: LocalTrial, terms: Terms, count: int) -> dict[str, Path]:
@@ -129,8 +141,7 @@ def _write_digits(trial: LocalTrial, terms: Terms, count: int) -> dict[str, Path
             f"{list(data.shape)}: name sites with data of yours, --site site-1/site.toml --site site-2/site.toml"
         )
     files = {}
-    for client in range(count):
-        name = f"site-{client + 1}"
+    for client, name in enumerate(_digit_sites(count)):
         train, test = data.train[data.train_parts[client]], data.test[data.test_parts[client]]
         content = io.BytesIO()
         np.savez(content, x_train=train.x, y_train=train.y, x_test=test.x, y_test=test.y)
@@ -139,6 +150,10 @@ def _write_digits(trial: LocalTrial, terms: Terms, count: int) -> dict[str, Path
         files[name] = trial.folder / name / "site.toml"
         write_whole(files[name], f'name = "{name}"\ndata = "data.npz"\nstate = "state"\n'.encode())
     return files
+
+
+def _digit_sites(count: int) -> list[str]:
+    return [f"site-{number}" for number in range(1, count + 1)]
 
 
 def _write_app(trial: LocalTrial, sites: int, rounds: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan
+from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan, Request
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -118,6 +118,10 @@ class Algorithm(LabelOptions, Resumable, ABC):
 
         Of plans ``epochs``, ``steps``, ``batch_size`` or ``anchors``, of ``Losses`` how many ``models``.
         """
+        return ()
+
+    def seldom_asked(self, fed: Federation) -> Sequence[Request]:
+        """Return requests that are made only where clients' data call for them, which a rehearsal might not show."""
         return ()
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:

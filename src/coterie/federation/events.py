@@ -47,7 +47,11 @@ class Events:
 
     def noted(self, client: ClientId, kind: str) -> bool:
         """Say whether there was an event of a kind at a client."""
-        return str(client) in self.kinds.get(kind, {}).get("clients", {})
+        return self.times(client, kind) > 0
+
+    def times(self, client: ClientId, kind: str) -> int:
+        """Return how many events of a kind there were at a client."""
+        return int(self.kinds.get(kind, {}).get("clients", {}).get(str(client), 0))
 
     @property
     def count(self) -> int:

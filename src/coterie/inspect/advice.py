@@ -83,8 +83,9 @@ def advise(counts: Counts, moments: Sequence[ClassMoments], flags: str = "") -> 
         return _corner(Evidence(len(moments), len(usable), 1, 1, None, None, _labels_apart([counts]), None), few, flags)
     rule, compared = Concepts(), [moments[client] for client in usable]
     pairs = class_distances(compared)
-    grouping, seen = rule.pool(rule.group(pairs), pairs, compared), rule.structure(pairs)
+    seen = rule.structure(pairs)
     pooled = rule.pooled(pairs, seen.parts, compared)
+    grouping = rule.by_pools(rule.by_pairs(pairs, seen), pairs, pooled)
     own = _mean(np.array([apart(client) for client in compared]))
     within = [counts[usable][grouping.members(group)] for group in range(grouping.n_groups)]
     evidence = Evidence(

@@ -1,9 +1,10 @@
 """Forming groups without training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,6 +43,8 @@ class ClusterResult:
     title: str
     missing: dict[int, str]
     """Clients that are in no group, and why."""
+    uncompared: dict[int, int]
+    """Clients with too few samples of each label to be compared, and the group that the method puts them into."""
 
     @property
     def ari(self) -> float | None:
@@ -50,9 +53,12 @@ class ClusterResult:
         return None if truth is None else adjusted_rand_index(labels, truth)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none."""
+        """Return what ``coterie cluster --json`` prints; `groups` is a list by client, null for one in none.
+
+        `true_groups` is null for clients that were not compared, too: `ari` is of the others.
+        """
         return {
-            "groups": self._by_client(self.grouping.labels.tolist()),
+            "groups": self._by_client(self.grouping.labels.tolist(), self.uncompared),
             "n_groups": self.grouping.n_groups,
             **self.grouping.summary(),
             "heights": self.grouping.heights.tolist(),
@@ -60,10 +66,11 @@ class ClusterResult:
             "ari": self.ari,
         }
 
-    def _by_client(self, values: list[int]) -> list[int | None]:
-        """Put what is in the order of the grouping in that of clients; None for one that is in no group."""
-        by_client = dict(zip(self.clients, values, strict=True))
-        return [by_client.get(client) for client in range(max([*self.clients, *self.missing], default=-1) + 1)]
+    def _by_client(self, values: list[int], others: Mapping[int, int] = MappingProxyType({})) -> list[int | None]:
+        """Put what is in the order of the grouping in that of clients; None for one of which nothing is known."""
+        by_client = {**others, **dict(zip(self.clients, values, strict=True))}
+        last = max([*self.clients, *self.missing, *self.uncompared], default=-1)
+        return [by_client.get(client) for client in range(last + 1)]
 
     def __repr__(self) -> str:
         many, ari = self.grouping.n_groups, "" if self.ari is None else f", ARI {self.ari:.2f}"
@@ -142,12 +149,13 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
             run.algorithm.admit(run.fed, waiting)
         grouping, labels = run.algorithm.grouping, run.algorithm.groups() or {}
         if grouping is None:
-            raise CoterieError("no client described itself: there is nothing to group")
-        clients, y = list(labels)[: len(grouping.labels)], data.train.y  # then those whom a method places otherwise
+            why = "no client has enough samples of a label to be compared" if labels else "no client described itself"
+            raise CoterieError(f"{why}: there is nothing to group")
+        clients, y = list(labels)[: len(grouping.labels)], data.train.y
+        uncompared = {client: group for client, group in labels.items() if client not in {*clients}}
         classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in labels}
-        missing |= dict.fromkeys([*labels][len(clients) :], "has too few samples of each label")
         yield (
             run,
             ClusterResult(
@@ -158,5 +166,6 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 up_bytes=run.fed.ledger.total("up"),
                 title=f"{config.algorithm.name} on {config.data.title}, {data.clients} clients, seed {config.run.seed}",
                 missing=missing,
+                uncompared=uncompared,
             ),
         )

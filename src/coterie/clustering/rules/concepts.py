@@ -59,7 +59,10 @@ class Concepts(Rule):
     def group(self, proximity: npt.ArrayLike, noise: Floats | None = None) -> Grouping:
         """Group clients by what is known of each two: an array of records, (n, n), see `Pairs`."""
         pairs = self.scaled(proximity, None, None)
-        seen = self.structure(pairs)
+        return self.by_pairs(pairs, self.structure(pairs))
+
+    def by_pairs(self, pairs: Pairs, seen: Structure) -> Grouping:
+        """Group clients as their structure says."""
         labels, alone = self._with_mates(self._groups(seen), pairs)
         made = Cut(labels, self._threshold(seen), f"{self._reason(seen)}{alone}")
         grouping = self._grouping(seen.merges, np.array(pairs["distance"]), made)
@@ -85,8 +88,11 @@ class Concepts(Rule):
 
     def pool(self, grouping: Grouping, proximity: Any, moments: Sequence[tuple[Any, Any, Any]]) -> Grouping:
         """Divide clients again by the means of groups, which shows more than pairs; groups stay if it shows none."""
-        pairs, parts = self.scaled(proximity, None, None), parts_of(grouping.tree)
-        found = self.pooled(pairs, parts, moments)
+        pairs = self.scaled(proximity, None, None)
+        return self.by_pools(grouping, pairs, self.pooled(pairs, parts_of(grouping.tree), moments))
+
+    def by_pools(self, grouping: Grouping, pairs: Pairs, found: PooledGroups | None) -> Grouping:
+        """Take the groups that means of groups tell apart, if these are any."""
         if found is None:
             return grouping
         labels, alone = self._with_mates(found.labels, pairs)
@@ -100,7 +106,7 @@ class Concepts(Rule):
             threshold=min(
                 threshold_for(grouping.tree, int(labels.max()) + 1), float(grouping.heights.max(initial=0.0))
             ),
-            reason=f"{_in_parts(parts, told)}{alone}.",
+            reason=f"{_in_parts(parts_of(grouping.tree), told)}{alone}.",
             weights=founding_weights(grouping.tree, labels, self.linkage),
         )
 
