@@ -19,7 +19,7 @@ from coterie.testing import RecordingEngine, small_federation, small_run
 
 EVERYONE: dict[str, Any] = {
     "fraction": 1.0, "rounds": 2, "epochs": 2, "eval_every": 1, "momentum": 0.5, "weight_decay": 0.01,
-    "trainer": "torch",
+    "trainer": "torch", "batch_size": 30,
 }  # fmt: skip
 ONE_STEP: dict[str, Any] = {"fraction": 1.0, "batch_size": 4096, "lr": 0.1, "momentum": 0.0, "trainer": "torch"}
 """One step on all samples, so that a round is a formula."""
@@ -52,12 +52,14 @@ def assert_close(actual: Params, wanted: Params) -> None:
 # APFL
 
 
+@pytest.mark.integration
 def test_apfl_with_only_its_own_part_is_solo() -> None:
     ours = small_run("apfl", **EVERYONE, algorithm_options={"alpha": 1.0, "adaptive": False})
     solo = small_run("solo", **EVERYONE, algorithm_options={"epochs": 4})
     assert ours.per_client["L"] == solo.per_client["L"]
 
 
+@pytest.mark.integration
 def test_apfl_without_its_own_part_is_fedavg_and_that_part_stays() -> None:
     store = MemoryStore()
     options = {"algorithm_options": {"alpha": 0.0, "adaptive": False}}
@@ -73,8 +75,9 @@ def test_apfl_without_its_own_part_is_fedavg_and_that_part_stays() -> None:
             assert not np.array_equal(state["model"]["fc1.weight"], theta["fc1.weight"])
 
 
+@pytest.mark.integration
 def test_apfls_global_model_is_fedavgs_whatever_is_mixed() -> None:
-    ours, fedavg = (small_run(method, rounds=3, trainer="torch") for method in ("apfl", "fedavg"))
+    ours, fedavg = (small_run(method, rounds=2, trainer="torch", batch_size=30) for method in ("apfl", "fedavg"))
     assert ours.per_client["C"] == fedavg.per_client["C"]
     assert ours.per_client["L"] != fedavg.per_client["L"]
 
@@ -120,6 +123,7 @@ def test_the_mixture_is_what_a_client_exports_and_its_part_never_travels(tmp_pat
 # pFedMe
 
 
+@pytest.mark.integration
 def test_pfedme_with_one_inner_step_is_sgd_at_the_product_of_the_rates() -> None:
     models = []
     for method, lr, options in (
