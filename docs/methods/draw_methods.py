@@ -32,6 +32,8 @@ FEDERATION = {
 }
 TOLD = {"ifca": 4, "fesem": 4, "fedsoft": 4, "fedgroup": 4, "fedgrouprox": 4}
 """Methods that must be told the number of groups."""
+OWN = {"ditto", "mr-mtl", "apfl", "pfedme"}
+"""Methods that are about clients' own models: shown under L, though the server has a model too."""
 GREY, MUTED, STRONG = "#9a9a9a", "#c9c9c9", "#3f51b5"
 
 
@@ -41,9 +43,9 @@ def run(method: str) -> coterie.Result:
     return coterie.run(algorithm=method, **groups, **FEDERATION)
 
 
-def curve(result: coterie.Result) -> tuple[list[int], list[float], str]:
-    """Return the rounds, the accuracies in percent, and the protocol: C, or L where there is no C."""
-    protocol = "L" if result.accuracy["C"] is None else "C"
+def curve(method: str, result: coterie.Result) -> tuple[list[int], list[float], str]:
+    """Return the rounds, the accuracies in percent, and the protocol: C, or L where that is the point."""
+    protocol = "L" if result.accuracy["C"] is None or method in OWN else "C"
     rows = [row for row in result.history if row[protocol] is not None]
     return [row["round"] for row in rows], [100 * row[protocol] for row in rows], protocol
 
@@ -57,7 +59,7 @@ def draw(method: str, result: coterie.Result, others: dict[str, coterie.Result])
     left = axes[0, 0]
     ends = []
     for name, shown in {**{name: other for name, other in others.items() if name != method}, method: result}.items():
-        rounds, values, protocol = curve(shown)
+        rounds, values, protocol = curve(name, shown)
         own = name == method
         left.plot(
             rounds,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from coterie.algorithms.lg_fedavg import last_layers
+from coterie.algorithms.lg_fedavg import LGFedAvg
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
 from coterie.federation import Federation
@@ -71,9 +71,9 @@ def test_layers_are_counted_by_modules_and_norms_belong_to_the_layer_before(
     name: str, shape: tuple[int, ...], count: int | None, first: str
 ) -> None:
     """The last two pairs of tensors of ResNet-9 are a norm and the classifier: a naive count takes these."""
-    model = initial(ModelSpec(name, shape, 10), 0)
-    names = list(last_layers(model, count))
-    assert names == list(model)[list(model).index(first) :]
+    spec = ModelSpec(name, shape, 10)
+    names = list(initial(spec, 0))
+    assert LGFedAvg(shared=count).shared_names(spec) == names[names.index(first) :]
 
 
 def test_sharing_all_layers_is_refused() -> None:

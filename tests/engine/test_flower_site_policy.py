@@ -236,7 +236,7 @@ def test_a_server_can_t_fill_the_disk_with_events(site: Any, monkeypatch: pytest
 
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS])
 def test_a_policy_has_one_hold_out_share_and_survives_json(tmp_path: Path, algorithm: str) -> None:
-    model = "lenet5-bn" if algorithm == "sub-fedavg-hy" else "mlp"
+    model = ALGORITHMS[algorithm].traits.default_model or "mlp"
     write_app(tmp_path / "app", 1, **{**TERMS, "algorithm": algorithm, "model": {"name": model}})
     text = (tmp_path / "app" / "federation.toml").read_text()
     (tmp_path / "app" / "federation.toml").write_text(text.replace("[1, 8, 8]", "[1, 16, 16]"))

@@ -91,10 +91,12 @@ def messages(folder: Path) -> None:
         Losses,
         LossesReply,
         MetaStep,
+        Mixture,
         ModelSpec,
         Moments,
         MomentsReply,
         Plan,
+        ProximalSteps,
         Reply,
         Request,
         Schedule,
@@ -108,12 +110,14 @@ def messages(folder: Path) -> None:
 
     spec, model = ModelSpec("mlp", (1, 8, 8), 10, {"hidden": 4}), {"0.weight": np.ones((4, 64), np.float32)}
     plan = Plan(lr=Schedule(0.1), steps=3, anchors=(Anchor("m", 0.1),), correction="c", meta_step=MetaStep(0.1, True))
+    own = Plan(lr=Schedule(0.1), mixture=Mixture(0.5, True), proximal=ProximalSteps(15.0, 5, 0.1))
     verbs = (
-        Train(plan, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True), ClassCounts(), Moments(),
-        InputMoments(1, 255.0),
+        Train(plan, start=("m",)), Train(own, start=("m",)), Evaluate("m"), Losses(("m",)), Signature(3, True),
+        ClassCounts(), Moments(), InputMoments(1, 255.0),
     )  # fmt: skip
     answers = (
-        TrainReply(9, 3, 0.5, model, {}), EvaluateReply(9, 3, 0.4), LossesReply(9, (0.4,), (9,), (3,)),
+        TrainReply(9, 3, 0.5, model, {}), TrainReply(9, 3, 0.5, model, {}), EvaluateReply(9, 3, 0.4),
+        LossesReply(9, (0.4,), (9,), (3,)),
         SignatureReply(np.ones((64, 3)), np.arange(3), None), ClassCountsReply(np.arange(10)),
         MomentsReply(np.ones((10, 16), np.float32), np.ones(10, np.float32), np.arange(10)),
         InputMomentsReply(9, np.ones(1), np.ones(1)),

@@ -24,10 +24,12 @@ from coterie.messages import (
     Losses,
     LossesReply,
     MetaStep,
+    Mixture,
     ModelSpec,
     Moments,
     MomentsReply,
     Plan,
+    ProximalSteps,
     Prune,
     PruneReply,
     Reply,
@@ -82,6 +84,8 @@ plans = st.builds(
     l1=st.none() | penalties,
     label_offset=offsets,
     train=st.none() | st.lists(texts, **several).map(tuple),
+    mixture=st.none() | st.builds(Mixture, floats, st.booleans()),
+    proximal=st.none() | st.builds(ProximalSteps, floats, integers, floats),
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(

@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
+from coterie.algorithms.shared_layers import PartlyShared, chosen, cuts, last_layers
 from coterie.errors import CoterieError
-from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, as_request, saved
+from coterie.federation import ClientSampler, Federation, ServedModel, as_request, saved
 from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen
-from coterie.models import initial
 
 
 @algorithm("lg-fedavg")
 @dataclass(kw_only=True)
-class LGFedAvg(Algorithm):
+class LGFedAvg(PartlyShared):
     """Each client keeps its own first layers; only the last ones are shared and averaged."""
 
     shared: Annotated[
@@ -25,16 +25,26 @@ class LGFedAvg(Algorithm):
     pretrain: Annotated[int, Ge(0), "rounds of FedAvg at first, with whose model clients then begin (original)"] = 0
     broadcast_all: Annotated[bool, "send the global layers to all clients in every round (original)"] = False
 
-    start: Params = saved()
-    """What a client begins with: θ⁰, or FedAvg's model."""
-    layers: Params = saved()
-    """The global ones."""
     begun: set[ClientId] = saved(default_factory=set)
     """Who has layers of its own."""
 
+    def shared_names(self, spec: ModelSpec) -> list[str]:
+        """Name the last layers: two by default, or all but one where there are fewer."""
+        count = len(cuts(spec))
+        if count < 2:
+            raise CoterieError(
+                "lg-fedavg divides a network into local and global layers, but this one has one: use fedavg"
+            )
+        if self.shared is not None and self.shared >= count:
+            raise CoterieError(
+                f"lg-fedavg: shared = {self.shared} leaves no local layer, as the network has {count}: write less, or "
+                "use fedavg"
+            )
+        return last_layers(spec, self.shared or min(2, count - 1))
+
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Refuse a network without local layers, and requests to a client twice in a round."""
-        last_layers(initial(spec, 0), self.shared)
+        super().check(spec, sampler)
         if self.broadcast_all and sampler.all_batches:
             raise CoterieError(
                 "lg-fedavg: broadcast_all sends to all clients in every round, but with all_batches many take part "
@@ -46,16 +56,11 @@ class LGFedAvg(Algorithm):
         """One round of FedAvg shows what all of them ask."""
         return {"pretrain": min(self.pretrain, 1)}
 
-    def begin(self, fed: Federation) -> None:
-        """θ ← θ⁰."""
-        self.start = fed.initial()
-        self.layers = last_layers(self.start, self.shared)
-
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
         if fed.round <= self.pretrain:
             self.start = self.mean(fed, self.ask(fed, cohort, Train(fed.plan))) or self.start
-            self.layers = last_layers(self.start, self.shared)
+            self.layers = chosen(self.start, self.layers)
             return
         if self.broadcast_all:
             quiet = replace(fed.plan, steps=0, curriculum=None)
@@ -77,32 +82,8 @@ class LGFedAvg(Algorithm):
             requests[client] = fed.request(replace(verb, start=start), models=models)
         return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
 
-    def model_for(self, client: ClientId) -> SharedLayers | Params:
+    def model_for(self, client: ClientId) -> ServedModel:
         """Return the global layers, to lay over the client's own; a client without any gets FedAvg's whole model."""
         if self.pretrain and client not in self.begun:
             return frozen({**self.start, **self.layers})
-        return SharedLayers(self.layers)
-
-    @property
-    def transfers(self) -> float:
-        """Both ways, as a share of the whole model."""
-        size = {name: value.size for name, value in self.start.items()}
-        return 2.0 * sum(size[name] for name in self.layers) / sum(size.values())
-
-
-def last_layers(model: Params, count: int | None) -> Params:
-    """Return the parameters of the last layers of a network; by default two, or all but one where there are fewer.
-
-    A layer is what has a matrix of weights; normalisations belong to the layer before them.
-    """
-    owners = [name.rpartition(".")[0] for name in model]
-    layers = list(dict.fromkeys(owner for owner, value in zip(owners, model.values(), strict=True) if value.ndim > 1))
-    if len(layers) < 2:
-        raise CoterieError("lg-fedavg divides a network into local and global layers, but this one has one: use fedavg")
-    if count is not None and count >= len(layers):
-        raise CoterieError(
-            f"lg-fedavg: shared = {count} leaves no local layer, as the network has {len(layers)}: write less, or use "
-            "fedavg"
-        )
-    first = owners.index(layers[-(count or min(2, len(layers) - 1))])
-    return dict(list(model.items())[first:])
+        return super().model_for(client)

@@ -121,6 +121,7 @@ def lied(reply: Reply, request: Request, faults: SimulatedFaults, rng: np.random
         elif isinstance(verb, Train) and isinstance(answer, TrainReply):
             start = {name: value for model in verb.start for name, value in known[model].items()}
             lie = _train_lie(verb, answer, request, start, faults, rng)
+            known["trained"] = {**start, **lie.params}
         elif isinstance(verb, Prune) and isinstance(answer, PruneReply):
             left = {name: start[name][answer.mask(name, start[name].shape)] for name in answer.bitmaps}
             lie = replace(answer, params=false_model(answer.params, {**start, **left}, faults, rng))

@@ -35,6 +35,7 @@ from coterie.messages import (
     Train,
     Verb,
 )
+from coterie.messages.verbs.train import ADAPTING
 from coterie.registry import home
 from coterie.training import digest
 
@@ -256,7 +257,7 @@ class Evaluator(Resumable):
 
 def _adapts(start: tuple[str, ...], plan: Plan) -> Train:
     """Return how a client adapts a model."""
-    return Train(plan, start=start, keep=False, send=False, purpose="adapt")
+    return Train(plan, start=start, keep=False, send=False, purpose=ADAPTING)
 
 
 def _note(client: ClientId, scores: list[Score], used: dict[ClientId, Score], unadapted: dict[ClientId, Score]) -> None:

@@ -25,7 +25,17 @@ from coterie.messages.params import (
     usable,
     weighted_mean,
 )
-from coterie.messages.plan import Anchor, Curriculum, L1Penalty, LabelOffset, MetaStep, Plan, Schedule
+from coterie.messages.plan import (
+    Anchor,
+    Curriculum,
+    L1Penalty,
+    LabelOffset,
+    MetaStep,
+    Mixture,
+    Plan,
+    ProximalSteps,
+    Schedule,
+)
 from coterie.messages.standardisation import Standardisation
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
@@ -40,8 +50,8 @@ from coterie.messages.verbs.train import Train, TrainReply
 __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
-    "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec",
-    "Moments", "MomentsReply", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
-    "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only",
-    "unusable", "update", "usable", "weighted_mean",
+    "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
+    "ModelSpec", "Moments", "MomentsReply", "Params", "Plan", "ProximalSteps", "Prune", "PruneReply", "Reply",
+    "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict",
+    "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

@@ -15,6 +15,10 @@ One step of a plan, for a mini-batch b:
 f is the cross-entropy of the logits, or with a label offset that of the logits plus the offset. Where a plan says what
 learns, no line of this is done to anything else.
 
+With a mixture (APFL) a part v of the client's own learns beside w, by v ← v − η α ∇f(α v + (1 − α) w; b); w learns as
+without. With proximal steps (pFedMe) the gradient is λ (w − θ), θ being what K steps of the inner rate make of w on
+f(θ; b) + λ/2 ‖θ − w‖². Either sends w, and leaves the client another model: the mixture, or the last θ.
+
 With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
 half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
 """
@@ -109,6 +113,27 @@ class L1Penalty:
 
 
 @dataclass(frozen=True)
+class Mixture:
+    """APFL's part of the client's own, which is trained beside the model that is sent, and never leaves the client."""
+
+    alpha: float
+    """α, its share in the model that the client uses; where that adapts, at first."""
+    adaptive: bool = False
+    """Whether the first batch of each training moves a client's α."""
+
+
+@dataclass(frozen=True)
+class ProximalSteps:
+    """pFedMe's inner loop, after which a step is made towards what it found."""
+
+    strength: float
+    """λ; the plan's own rate is η."""
+    steps: int
+    """K."""
+    rate: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -137,6 +162,10 @@ class Plan:
     train: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
     """What learns, by how names begin; nothing else changes by one bit, BatchNorm's statistics neither. None: all that
     the network does not freeze itself (`coterie.models.learning`)."""
+    mixture: Mixture | None = field(default=None, metadata=SENT_IF_SET)
+    """Of two models, of which one is the client's own; neither with anchors, nor with a mask or correction."""
+    proximal: ProximalSteps | None = field(default=None, metadata=SENT_IF_SET)
+    """An inner loop in place of the gradient; not with a mask or a meta-step."""
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

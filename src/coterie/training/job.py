@@ -1,6 +1,7 @@
 """A plan with everything filled in, and what a trainer makes of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +31,8 @@ class Job:
     """Samples from first to last of the curriculum; needed where the plan has one."""
     label_offset: Floats | None = None
     """Added to the logits, (classes,)."""
+    own_part: tuple[Params, float] | None = None
+    """The client's part of a mixture and its share α; needed where the plan has one."""
     even_batches: bool = False
     """Whether the batches of a pass are of one size, as far as that can be, instead of full ones and a rest."""
 
@@ -42,6 +45,8 @@ class Outcome:
     loss: float
     steps: int
     snapshots: tuple[dict[str, Array], ...] = ()
+    kept: Mapping[str, Params] = field(default_factory=dict)
+    """What the client keeps in place of these parameters (``model``), or beside them."""
 
 
 TOO_LARGE = f"is not finite, or beyond {LARGEST:g},"

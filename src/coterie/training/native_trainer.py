@@ -39,7 +39,9 @@ class NativeTrainer:
         """Execute a job; raise Diverged where the numbers end."""
         compiled, plan = self._network(job.spec), job.plan
         without_end = total_steps(len(job.y), plan) > MOST_STEPS
-        if compiled is None or plan.l1 is not None or without_end:  # no compiled network has the scales that L1 is for
+        own_model = plan.mixture is not None or plan.proximal is not None
+        # no compiled network has the scales that L1 is for
+        if compiled is None or plan.l1 is not None or own_model or without_end:
             return self._fallback.train(job)
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
         batches = list(steps(len(job.y), plan, job.rng, job.order, job.even_batches))

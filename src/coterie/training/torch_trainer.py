@@ -11,12 +11,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from coterie.messages import Array, L1Penalty, ModelSpec, Params, usable
+from coterie.messages import Array, L1Penalty, ModelSpec, Params
 from coterie.messages.plan import steps_per_epoch
 from coterie.models import GLOBAL_GENERATOR, build
 from coterie.models.learning import learning
 from coterie.training.batches import steps
-from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
+from coterie.training.job import Diverged, Floats, Job, Outcome
+from coterie.training.own_models import OwnPart, approached, checked
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
@@ -33,11 +34,12 @@ class TorchTrainer:
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
         network = self._network(job.spec, job.plan.train)
+        own = None if job.plan.mixture is None else self._network(job.spec, job.plan.train, "own part")
         if not network.is_random:
-            return _train(network, job)
+            return _train(network, job, own)
         with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(job.rng.integers(2**63)))
-            return _train(network, job)
+            return _train(network, job, own)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return the outputs of a network, (samples, classes)."""
@@ -51,16 +53,16 @@ class TorchTrainer:
                 outputs[part] = network.module(torch.from_numpy(x[part])).numpy()
         return outputs
 
-    def _network(self, spec: ModelSpec, train: tuple[str, ...] | None = None) -> _Network:
+    def _network(self, spec: ModelSpec, train: tuple[str, ...] | None = None, use: str = "") -> _Network:
         networks: dict[object, _Network] | None = getattr(self._local, "networks", None)
         if networks is None:
             # OpenMP counts threads per thread: without this the first matrix product in a new one may be split,
             # and rounds differently.
             torch.set_num_threads(1)
             networks = self._local.networks = {}
-        if (spec, train) not in networks:
-            networks[spec, train] = _Network(build(spec), learning(spec, train))
-        return networks[spec, train]
+        if (spec, train, use) not in networks:
+            networks[spec, train, use] = _Network(build(spec), learning(spec, train))
+        return networks[spec, train, use]
 
 
 class _Network:
@@ -130,7 +132,7 @@ def _with_buffers(module: nn.Module, names: Set[str]) -> list[nn.Module]:
     return [layer for name, layer in module.named_modules(remove_duplicate=False) if name in owners]
 
 
-def _train(network: _Network, job: Job) -> Outcome:
+def _train(network: _Network, job: Job, own_network: _Network | None) -> Outcome:
     plan = job.plan
     network.load(job.start)
     network.begin_training()
@@ -144,6 +146,8 @@ def _train(network: _Network, job: Job) -> Outcome:
     mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
     l1 = None if plan.l1 is None else network.strengths(plan.l1)
     offset = None if job.label_offset is None else torch.from_numpy(np.array(job.label_offset, np.float32))
+    own = None if own_network is None else OwnPart(own_network, job, offset)
+    theta: torch.Tensor | None = None
     velocity = torch.zeros_like(w) if plan.momentum else None
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], []
@@ -164,6 +168,11 @@ def _train(network: _Network, job: Job) -> Outcome:
             w.copy_(before)
         if not math.isfinite(loss):
             raise Diverged(step)
+        if own is not None:
+            own.step(w, x[batch], y[batch], rate)
+        if plan.proximal is not None:
+            theta = approached(network, plan.proximal, x[batch], y[batch], offset, gradient)
+            gradient = (w - theta) * plan.proximal.strength
         for anchor, strength in anchors:
             gradient.addcmul_(w - anchor, strength)
         if plan.weight_decay:
@@ -181,7 +190,9 @@ def _train(network: _Network, job: Job) -> Outcome:
         if step + 1 in snapshot_steps:
             snapshots.append(network.copy())
 
-    params = network.copy()
-    if not usable(params):
-        raise Diverged(len(losses), "a parameter", TOO_LARGE)
-    return Outcome(params, float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots))
+    params = checked(network.copy(), len(losses))
+    kept = {} if own is None else own.kept(w)
+    if theta is not None:
+        w.copy_(theta)
+        kept = {"model": checked(network.copy(), len(losses))}
+    return Outcome(params, float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots), kept)

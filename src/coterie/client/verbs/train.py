@@ -6,6 +6,7 @@ import numpy as np
 
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable
+from coterie.messages.verbs.train import ADAPTING
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses, steps
 from coterie.training.job import Floats, Index
@@ -21,7 +22,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     start, order, mask = handler.overlaid(verb.start), None, None
 
     def shuffles() -> np.random.Generator:
-        return stream(handler.seed, verb.purpose, handler.id, request.round)
+        return stream(handler.seed, verb.purpose, handler.id, 0 if verb.purpose == ADAPTING else request.round)
 
     if plan.curriculum is not None:
         order = curriculum_order(
@@ -49,6 +50,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         mask=mask,
         order=order,
         label_offset=_label_offset(handler, plan, y),
+        own_part=_own_part(handler, plan),
         even_batches=handler.protection.even_batches,
     )
     outcome = handler.trainer.train(job)
@@ -57,7 +59,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
     handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
     control = _control_change(handler, job, outcome)
     if verb.keep:
-        changed: dict[str, Params] = {"model": outcome.params}
+        changed: dict[str, Params] = {"model": outcome.params, **outcome.kept}
         if control is not None:
             own = handler.state.get("control", {})
             changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
@@ -70,6 +72,15 @@ def _label_offset(handler: RequestHandler, plan: Plan, y: Index) -> Floats | Non
     if plan.label_offset is None:
         return None
     return label_offset(np.bincount(y, minlength=handler.data.classes), plan.label_offset)
+
+
+def _own_part(handler: RequestHandler, plan: Plan) -> tuple[Params, float] | None:
+    """Return v_i and α_i (APFL) as the last training left them; at first, and where α is fixed, as the plan has it."""
+    if plan.mixture is None:
+        return None
+    known = handler.state.get("mixture", {}) if plan.mixture.adaptive else {}
+    alpha = float(known["alpha"]) if "alpha" in known else plan.mixture.alpha
+    return handler.state.get("part", handler.model("initial")), alpha
 
 
 def _correction(handler: RequestHandler, name: str | None) -> Params | None:

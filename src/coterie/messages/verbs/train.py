@@ -16,10 +16,25 @@ from coterie.messages.limits import (
     error_in_tensors,
 )
 from coterie.messages.params import Array, Params
-from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule, total_steps
+from coterie.messages.plan import (
+    Anchor,
+    Curriculum,
+    L1Penalty,
+    MetaStep,
+    Mixture,
+    Plan,
+    ProximalSteps,
+    Schedule,
+    total_steps,
+)
 
 PASSES = 4
-"""A batch is seen so often at most; twice where a step is a meta-step."""
+"""A batch is seen so often at most; twice where a step is a meta-step. Proximal steps see it once each."""
+ADAPTING = "adapt"
+"""The purpose by which a model is adapted before it is measured: shuffled alike in every round, so that the same model
+always has the same score."""
+ADDED_LATER = ("train", "mixture", "proximal")
+"""Fields of plans that the policies which sites hold since before do not name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Train(Verb):
     """Train locally by a plan."""
 
     answer_type = TrainReply
-    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty)
+    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty, Mixture, ProximalSteps)
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
@@ -97,7 +112,8 @@ class Train(Verb):
                 [known[model] for model in sources if model in known] if "best" not in sources else known.values()
             )
             counts = [int(model[name].max()) for model in received if name in model]
-            if counts and int(value.max()) > max(counts) + PASSES * steps:
+            passes = PASSES if self.plan.proximal is None else max(PASSES, self.plan.proximal.steps)
+            if counts and int(value.max()) > max(counts) + passes * steps:
                 return f"'{name}' is {value.max()}, from {max(counts)} in {steps} steps"
         return None
 
@@ -139,8 +155,7 @@ class Train(Verb):
     def restricted(self) -> dict[str, Any]:
         """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""
         plan = {field.name: getattr(self.plan, field.name) for field in fields(self.plan)}
-        if plan["train"] is None:  # which the policies that sites hold since before do not name
-            del plan["train"]
+        plan = {name: value for name, value in plan.items() if value is not None or name not in ADDED_LATER}
         plan["anchors"] = tuple((*kinds_of_models([anchor.model]), anchor.strength) for anchor in self.plan.anchors)
         return {**plan, "start": kinds_of_models(self.start), "keep": self.keep, "send": self.send}
 
