@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from coterie.clustering import RuleSupport
 from coterie.federation import (
     Algorithm,
@@ -16,6 +18,7 @@ from coterie.federation import (
     saved,
 )
 from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply
+from coterie.training import digest
 
 
 @dataclass(kw_only=True)
@@ -37,6 +40,20 @@ class GroupedMethod(Algorithm):
             verbs, _, models = as_request(served)
             replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
             self.member |= {client: served.taken(reply) for client, reply in replies.items()}
+
+    def best_models(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
+        """Return the group whose model has the smallest loss on each client's training samples.
+
+        The largest group where all have the same model, or a client does not answer.
+        """
+        sizes = np.bincount([*self.member.values()], minlength=len(self.models))
+        largest = int(sizes.argmax())
+        if len({digest(model) for model in self.models}) == 1:
+            return dict.fromkeys(clients, largest)
+        served = CandidateModels(tuple(self.models))
+        verbs, _, models = as_request(served)
+        replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
+        return {client: served.taken(replies[client]) if client in replies else largest for client in clients}
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""

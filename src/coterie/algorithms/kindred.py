@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
-from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
+from coterie.federation import Contribution, Federation, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
     Array,
@@ -31,7 +31,6 @@ from coterie.messages import (
 )
 from coterie.similarity import ClassMoments, class_distances
 from coterie.similarity.moments import VARIANCES
-from coterie.training import digest
 
 CHANGED = 2.0
 """Times chance by which labels of a client look different than they did, squared: as much as groups differ by."""
@@ -114,19 +113,8 @@ class Kindred(OneShotClustering[MomentsReply]):
             self.models = [self.start]
         lost = [client for client in clients if client in self.mute]
         if lost:
-            self.by_loss |= self._best_models(fed, lost)
+            self.by_loss |= self.best_models(fed, lost)
         self.member |= self.by_loss
-
-    def _best_models(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
-        """Return the group whose model has the smallest loss on each client's training samples."""
-        sizes = np.bincount([*self.member.values()], minlength=len(self.models))
-        largest = int(sizes.argmax())
-        if len({digest(model) for model in self.models}) == 1:
-            return dict.fromkeys(clients, largest)
-        served = CandidateModels(tuple(self.models))
-        verbs, _, models = as_request(served)
-        replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
-        return {client: served.taken(replies[client]) if client in replies else largest for client in clients}
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """FedAvg inside groups; clients whose labels look different than before are placed anew.
@@ -139,7 +127,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         stayed = {client: reply for client, reply in replies.items() if client not in changed}
         self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
         if changed:
-            self.follow(fed, changed)
+            self.follow(fed, changed, f"labels of {len(changed)} clients had changed their looks")
 
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
@@ -195,24 +183,18 @@ class Kindred(OneShotClustering[MomentsReply]):
         pair = None if before is None else self.distances([now], [before])[0, 0]
         return pair is None or pair["shared"] == 0 or bool(pair["excess"] > CHANGED)
 
-    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
-        """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
-        earlier, now = self.described, {**self.described, **changed}
-        self.described = now
-        old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
-        alike = np.zeros(len(now), np.int64)  # of the one group that there is as long as nobody can be compared
-        if old is not None:
-            alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
-        parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
-        reason = (
-            f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
-        )
-        self.models = [self.models[parent] for parent in parents]
-        self.grouping = replace(new, reason=reason)
+    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply], why: str) -> list[int]:
+        """Group all clients anew; those that can't be compared stay with the model that they had."""
+        parents = super().follow(fed, changed, why)
         heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
         self.mute -= {*changed}
         self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items() if client in self.mute}
-        self.member = dict(zip(now, new.labels.tolist(), strict=True)) | self.by_loss
+        self.member |= self.by_loss
+        return parents
+
+    def form_again(self, fed: Federation, old: Grouping | None, proximity: npt.NDArray[Any]) -> Grouping:
+        """By what chance explains now, not by an earlier cut."""
+        return self.form(fed, proximity)
 
     @property
     def reason(self) -> str | None:
