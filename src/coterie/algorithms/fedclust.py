@@ -1,4 +1,4 @@
-"""Weight-driven clustering of clients by the last layer of locally trained models (FedClust, Islam et al., ICPP 2024)."""
+"""Clients clustered by the last layers of locally trained models (FedClust, Islam et al., ICPP 2024)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -164,6 +164,6 @@ class FedDrift(GroupedMethod):
     def reason(self) -> str:
         """What has happened to groups."""
         return (
-            f"Clients take the model of smallest loss; {self.drifted} times one drifted away from all, and {self.merged} "
-            f"times two groups that cost each other at most {self.delta:g} became one."
+            f"Clients take the model of smallest loss; {self.drifted} times one drifted away from all, and "
+            f"{self.merged} times two groups that cost each other at most {self.delta:g} became one."
         )
