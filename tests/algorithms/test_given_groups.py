@@ -93,6 +93,28 @@ def test_a_newcomer_that_nobody_named_takes_the_best_model_and_is_told_of(tmp_pa
     assert outcome(result) == outcome(small_run("given-groups", **late, algorithm_options=named))
 
 
+@pytest.mark.integration
+def test_a_column_of_the_data_says_the_groups(tmp_path: Path) -> None:
+    """Users of two regions; attributes say where each sample is from."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(6), 40)
+    south = np.isin(users, [1, 4, 5])
+    np.savez(
+        tmp_path / "regions.npz",
+        x_train=rng.normal(size=(240, 5)).astype(np.float32) + 3.0 * south[:, None].astype(np.float32),
+        y_train=rng.integers(0, 2, 240),
+        user_train=users,
+        attributes=np.stack([~south, south], axis=1).astype(np.int64),
+        attribute_names=np.array(["north", "south"]),
+    )
+    settings = {"dataset": str(tmp_path / "regions.npz"), "model": "mclr", "rounds": 1, "eval_every": 0, "clients": 6}
+    result = coterie.run(algorithm="given-groups", partition="by-user:group_by=north+south", **settings)
+    assert result.groups == [0, 1, 0, 0, 1, 1]
+    assert result.ari == 1.0
+    with pytest.raises(CoterieError, match="has no attribute 'west'"):
+        coterie.run(algorithm="given-groups", partition="by-user:group_by=north+west", **settings)
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -5,6 +5,7 @@ DISPLAY_NAMES = {
     "fedavg": "FedAvg",
     "fedclust": "FedClust",
     "feddrift": "FedDrift",
+    "fedem": "FedEM",
     "fedgroup": "FedGroup",
     "fedgrouprox": "FedGrouProx",
     "fednova": "FedNova",
