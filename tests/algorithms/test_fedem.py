@@ -13,7 +13,9 @@ from coterie.models import build
 from coterie.testing import small_federation, small_run
 
 
-@pytest.mark.integration
+pytestmark = pytest.mark.integration
+
+
 def test_one_component_is_fedavg() -> None:
     models = []
     one = {"model": "mixture", "model_options": {"of": "mlp", "components": 1}}
@@ -46,7 +48,6 @@ def test_gradients_are_those_of_expectation_maximisation() -> None:
     torch.testing.assert_close(mixture.shares.grad, 7.0 * (pi - q.mean(1)))  # type: ignore[union-attr]
 
 
-@pytest.mark.integration
 def test_clients_that_name_digits_alike_come_to_mix_alike() -> None:
     settings = {
         "dataset": "digits-permuted", "dataset_options": {"groups": 2}, "clients": 6, "fraction": 1.0, "rounds": 12,

@@ -77,6 +77,8 @@ def test_a_file_says_what_a_setting_says(name: str, tmp_path: Path, monkeypatch:
     assert by_file.groups == by_setting.groups == [0, 1, 0, 1, 2, 2]
     assert by_file.per_client == by_setting.per_client
     assert str(tmp_path / name) in Path("run/config.toml").read_text()  # so that it can be run from anywhere
+    Path(name).unlink()
+    assert coterie.resume("run", rounds=2).groups == by_file.groups  # what it said is kept with the run
 
 
 @pytest.mark.integration

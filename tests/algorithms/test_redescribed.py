@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from drift_world import agreement, drifting, play, turned
 
-from coterie.testing import small_run
+from coterie.testing import goes_on_after_an_interruption, small_run
 
 TURNED = [0, 1, 2, 3, 0, 1, 2, 3]
 METHODS: dict[str, dict[str, Any]] = {
@@ -47,3 +48,8 @@ def test_without_drift_nothing_changes_by_a_bit(method: str) -> None:
     assert again.groups == once.groups
     assert [row["loss"] for row in again.history] == [row["loss"] for row in once.history]
     assert again.traffic["up_bytes"] > once.traffic["up_bytes"]
+
+
+def test_a_run_that_is_broken_off_around_a_drift_goes_on(tmp_path: Path) -> None:
+    drifting_data = {"dataset_options": {"drift_at": 2}, "rounds": 3, "clients": 6, "groups": 3}
+    goes_on_after_an_interruption("pacfl", tmp_path, **drifting_data, algorithm_options={"redescribe": 1})

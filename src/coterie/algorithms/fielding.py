@@ -26,7 +26,7 @@ class Fielding(OneShotClustering[Array]):
 
     tau: Annotated[
         float, Gt(0), "group all anew once a centre has moved by more than this share of the mean distance of centres"
-    ] = 1 / 3
+    ] = 0.33
 
     centres: list[Array] = saved(default_factory=list)
     """The mean label frequencies of each group when groups were last formed."""
