@@ -12,7 +12,6 @@ from coterie.messages import ModelSpec
 from coterie.models import build
 from coterie.testing import small_federation, small_run
 
-
 pytestmark = pytest.mark.integration
 
 
