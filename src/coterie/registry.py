@@ -42,6 +42,10 @@ class Check:
     """Lists the names that a value may be, where it is one of some."""
 
 
+class FileName:
+    """Marks an option that names a file, in ``Annotated[str | None, FileName()]``: it is made absolute in a run."""
+
+
 class Option:
     """One option of a registered thing: its name, type and default."""
 
@@ -54,6 +58,13 @@ class Option:
         if get_origin(self.annotation) is Annotated:
             return next((a for a in get_args(self.annotation)[1:] if isinstance(a, str)), "")
         return ""
+
+    @property
+    def names_file(self) -> bool:
+        """Whether its value is the name of a file."""
+        return get_origin(self.annotation) is Annotated and any(
+            isinstance(note, FileName) for note in get_args(self.annotation)[1:]
+        )
 
     def error_in(self, value: Any) -> str | None:
         """Say what is wrong with a value of the right type, or None."""

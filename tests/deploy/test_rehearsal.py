@@ -18,6 +18,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("lg-fedavg", {"pretrain": 3}),
     ("lg-fedavg", {"pretrain": 2, "broadcast_all": True}),
     ("pacfl", {"diversity": 2}),
+    ("pacfl", {"redescribe": 4}),
     ("pacfl", {"budget": 10, "assign": "recluster"}),
     ("fedgroup", {"alpha_pre": 1, "continue_pretraining": True, "pretrain_steps": 3}),
     ("fedgroup", {"alpha_pre": 1, "continue_pretraining": True, "pretrain_epochs": 1}),

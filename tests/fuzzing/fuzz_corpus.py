@@ -254,6 +254,8 @@ def texts(folder: Path) -> None:
     both = {"all_data/data.json": json.dumps(tweets).encode(), "glove.6B.50d.txt": vectors}
     write_all(folder / "leaf" / "tweets", both)
     write_all(folder / "vectors" / "glove", both)
+    groups = {"groups.csv": b"client,group\n0,north\n1,south\n", "groups.json": b'{"0": "north", "1": "south"}'}
+    write_all(folder / "groups" / "given", groups)
     row = " ".join(f"{k}:{k / 300:.3f}" for k in range(1, 257))
     write_all(folder / "libsvm" / "plain", {"usps": f"1 {row}\n10 {row}\n".encode(), "usps.t": f"2 {row}\n".encode()})
     write_all(folder / "libsvm-bz2" / "packed", {"usps.bz2": bz2.compress(f"1 {row}\n10 {row}\n".encode())})

@@ -141,6 +141,12 @@ def _design(folder: Path, file: Path) -> None:
     Design.read(file).check()
 
 
+def _groups(folder: Path, file: Path) -> None:
+    from coterie.algorithms.given_groups import read_groups
+
+    assert all(group for group in read_groups(file).values())
+
+
 def _book(folder: Path, file: Path) -> None:
     from coterie.reproduce.catalogue import read_own
 
@@ -321,6 +327,8 @@ TARGETS = [
     Target("site.toml", "app", "site.toml", _site, [toml_lines]),
     Target("sites.json", "app", "sites.json", _registry, [json_tree], share=2),
     Target("introduction of a site", "introduction", "said.json", _introduction, [json_tree]),
+    Target("groups of clients, csv", "groups", "groups.csv", _groups, share=0.3),
+    Target("groups of clients, json", "groups", "groups.json", _groups, [json_tree], share=0.3),
     Target("texts of flags", "flags", "lines", _flags, share=0.5),
     Target("secret of a site", "app", "state/secret", _site_state, share=0.3),
     Target("policy of a site", "app", f"state/{FEDERATION}/policy.json", _site_state, [json_tree]),

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.one_shot import Floats, OneShotClustering
+from coterie.algorithms.one_shot import Floats
+from coterie.algorithms.redescribed import Redescribed
 from coterie.clustering import GroupingOptions, Rule, RuleSupport
 from coterie.federation import Federation, saved
 from coterie.messages import (
@@ -43,10 +44,10 @@ A = TypeVar("A", TrainReply, EvaluateReply)
 
 @algorithm("flag")
 @dataclass(kw_only=True)
-class FLAG(OneShotClustering[Description]):
+class FLAG(Redescribed[Description]):
     """One model per group of clients whose data and first gradients both point the same way."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances", "trial"), UNIT))
+    traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "trial"), UNIT))
 
     beta: Annotated[float, Ge(0), Le(1), "share of the data angles in the mixture; 1: data only, 0: gradients only"] = (
         0.5

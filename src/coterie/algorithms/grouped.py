@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from coterie.clustering import RuleSupport
 from coterie.federation import (
     Algorithm,
@@ -15,7 +17,8 @@ from coterie.federation import (
     as_request,
     saved,
 )
-from coterie.messages import ClientId, Params, Plan, Reply, Train, TrainReply
+from coterie.messages import ClientId, Params, Plan, Reply, Request, Train, TrainReply
+from coterie.training import digest
 
 
 @dataclass(kw_only=True)
@@ -34,9 +37,29 @@ class GroupedMethod(Algorithm):
         """Find groups for clients that have none; where they receive several models, they choose."""
         served = self.model_for(clients[0]) if clients else None
         if isinstance(served, CandidateModels):
-            verbs, _, models = as_request(served)
-            replies = fed.ask(dict.fromkeys(clients, fed.request(*verbs, models=models)))
+            replies = fed.ask(dict.fromkeys(clients, self.which_model(fed, served)))
             self.member |= {client: served.taken(reply) for client, reply in replies.items()}
+
+    def best_models(self, fed: Federation, clients: Sequence[ClientId], least: int = 0) -> dict[ClientId, int]:
+        """Return the group whose model has the smallest loss on each client's training samples.
+
+        Of groups with at least so many other members, if there are any. The largest group where all have the same model,
+        or a client does not answer.
+        """
+        others = [group for client, group in self.member.items() if client not in clients]
+        sizes = np.bincount(others, minlength=len(self.models))
+        largest = int(sizes.argmax())
+        groups = np.flatnonzero(sizes >= least).tolist() or [largest]
+        if len({digest(self.models[group]) for group in groups}) == 1:
+            return dict.fromkeys(clients, largest)
+        served = CandidateModels(tuple(self.models[group] for group in groups))
+        replies = fed.ask(dict.fromkeys(clients, self.which_model(fed, served)))
+        return {client: groups[served.taken(replies[client])] if client in replies else largest for client in clients}
+
+    def which_model(self, fed: Federation, served: CandidateModels) -> Request:
+        """Return the question which of several models suits a client best."""
+        verbs, _, models = as_request(served)
+        return fed.request(*verbs, models=models)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_z ← Σ n_i θ_i / Σ n_i over the clients of the cohort that are in group z and answered."""

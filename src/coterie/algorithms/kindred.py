@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
-from coterie.federation import CandidateModels, Contribution, Federation, as_request, saved
+from coterie.federation import Contribution, Federation, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
     Array,
@@ -32,7 +32,6 @@ from coterie.messages import (
 )
 from coterie.similarity import ClassMoments, class_distances
 from coterie.similarity.moments import VARIANCES
-from coterie.training import digest
 
 CHANGED = 2.0
 """Times chance by which labels of a client look different than they did, squared: as much as groups differ by."""
@@ -70,7 +69,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
     def seldom_asked(self, fed: Federation) -> Sequence[Request]:
         """Return what clients are asked that can't be compared."""
-        return [self._which_model(fed, CandidateModels((self.start, self.start)))]
+        return [self.which_model(fed, CandidateModels((self.start, self.start)))]
 
     def begin(self, fed: Federation) -> None:
         """Group by how labels look; θ_g ← θ⁰ for all groups."""
@@ -137,24 +136,8 @@ class Kindred(OneShotClustering[MomentsReply]):
             self.models = [self.start]
         lost = [client for client in clients if client in self.mute]
         if lost:
-            self.by_loss |= self._best_models(fed, lost)
+            self.by_loss |= self.best_models(fed, lost, least=2)  # never a group of one
         self.member |= self.by_loss
-
-    def _best_models(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, int]:
-        """Return the group whose model has the smallest loss on each client's training samples."""
-        others = [group for client, group in self.member.items() if client not in clients]
-        sizes = np.bincount(others, minlength=len(self.models))
-        largest = int(sizes.argmax())
-        groups = np.flatnonzero(sizes > 1).tolist() or [largest]  # nobody joins one that is alone, if there are others
-        if len({digest(self.models[group]) for group in groups}) == 1:
-            return dict.fromkeys(clients, largest)
-        served = CandidateModels(tuple(self.models[group] for group in groups))
-        replies = fed.ask(dict.fromkeys(clients, self._which_model(fed, served)))
-        return {client: groups[served.taken(replies[client])] if client in replies else largest for client in clients}
-
-    def _which_model(self, fed: Federation, served: CandidateModels) -> Request:
-        verbs, _, models = as_request(served)
-        return fed.request(*verbs, models=models)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """FedAvg inside groups; clients whose labels look different than before are placed anew.
@@ -167,7 +150,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         stayed = {client: reply for client, reply in replies.items() if client not in changed}
         self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
         if changed:
-            self.follow(fed, changed)
+            self.follow(fed, changed, f"labels of {len(changed)} clients had changed their looks")
 
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
@@ -220,24 +203,18 @@ class Kindred(OneShotClustering[MomentsReply]):
         pair = None if before is None else self.distances([now], [before])[0, 0]
         return pair is None or pair["shared"] == 0 or bool(pair["excess"] > CHANGED)
 
-    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply]) -> None:
-        """Group all clients anew; a group goes on with the model of the old one that most of its clients look like."""
-        earlier, now = self.described, {**self.described, **changed}
-        self.described = now
-        old, new = self.grouping, self.form(fed, self.distances([*now.values()]))
-        alike = np.zeros(len(now), np.int64)  # of the one group that there is as long as nobody can be compared
-        if old is not None:
-            alike = self.rule(fed).nearest(old, self.distances([*now.values()], [*earlier.values()]))
-        parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
-        reason = (
-            f"{new.reason} Grouped anew in round {fed.round}: labels of {len(changed)} clients had changed their looks."
-        )
-        self.models = [self.models[parent] for parent in parents]
-        self.grouping = replace(new, reason=reason)
+    def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply], why: str) -> list[int]:
+        """Group all clients anew; those that can't be compared stay with the model that they had."""
+        parents = super().follow(fed, changed, why)
         heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
         self.mute -= {*changed}
         self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items() if client in self.mute}
-        self.member = dict(zip(now, new.labels.tolist(), strict=True)) | self.by_loss
+        self.member |= self.by_loss
+        return parents
+
+    def form_again(self, fed: Federation, old: Grouping | None, proximity: npt.NDArray[Any]) -> Grouping:
+        """By what chance explains now, not by an earlier cut."""
+        return self.form(fed, proximity)
 
     @property
     def reason(self) -> str | None:

@@ -16,6 +16,7 @@ from coterie.messages import ClientId, Params
 Floats = npt.NDArray[np.float64]
 D = TypeVar("D")
 """What describes a client."""
+AGAIN = " Grouped anew in round "
 
 
 @dataclass(kw_only=True)
@@ -125,6 +126,34 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             else:
                 models.append(self._first_model(rule, old, cross[np.flatnonzero(new.labels[n:] == group)[0]]))
         self.models = models
+
+    def follow(self, fed: Federation, changed: Mapping[ClientId, D], why: str) -> list[int]:
+        """Group all clients anew; a group goes on with the model of the old one that most of its clients look like.
+
+        `changed` are descriptions that are no longer what clients sent before. Return the old group of each new one.
+        """
+        earlier, old, before = [*self.described.values()], self.grouping, self.split_noise
+        self.described = {**self.described, **changed}
+        now, rule = [*self.described.values()], self.rule(fed)
+        proximity = self.distances(now)
+        self.split_noise = self.noise(fed, self.described, proximity)
+        new = self.form_again(fed, old, proximity)
+        alike = np.zeros(len(now), np.int64)  # of the one group that there is as long as nobody can be compared
+        if old is not None:
+            alike = rule.nearest(old, rule.scaled(self.distances(now, earlier), self.split_noise, before))
+        parents = [int(np.bincount(alike[new.labels == group]).argmax()) for group in range(new.n_groups)]
+        self.models = [self.models[parent] for parent in parents]
+        reason = new.reason.partition(AGAIN)[0]
+        self.grouping = replace(new, reason=f"{reason}{AGAIN}{fed.round}: {why}.")
+        self.member = dict(zip(self.described, new.labels.tolist(), strict=True))
+        return parents
+
+    def form_again(self, fed: Federation, old: Grouping | None, proximity: Floats) -> Grouping:
+        """Form the groups of all clients when some have changed: by the same cut."""
+        if old is None:
+            return self.form(fed, proximity)
+        rule = self.rule(fed)
+        return self.form_anew(rule, old, rule.scaled(proximity, self.split_noise, None))
 
     def _first_model(self, rule: Rule, grouping: Grouping, distances: Floats) -> Params:
         """Return what a newcomer's own group begins with; its distances to all earlier clients are given."""

@@ -9,7 +9,8 @@ from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.gradient_diversities import GradientDiversities
-from coterie.algorithms.one_shot import Floats, OneShotClustering
+from coterie.algorithms.one_shot import Floats
+from coterie.algorithms.redescribed import Redescribed
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
@@ -21,10 +22,10 @@ SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 
 @algorithm("pacfl")
 @dataclass(kw_only=True)
-class PACFL(GradientDiversities, OneShotClustering[SignatureReply]):
+class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances", "noise")))
+    traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "noise")))
 
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[

@@ -85,6 +85,8 @@ class FederationSettings:
     """How what clients trained is put together."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, if drift is simulated."""
+    true_groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The groups that the data have, client after client, by the round from which they hold; empty: not known."""
     expert: Params | None = None
     """The model by whose losses clients order their samples, if a curriculum says so."""
     newcomer_epochs: int = 5

@@ -61,10 +61,14 @@ def completed(config: Config, data: FederatedData) -> Config:
 def absolute(config: Config) -> Config:
     """Make paths absolute, so that they hold in any folder."""
     expert, server_data = config.curriculum.expert, make_method(config).server_data_from
-    options = {} if server_data is None else config.algorithm.options
+    options = {key: value for key, value in config.algorithm.options.items() if isinstance(value, str)}
+    files = [key for key, option in ALGORITHMS.options(config.algorithm.name).items() if option.names_file]
     return config.changed(
         data={"name": _absolute_data(config.data.name)},
-        algorithm={key: _absolute_data(value) for key, value in options.items() if value == server_data},
+        algorithm={
+            **{key: _absolute_data(value) for key, value in options.items() if value == server_data},
+            **{key: os.path.abspath(os.path.expanduser(options[key])) for key in files if key in options},
+        },
         newcomers={"admit": [os.path.abspath(os.path.expanduser(path)) for path in config.newcomers.admit]},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
@@ -163,9 +167,16 @@ def session(
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
             drifts=frozenset(phase.start for phase in data.drift),
+            true_groups=known_groups(data),
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
+
+
+def known_groups(data: FederatedData) -> dict[int, list[int]]:
+    """Return the groups of clients that the data have, by the round from which they hold; none: not known."""
+    phases = {0: data.true_groups, **{phase.start: phase.true_groups for phase in data.drift}}
+    return {start: groups.tolist() for start, groups in phases.items() if groups is not None}
 
 
 def _input_moments(data: FederatedData) -> InputMoments | None:

@@ -1,5 +1,6 @@
 """Clients whose samples share an attribute, as in PACFL's case study on CelebA."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -28,7 +29,7 @@ def by_attribute(
     random (PACFL, Fig. 7). A client with one shard has its attribute as true group. Samples with none or several of
     the attributes are left out.
     """
-    columns = _columns(data, str(attributes).split("+"))
+    columns = _columns(data, str(attributes).split("+"), "by-attribute")
     assert data.attributes is not None
     has = data.attributes[:, columns]
     sizes = (has & (has.sum(axis=1) == 1)[:, None]).sum(axis=0)
@@ -46,11 +47,19 @@ def by_attribute(
     return Partition(parts, groups, own_test=test_share, notes=notes if unused else ())
 
 
-def _columns(data: Dataset, wanted: list[str]) -> list[int]:
+def attribute_groups(data: Dataset, attributes: str, parts: Sequence[Index], partition: str) -> Index:
+    """Return which of some attributes most samples of each client have; of equals the first, one more for none."""
+    columns = _columns(data, attributes.split("+"), partition)
+    assert data.attributes is not None
+    having = np.stack([data.attributes[part][:, columns].sum(axis=0) for part in parts])
+    return np.where(having.any(axis=1), having.argmax(axis=1), len(columns)).astype(np.int64)
+
+
+def _columns(data: Dataset, wanted: list[str], partition: str) -> list[int]:
     """Return the columns of attributes, given by name or number."""
     if data.attributes is None:
         raise CoterieError(
-            f"partition 'by-attribute' needs attributes of samples, which data set '{data.name}' does not have: use "
+            f"partition '{partition}' needs attributes of samples, which data set '{data.name}' does not have: use "
             "another partition, or add 'attributes' to the .npz file"
         )
     names, count = data.attribute_names, data.attributes.shape[1]
@@ -62,9 +71,9 @@ def _columns(data: Dataset, wanted: list[str]) -> list[int]:
             columns.append(int(name))
         else:
             known = suggestion(name, names) if names else f"use columns 0 to {count - 1}"
-            raise CoterieError(f"partition 'by-attribute': data set '{data.name}' has no attribute '{name}': {known}")
+            raise CoterieError(f"partition '{partition}': data set '{data.name}' has no attribute '{name}': {known}")
     if len(set(columns)) < len(columns):
-        raise CoterieError(f"partition 'by-attribute': attributes = '{'+'.join(wanted)}' should name each once")
+        raise CoterieError(f"partition '{partition}': attributes = '{'+'.join(wanted)}' should name each once")
     return columns
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from coterie.data.federated import Dataset, Index
+from coterie.data.partitions.by_attribute import attribute_groups
 from coterie.data.partitions.counting import Owned, Shares, Table, by_owner, dealt, unowned_note
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
@@ -110,6 +111,10 @@ def by_user(
     *,
     min_samples: Annotated[int, Ge(1), "Users with fewer samples are left out."] = 10,
     test_share: TestShare = 0.2,
+    group_by: Annotated[
+        int | str | None,
+        "Attributes, by name or column, with + between them: a user's group is what most samples have.",
+    ] = None,
 ) -> Partition:
     """Every client is one user, such as a writer, with all samples that this user made.
 
@@ -145,4 +150,6 @@ def by_user(
             f"partition 'by-user': {clients} of {len(users)} users were drawn"
             + (f"; {fewer} with fewer than {min_samples} samples were left out before" if fewer else "")
         )
-    return Partition(by_owner(client_of_user[user_of_sample], clients), own_test=test_share, notes=notes)
+    parts = by_owner(client_of_user[user_of_sample], clients)
+    groups = None if group_by is None else attribute_groups(data, str(group_by), parts, "by-user")
+    return Partition(parts, groups, own_test=test_share, notes=notes)
