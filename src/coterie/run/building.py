@@ -162,6 +162,7 @@ def session(
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
+            server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
