@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.similarity import measure
+    from coterie.tracking import Tracker
 
 __version__ = "0.2.0"
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "CoterieError",
     "Progress",
     "Result",
+    "Tracker",
     "algorithm",
     "cluster",
     "compare",
@@ -61,6 +63,7 @@ _HOMES = {
     "Comparison": "coterie.compare.comparison",
     "Progress": "coterie.run.progress",
     "Result": "coterie.run.result",
+    "Tracker": "coterie.tracking",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
     "measure": "coterie.similarity",

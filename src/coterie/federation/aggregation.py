@@ -83,7 +83,7 @@ class Aggregator(Resumable):
     """Notes an event: whose, its kind, its description."""
     now: Callable[[], int]
     """Says which round it is."""
-    step: ServerStep = ServerStep()
+    step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards means."""
     optimiser: ServerOptimiser = field(init=False)
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)

@@ -84,7 +84,7 @@ class FederationSettings:
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     """How what clients trained is put together."""
-    server_step: ServerStep = ServerStep()
+    server_step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, if drift is simulated."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from coterie.run.cluster import ClusterResult
-    from coterie.run.keywords import DatasetLike, FilePath, ModelLike
+    from coterie.run.keywords import DatasetLike, FilePath, ModelLike, TrackLike
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.run.trained_models import TrainedModel
@@ -67,10 +67,13 @@ def run(
     from coterie.run.live_progress import listener
     from coterie.run.runner import start
     from coterie.run.settings import settings_to_config
+    from coterie.run.tracked import divided
 
-    with named(settings) as given:
+    names, own = divided(settings.pop("track", ()))
+    with named({**settings, "track": names} if names else settings) as given:
         checked = settings_to_config(config, given, trust=trust)
-        return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=listener(progress))
+        write = checked.run.out is not None
+        return start(checked, write=write, overwrite=overwrite, progress=listener(progress), track=own)
 
 
 @shows(RunSettings)
@@ -114,6 +117,7 @@ def resume(
     trust: bool = False,
     dataset: DatasetLike | None = None,
     model: ModelLike = None,
+    track: TrackLike = (),
 ) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result.
 
@@ -128,12 +132,14 @@ def resume(
         dataset: What was given to `run`, if that was an object of the program, such as arrays: these are not stored.
             Other arrays than those of the run are refused.
         model: What was given to `run`, if that was an object.
+        track: As for `run`, beside the trackers that the run names itself.
     """
     from coterie.results.run_folder import RunFolder
     from coterie.run import runner
     from coterie.run.given import check_given_again, named
     from coterie.run.live_progress import listener
     from coterie.run.plugins import Permission
+    from coterie.run.tracked import divided, make_trackers
 
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
@@ -142,7 +148,9 @@ def resume(
             check_given_again(RunFolder.open(Path(folder)), made)
         permission = Permission(tuple(map(str, plugins)), trust)
         paths = [admit] if isinstance(admit, str | os.PathLike) else admit
-        return runner.resume(Path(folder), listener(progress), permission, rounds, [*map(str, paths)])
+        names, own = divided(track)
+        trackers = [*make_trackers(names, RunFolder(Path(folder))), *own]
+        return runner.resume(Path(folder), listener(progress), permission, rounds, [*map(str, paths)], trackers)
 
 
 def predict(
