@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -116,11 +117,10 @@ def test_mlflow_reads_the_runs_of_a_comparison_from_one_store(tmp_path: Path) ->
     out, store = tmp_path / "compared", tmp_path / "store"
     settings = {"dataset": "digits", "clients": 4, "rounds": 2, "epochs": 1, "eval_every": 1, "out": str(out)}
     coterie.compare(algorithms="fedavg,solo", seeds=[0], jobs=1, track=f"mlflow:folder={store}", **settings)  # type: ignore[arg-type]
-    cli("track", str(out), "--to", "mlflow")
-    for place, times in ((store, 1), (out, 1), (store, 2)):
-        if times == 2:
-            cli("track", str(out), "--to", "mlflow", "--folder", str(store))  # in place of what is there
-        client, runs = mlflow_runs(place)
+    for again in (False, True):
+        if again:  # in place of what is there
+            cli("track", str(out), "--to", "mlflow", "--folder", str(store))
+        client, runs = mlflow_runs(store)
         assert [run.info.run_name for run in runs] == ["fedavg/seed-0", "solo/seed-0"]
         for run in runs:
             assert run.info.status == "FINISHED"
@@ -143,17 +143,22 @@ def test_wandb_writes_an_offline_run(finished: Path, tmp_path: Path) -> None:
     for _ in range(2):  # the second replaces the first
         cli("track", str(finished), "--to", "wandb", "--folder", str(tmp_path))
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    store, rounds, names, config = DataStore(), [], set(), set()
+    store, rows, config, summary = DataStore(), [], set(), dict[str, str]()
     store.open_for_scan(str(file))
-    while data := store.scan_data():
+    while (data := store.scan_data()) is not None:
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
-            rounds += [record.history.step.num]
-            names |= {"/".join(item.nested_key) or item.key for item in record.history.item}
-        if record.WhichOneof("record_type") == "run":
-            config |= {item.key for item in record.run.config.update}
-            assert record.run.display_name == "solo run"
-    assert rounds == [2, 4]
-    assert {"L", "loss", "up_bytes"} <= names
+        match record.WhichOneof("record_type"):
+            case "history":
+                rows.append({item.nested_key[0]: json.loads(item.value_json) for item in record.history.item})
+            case "run":
+                config |= {item.key for item in record.run.config.update}
+                assert record.run.display_name == "solo run"
+            case "summary":
+                summary |= {item.key: item.value_json for item in record.summary.update}
+    store.close()
+    told = [scalars(row) for row in RunFolder(finished).read_metrics()[0]]
+    assert [{name: row[name] for name in expected} for row, expected in zip(rows, told, strict=True)] == told
+    assert [row["_step"] for row in rows] == [2, 4]
     assert "training.lr" in config
+    assert float(summary["result/L"]) == coterie.load(finished).accuracy["L"]  # type: ignore[union-attr]
