@@ -260,7 +260,7 @@ def test_options_of_a_plugins_method_come_first(place: Path, registries_put_back
         ("pacfl:gropus=4", [], "there is no key 'gropus' for method 'pacfl': did you mean 'groups'?"),
         ("fedavg:groups=4", [], "leave out groups (set by --algorithm)"),
         ("fedavgg:xyz=4", [], "unknown method 'fedavgg': did you mean 'fedavg'?"),
-        ("fedavg:zzz=4", [], "its options are labels, serving, server_optimiser, server_lr"),
+        ("fedavg:zzz=4", [], "its options are labels, server_beta2, server_lr, server_momentum, server_optimiser"),
     ],
 )
 def test_what_can_not_stand_behind_a_method(method: str, more: list[str], said: str) -> None:

@@ -1,7 +1,7 @@
 """The server's step: from a model towards the mean of what clients trained from it (FedOpt, Reddi et al., ICLR 2021).
 
 Δ = mean − model stands in for a negative gradient. Numbers that BatchNorm counts are no gradient: of these the mean is
-taken. Moments belong to the model that they led to: whoever goes on from it goes on with them. So each group has its
+taken. StepMoments belong to the model that they led to: whoever goes on from it goes on with them. So each group has its
 own; of a group that is split, or of one that another inherits from, they go on with the model; θ⁰ has none. They are
 forgotten with the model.
 """
@@ -45,7 +45,7 @@ class ServerStep:
         return self.optimiser != "sgd" or self.momentum > 0
 
     def moments(self, change: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        """Return m_t and v_t of Δ_t (Alg. 2, lines 10 to 14); of plain SGD m ← ρ m + Δ, and v stays."""
+        """Return m_t and v_t of Δ_t (Alg. 2); of plain SGD m ← ρ m + Δ, and v stays."""
         if self.optimiser == "sgd":
             return self.momentum * m + change, v
         m, square = self.momentum * m + (1 - self.momentum) * change, change * change
@@ -54,7 +54,7 @@ class ServerStep:
         return m, v - (1 - self.beta2) * square * np.sign(v - square)
 
     def direction(self, m: Array, v: Array) -> Array:
-        """Return m/(√v + τ) (line 15); of plain SGD m."""
+        """Return m/(√v + τ) (Alg. 2); of plain SGD m."""
         return m if self.optimiser == "sgd" else m / (np.sqrt(v) + self.tau)
 
 
@@ -92,7 +92,10 @@ class ServerOptions:
         return {"beta2": self.server_beta2, "tau": self.server_tau}
 
     def error_in_server_step(self) -> str | None:
-        """Say why the method can't have the server's step that is asked for, or None; a mean of its own has no step."""
+        """Say why the step that is asked for can't be taken, or None.
+
+        A method that has no mean, or a step of its own, overrides this to refuse more.
+        """
         given = [f"server_{key}" for key, value in self._of_adaptive.items() if value is not None]
         if given and self.server_optimiser == "sgd":
             return f"{given[0]} is of server_optimiser = adam or yogi: write one of these, or leave it out"
@@ -100,7 +103,7 @@ class ServerOptions:
 
 
 @dataclass
-class Moments:
+class StepMoments:
     """What the steps that led to a model leave to the next."""
 
     round: int
@@ -117,7 +120,7 @@ class ServerOptimiser(Resumable):
     how: ServerStep
     now: Callable[[], int]
     """Says which round it is."""
-    moments: dict[str, Moments] = saved(default_factory=dict)
+    moments: dict[str, StepMoments] = saved(default_factory=dict)
     """By the digest of the model that they led to."""
     _models: dict[str, "weakref.ref[Array]"] = field(init=False, default_factory=dict, repr=False)
     """A tensor of each of these models: when nobody has it any more, nobody goes on from the model."""
@@ -143,7 +146,7 @@ class ServerOptimiser(Resumable):
             m[name], v[name] = (np.asarray(value, dtype) for value in moments)
         if self.how.remembers:
             reached = self._found(frozen(result), learnt[0])
-            self.moments[reached] = Moments(self.now(), m, v if self.how.optimiser != "sgd" else {})
+            self.moments[reached] = StepMoments(self.now(), m, v if self.how.optimiser != "sgd" else {})
         return frozen(result)
 
     def _found(self, model: Params, tensor: str) -> str:
