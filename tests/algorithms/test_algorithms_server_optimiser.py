@@ -81,6 +81,15 @@ def test_sgd_with_rate_1_is_the_method_without(method: str) -> None:
     assert outcome(small_run(method, **stepping(method, server_momentum=0.9))) != plain
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize(("method", "one_group"), [("ifca", {"groups": 1}), ("pacfl", {"groups": 1})])
+def test_a_method_with_one_group_takes_fedavgs_steps(method: str, one_group: dict[str, Any]) -> None:
+    fedavg = small_run("fedavg", **stepping("fedavg", server_optimiser="yogi"))
+    grouped = small_run(method, **stepping(method, server_optimiser="yogi"), **one_group)
+    assert [row["C"] for row in grouped.history] == [row["C"] for row in fedavg.history]
+    assert [row["loss"] for row in grouped.history] == [row["loss"] for row in fedavg.history]
+
+
 def test_a_round_of_fedavg_goes_the_asked_part_of_the_way() -> None:
     def after_one_round(**options: Any) -> Params:
         with small_federation("fedavg", **stepping("fedavg", **options), rounds=1) as (run, _):

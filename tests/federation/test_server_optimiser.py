@@ -178,7 +178,7 @@ def test_other_kinds_of_means_are_not_stepped_to() -> None:
 
 def test_options_that_are_left_out_are_the_papers() -> None:
     assert ServerOptions().server_step.takes_means
-    assert ServerOptions(server_optimiser="yogi").server_step == ServerStep("yogi", 0.01, 0.9, 0.99, 1e-3)
+    assert ServerOptions(server_optimiser="yogi").server_step == ServerStep("yogi", 0.03, 0.9, 0.99, 1e-3)
     assert ServerOptions(server_momentum=0.9).server_step == ServerStep("sgd", 1.0, 0.9)
     assert "server_tau is of server_optimiser = adam or yogi" in str(
         ServerOptions(server_tau=1.0).error_in_server_step()

@@ -1,7 +1,7 @@
 """The server's step: from a model towards the mean of what clients trained from it (FedOpt, Reddi et al., ICLR 2021).
 
 Δ = mean − model stands in for a negative gradient. Numbers that BatchNorm counts are no gradient: of these the mean is
-taken. StepMoments belong to the model that they led to: whoever goes on from it goes on with them. So each group has its
+taken. Moments belong to the model that they led to: whoever goes on from it goes on with them. So each group has its
 own; of a group that is split, or of one that another inherits from, they go on with the model; θ⁰ has none. They are
 forgotten with the model.
 """
@@ -20,7 +20,7 @@ from coterie.messages.params import STATISTICS
 from coterie.messages.wire import digest
 
 OptimiserName = Literal["sgd", "adam", "yogi"]
-ADAPTIVE_LR = 0.01
+ADAPTIVE_LR = 0.03
 """The rate of Adam and Yogi unless the user says otherwise; it is the longest step of a parameter, nearly."""
 
 
