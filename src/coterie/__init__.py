@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.similarity import measure
+    from coterie.tracking import Tracker
 
 __version__ = "0.2.0"
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "CoterieError",
     "Progress",
     "Result",
+    "Tracker",
     "algorithm",
     "cluster",
     "compare",
@@ -63,6 +65,7 @@ _HOMES = {
     "Comparison": "coterie.compare.comparison",
     "Progress": "coterie.run.progress",
     "Result": "coterie.run.result",
+    "Tracker": "coterie.tracking",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
     "measure": "coterie.similarity",

@@ -85,6 +85,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "run.seed": ("7", 7),
     "run.out": ("some where", "some where"),
     "run.durable": ("true", True),
+    "run.track": ("tensorboard", ["tensorboard"]),
     "run.plugins": ("json", ["json"]),
 }
 
@@ -127,7 +128,7 @@ def test_a_flag_overrides_the_file_and_a_setting_the_flag(place: Path) -> None:
 
 
 def test_options_of_choices_are_reached_in_every_way(place: Path) -> None:
-    papers = {"name": "solo", "labels": "none", "serving": "lacking", "epochs": 50}
+    papers = {"name": "solo", "labels": "none", "serving": "lacking", "server_optimiser": "sgd", "epochs": 50}
     assert printed("--algorithm", "solo", "--set", "algorithm.epochs=50")["algorithm"] == papers
     assert printed("--set", "algorithm.epochs=50", "--algorithm", "solo")["algorithm"] == papers
     assert printed("--algorithm", "solo:epochs=50")["algorithm"] == papers
@@ -147,7 +148,9 @@ def test_the_short_form_is_understood_in_a_file_too(place: Path) -> None:
 
 def test_another_choice_on_the_command_line_does_not_inherit_options(place: Path) -> None:
     (place / "run.toml").write_text("[algorithm]\nname = 'solo'\nepochs = 50\n[data]\nclients = 7\n")
-    assert printed("run.toml", "--algorithm", "fedavg")["algorithm"].keys() == {"name", "labels", "serving"}
+    assert printed("run.toml", "--algorithm", "fedavg")["algorithm"].keys() == {
+        *("name", "labels", "serving", "server_optimiser")
+    }
     assert printed("run.toml", "--dataset", "digits-rotated")["data"]["clients"] == 7
     assert "no key 'mu'" in refusal(cli("run", "run.toml", "--set", "algorithm.name=fedavg:mu=3"))
 
@@ -257,7 +260,7 @@ def test_options_of_a_plugins_method_come_first(place: Path, registries_put_back
         ("pacfl:gropus=4", [], "there is no key 'gropus' for method 'pacfl': did you mean 'groups'?"),
         ("fedavg:groups=4", [], "leave out groups (set by --algorithm)"),
         ("fedavgg:xyz=4", [], "unknown method 'fedavgg': did you mean 'fedavg'?"),
-        ("fedavg:zzz=4", [], "its options are labels, serving; any flag"),
+        ("fedavg:zzz=4", [], "its options are labels, server_beta2, server_lr, server_momentum, server_optimiser"),
     ],
 )
 def test_what_can_not_stand_behind_a_method(method: str, more: list[str], said: str) -> None:

@@ -60,7 +60,10 @@ def test_a_list_has_a_line_for_each(kind: str) -> None:
     ("arguments", "shown"),
     [
         (["algorithms", "solo"], ["epochs = None", "epochs in all"]),
-        (["algorithms", "fedavg"], ["labels = 'none'", "serving = 'lacking'"]),
+        (
+            ["algorithms", "fedavg"],
+            ["labels = 'none'", "serving = 'lacking'", "server_optimiser = 'sgd'  [sgd | adam | yogi]"],
+        ),
         (["models", "mclr"], ["no options"]),
         (["partitions", "label-skew"], ["rho = 0.2", "Fraction of the labels"]),
         (["models", "mlp"], ["hidden = 128", "width of the hidden layer"]),

@@ -14,6 +14,7 @@ TYPES = {
     "data.name": "DatasetLike",
     "model.name": "ModelLike",
     "run.out": "FilePath | None",
+    "run.track": "TrackLike",
     "run.plugins": "FilePath | Sequence[FilePath]",
     "curriculum.expert": "FilePath | None",
 }
@@ -22,6 +23,9 @@ DOCS = {
     "data.name": "Data set: a name, the path of a file or folder, arrays, or a function; by default 'digits'.",
     "model.name": "Network: a name, a class, a function, or a network itself; by default chosen to suit the data.",
     "run.out": "Run folder; by default nothing is written.",
+    "run.track": "Who is told of the run: tensorboard, mlflow or wandb (offline), mlflow:folder=DIR where not into the "
+    "run folder; in `run` also a function that takes a row of metrics, an object derived from `coterie.Tracker`, or a "
+    "list of these.",
 }
 """Of keys that mean more in Python, or something else, than on the command line."""
 SIMPLE = {"int": "Int", "float": "Real", "str": "str", "bool": "bool", "NoneType": "None"}
@@ -44,11 +48,14 @@ if TYPE_CHECKING:
     from torch import nn
 
     from coterie.data.in_memory import Arrays
+    from coterie.tracking import Row, Tracker
 
     Int = int | np.integer[Any]
     Real = float | np.floating[Any] | np.integer[Any]
     FilePath = str | os.PathLike[str]
     DatasetLike = FilePath | Arrays | Callable[..., Any]
+    OwnTracker = Tracker | Callable[[Row], Any]
+    TrackLike = str | OwnTracker | Sequence[str | OwnTracker]
     ModelLike = str | type[nn.Module] | nn.Module | Callable[..., nn.Module] | None
 '''
 

@@ -26,7 +26,13 @@ def test_the_written_file_is_complete_and_reads_back_the_same(tmp_path: Path) ->
     written = tomllib.loads(text)
     for key in keys():
         assert key.name in written[key.section] or f"# {key.name} =" in text
-    assert written["algorithm"] == {"name": "solo", "epochs": 7, "labels": "none", "serving": "lacking"}
+    assert written["algorithm"] == {
+        "name": "solo",
+        "epochs": 7,
+        "labels": "none",
+        "serving": "lacking",
+        "server_optimiser": "sgd",
+    }
     assert written["partition"] == {"name": "label-skew", "rho": 0.3}
 
 

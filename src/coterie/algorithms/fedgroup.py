@@ -88,6 +88,12 @@ class FedGroup(GroupedMethod):
             return ()
         return ("steps",) if self.pretrain_epochs is None else ("epochs",)
 
+    def error_in_server_step(self) -> str | None:
+        """What η_g adds is a step of its own, behind which no moments would be those of the model."""
+        if self.eta_g and not self.server_step.takes_means:
+            return "eta_g is a server's step of its own: leave it out, or the server's optimiser"
+        return super().error_in_server_step()
+
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""
         self.start = fed.initial()

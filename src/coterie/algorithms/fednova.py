@@ -54,7 +54,7 @@ class FedNova(FedAvg):
                 for weight, member in zip(weights, members, strict=True):
                     step += weight * (received.astype(np.float64) - member.params[name])
                 mean[name] = (received - step).astype(received.dtype)
-        return frozen(mean)
+        return fed.aggregator.optimiser.step(self.model, frozen(mean))
 
 
 def _scaled(member: Contribution, scale: float) -> Contribution:

@@ -84,7 +84,10 @@ class FLISDC(Inference, GroupedMethod):
         models = self.models or [self.start]
         taken = {client: self.taken(client, served, reply) for client, reply in replies.items()}
         members = {m.client: m for m in fed.aggregator.contributions(trained, lambda client: models[taken[client]])}
-        averages = fed.aggregator.averages({i: [members[j] for j in G] for i, G in enumerate(self.clusters)})
+        averages = fed.aggregator.averages(
+            {i: [members[j] for j in G] for i, G in enumerate(self.clusters)},
+            models={i: models[taken[client]] for i, client in enumerate(trained)},
+        )
         self.models = [*averages.values()]
         self.member = {client: i for i, client in enumerate(trained)}
         if self.select_on == "server":

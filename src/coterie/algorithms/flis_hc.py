@@ -44,6 +44,12 @@ class FLISHC(Inference, OneShotClustering[Array]):
             return "hc_mode = 'row-threshold' knows beta only: leave out the keys of [grouping]"
         return super().error_in_grouping(options)
 
+    def error_in_server_step(self) -> str | None:
+        """The released script's means are of models from many rounds, which no model of the server led to."""
+        if self.hc_mode == "row-threshold" and not self.server_step.takes_means:
+            return "hc_mode = 'row-threshold' goes on from no model: leave out the server's optimiser"
+        return super().error_in_server_step()
+
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Let each client train θ⁰ once; of its model only what it says of the server's samples is kept."""
         verb = Train(self.plan(fed), start=("initial",), keep=False, purpose="warm-up")

@@ -93,7 +93,7 @@ class GroupedMethod(Algorithm):
         members: dict[int, list[Contribution]] = {}
         for member in self.contributions(fed, trained, start or self.trained_from, equal):
             members.setdefault(self.member[member.client], []).append(member)
-        for group, model in fed.aggregator.averages(members).items():
+        for group, model in fed.aggregator.averages(members, models=dict(enumerate(self.models))).items():
             self.models[group] = model
 
     def contributions(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
-from coterie.federation import Contribution, Federation, saved
+from coterie.federation import CandidateModels, Contribution, Federation, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
     Array,

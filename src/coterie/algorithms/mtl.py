@@ -28,6 +28,11 @@ class MTL(Algorithm):
         """The server has no model by which clients could be put in order."""
         refuse_order_by_loss(sampler)
 
+    def error_in_server_step(self) -> str | None:
+        """The means are what clients are drawn to, not models that the server goes on from."""
+        plain = self.server_step.takes_means
+        return super().error_in_server_step() if plain else "it has no server model: leave out the server's optimiser"
+
     @property
     def unfixed(self) -> tuple[str, ...]:
         """How strong the pull to the others is depends on how many there are."""

@@ -27,6 +27,11 @@ class Solo(Algorithm):
         """The server has no model by which clients could be put in order."""
         refuse_order_by_loss(sampler)
 
+    def error_in_server_step(self) -> str | None:
+        """There is nothing to step towards."""
+        plain = self.server_step.takes_means
+        return super().error_in_server_step() if plain else "it averages nothing: leave out the server's optimiser"
+
     @property
     def unfixed(self) -> tuple[str, ...]:
         """How many epochs a round has follows from how many rounds there are."""

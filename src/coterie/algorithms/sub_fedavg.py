@@ -104,7 +104,9 @@ class SubFedAvgUn(Algorithm):
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
         replies = fed.ask(dict.fromkeys(cohort, request))
         answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
-        self.model = owner_average(fed.aggregator, self.model, answers)
+        if answers:
+            mean = owner_average(fed.aggregator, self.model, answers)
+            self.model = fed.aggregator.optimiser.step(self.model, {**mean})
         for client, answer in answers.items():
             mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
             self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round

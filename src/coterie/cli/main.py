@@ -39,6 +39,7 @@ PANELS = {
         "resume": "Go on with a run or a comparison.",
         "predict": "Label samples with a trained model.",
         "export": "Save a trained model as safetensors or ONNX.",
+        "track": "Show finished runs in TensorBoard, MLflow or W&B.",
     },
     "Real sites": {
         "deploy": "Run a federation on real machines, with Flower.",

@@ -171,6 +171,8 @@ def _absolute(design: Design) -> Design:
     cells = {label: dict(changes) for label, changes in design.cells.items()}
     if "plugins" in base.get("run", {}):
         base["run"]["plugins"] = first.run.plugins
+    if "track" in base.get("run", {}):
+        base["run"]["track"] = first.run.track
     if "expert" in base.get("curriculum", {}):
         base["curriculum"]["expert"] = first.curriculum.expert
     if "admit" in base.get("newcomers", {}):

@@ -10,12 +10,13 @@ long updates were in earlier rounds, which is remembered, or else how long the m
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from coterie.federation.server_optimiser import ServerOptimiser, ServerStep
 from coterie.federation.state import Resumable, saved
 from coterie.messages import Array, ClientId, Params, TrainReply, frozen, weighted_mean
 from coterie.messages.params import STATISTICS
@@ -82,8 +83,14 @@ class Aggregator(Resumable):
     """Notes an event: whose, its kind, its description."""
     now: Callable[[], int]
     """Says which round it is."""
+    step: ServerStep = field(default_factory=ServerStep)
+    """How the server goes from its models towards means."""
+    optimiser: ServerOptimiser = field(init=False)
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)
     """How long updates of each kind were in the last rounds, at the (lower) median; 0 where nothing moved."""
+
+    def __post_init__(self) -> None:
+        self.optimiser = ServerOptimiser(self.step, self.now)
 
     def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model: by their samples, or all count alike."""
@@ -112,9 +119,22 @@ class Aggregator(Resumable):
                 self.note(client, WEIGHT_CUT, f"it counts for {limit:g} samples, not for {count}")
         return {client: min(count, limit) for client, count in samples.items()}
 
-    def averages(self, groups: Mapping[K, Sequence[Contribution]], kind: str = TRAINED) -> dict[K, dict[str, Array]]:
-        """Put together the models of each group; groups may share clients. `kind` is that of the updates."""
-        return {key: self._average(members) for key, members in self.screened(groups, kind=kind).items() if members}
+    def averages(
+        self,
+        groups: Mapping[K, Sequence[Contribution]],
+        kind: str = TRAINED,
+        models: Mapping[K, Params] | None = None,
+    ) -> dict[K, dict[str, Array]]:
+        """Put together the models of each group; groups may share clients. `kind` is that of the updates.
+
+        Of those trained, the server's step is taken: from the `models` of the groups, or else from what the first of a
+        group's clients started from.
+        """
+        means = {key: self._average(members) for key, members in self.screened(groups, kind=kind).items() if members}
+        if kind != TRAINED:
+            return means
+        starts = models or {key: groups[key][0].start for key in means}
+        return {key: self.optimiser.step(starts[key], mean) for key, mean in means.items()}
 
     def tamed(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
+from coterie.federation.server_optimiser import ServerOptions
 from coterie.federation.state import Resumable
 from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan, Request
 
@@ -62,7 +63,7 @@ class LabelOptions:
         return self.serving if self.labels in ("served", "both") else None
 
 
-class Algorithm(LabelOptions, Resumable, ABC):
+class Algorithm(ServerOptions, LabelOptions, Resumable, ABC):
     """A method, on the server's side. It sees clients only through the federation.
 
     It must implement `begin`, `round` and `model_for`; everything else has a default.

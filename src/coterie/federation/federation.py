@@ -17,6 +17,7 @@ from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs
 from coterie.federation.sampling import ClientSampler, UniformSampler
+from coterie.federation.server_optimiser import ServerStep
 from coterie.federation.training import Training
 from coterie.messages import (
     EVALUATION,
@@ -83,6 +84,8 @@ class FederationSettings:
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     """How what clients trained is put together."""
+    server_step: ServerStep = field(default_factory=ServerStep)
+    """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()
     """Rounds from which clients have other data, if drift is simulated."""
     true_groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -118,7 +121,9 @@ class Federation:
         self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
-        self.aggregator = Aggregator(settings.aggregation, lambda: self.samples, self._note_cut, lambda: self.round)
+        self.aggregator = Aggregator(
+            settings.aggregation, lambda: self.samples, self._note_cut, lambda: self.round, settings.server_step
+        )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
         self.members.admitted.update(self.samples)
@@ -341,6 +346,7 @@ class Federation:
             "events": self.events.save(),
             "sampler": self.sampler.save(),
             "aggregator": self.aggregator.save(),
+            "server_optimiser": self.aggregator.optimiser.save(),
             "stale": set(self._stale),
             "diverged": set(self.diverged),
             **({} if self.standardisation is None else {"standardisation": self.standardisation}),
@@ -353,6 +359,7 @@ class Federation:
         self.events.load(state["events"])
         self.sampler.load(state["sampler"])
         self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
+        self.aggregator.optimiser.load(state.get("server_optimiser", {"moments": {}}))  # so did this
         self._stale = set(state["stale"])
         self.diverged = set(state.get("diverged", ()))
         self.standardisation = state.get("standardisation")

@@ -136,32 +136,36 @@ _ORDER = {dtype: rank for rank, dtype in enumerate(_DTYPES)}
 
 def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
     arrays: dict[str, Array] = {}
+    return json.dumps(_tree(value, arrays), separators=(",", ":")), arrays
 
-    def tree(value: Any) -> Any:
-        kind = type(value)
-        if value is None or kind in _PLAIN:
-            return value
-        if kind is float:
-            return {"$float": struct.pack(">d", value).hex()}
-        if isinstance(value, np.ndarray):
-            name = str(len(arrays))
-            plain = value.flags.c_contiguous and value.dtype.isnative
-            arrays[name] = value if plain else np.asarray(value, value.dtype.newbyteorder("="), order="C")
-            return {"$array": name}
-        if kind in _FIELDS:
-            held = {name: getattr(value, name) for name in _FIELDS[kind]}
-            if optional := _IF_SET[kind]:
-                held = {name: item for name, item in held.items() if item is not None or name not in optional}
-            return {"$": _TAGS[kind]} | {name: tree(item) for name, item in held.items()}
-        if isinstance(value, Mapping):
-            return {"$map": {key: tree(item) for key, item in value.items()}}
-        if isinstance(value, tuple | list):
-            return [tree(item) for item in value]
-        if isinstance(value, np.generic):
-            return tree(value.item())
+
+def _tree(value: Any, arrays: dict[str, Array]) -> Any:
+    """Return a value as JSON can hold it, and collect its arrays.
+
+    It is no function inside the other, which would be a cycle that keeps the arrays until they are collected.
+    """
+    kind = type(value)
+    if value is None or kind in _PLAIN:
         return value
-
-    return json.dumps(tree(value), separators=(",", ":")), arrays
+    if kind is float:
+        return {"$float": struct.pack(">d", value).hex()}
+    if isinstance(value, np.ndarray):
+        name = str(len(arrays))
+        plain = value.flags.c_contiguous and value.dtype.isnative
+        arrays[name] = value if plain else np.asarray(value, value.dtype.newbyteorder("="), order="C")
+        return {"$array": name}
+    if kind in _FIELDS:
+        held = {name: getattr(value, name) for name in _FIELDS[kind]}
+        if optional := _IF_SET[kind]:
+            held = {name: item for name, item in held.items() if item is not None or name not in optional}
+        return {"$": _TAGS[kind]} | {name: _tree(item, arrays) for name, item in held.items()}
+    if isinstance(value, Mapping):
+        return {"$map": {key: _tree(item, arrays) for key, item in value.items()}}
+    if isinstance(value, tuple | list):
+        return [_tree(item, arrays) for item in value]
+    if isinstance(value, np.generic):
+        return _tree(value.item(), arrays)
+    return value
 
 
 def _build(tree: Any, arrays: Mapping[str, Array]) -> Any:

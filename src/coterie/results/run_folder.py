@@ -51,6 +51,8 @@ ARRAYS, SITES = "views.safetensors", "sites.json"
 CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
 WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, PAGE, SITES)
 """Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
+TENSORBOARD, MLFLOW, WANDB = "tensorboard", "mlflow.db", "wandb"
+"""What trackers write, where they write into the run folder."""
 BEFORE_CONFIG = (LOCK, f"{CONFIG}.part", f"{SITES}.part")
 """What a run leaves that was killed before it had begun."""
 NEEDED = {"accuracy": dict, "per_client": dict, "traffic": dict, "events": list}
@@ -59,6 +61,7 @@ FREE = {
     ("run", "out"),
     ("run", "plugins"),
     ("run", "durable"),
+    ("run", "track"),
     ("engine", "workers"),
     ("engine", "state"),
     ("engine", "address"),
@@ -170,6 +173,8 @@ class RunFolder:
             remove(file)
         remove_tree(self.clients)
         remove_tree(shared_beside(self.clients))  # which a killed simulation left
+        for name in (TENSORBOARD, MLFLOW, WANDB):
+            remove_tree(self.path / name)
         self.remove_parts()
 
     def clear_traces(self) -> None:

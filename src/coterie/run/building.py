@@ -23,6 +23,7 @@ from coterie.federation import Algorithm, Engine, Federation, FederationSettings
 from coterie.federation.evaluation import Evaluator
 from coterie.messages import ClientId, InputMoments, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
+from coterie.run import tracked
 from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
@@ -71,7 +72,10 @@ def absolute(config: Config) -> Config:
         },
         newcomers={"admit": [os.path.abspath(os.path.expanduser(path)) for path in config.newcomers.admit]},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
-        run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
+        run={
+            "plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins],
+            "track": [tracked.absolute(name) for name in config.run.track],
+        },
     )
 
 
@@ -166,6 +170,7 @@ def session(
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
+            server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),
         )

@@ -23,7 +23,8 @@ from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
-from coterie.run.values import parse_choice, parse_options, split_names
+from coterie.run.values import parse_choice, parse_options, split_list, split_names
+from coterie.tracking.several import check_tracker
 
 MOST_EPOCHS = 10**5
 """Of a local training: with more it would never end."""
@@ -288,11 +289,27 @@ class RunSection(ConfigSection):
     durable: bool = setting(
         False, "wait for the disk after each round, so that a power cut costs at most the round; a kill always does"
     )
+    track: list[str] = setting(
+        [],
+        "tell a tracker of the run: tensorboard, mlflow or wandb (offline); behind its name the folder that it writes "
+        "into, mlflow:folder=DIR, by default the run folder",
+    )
     plugins: list[str] = setting(
         [],
         "Python file or module to import first, with methods, rules, models or data sets of your own",
         "--plugin",
     )
+
+    @field_validator("track")
+    @classmethod
+    def _trackers(cls, track: list[str]) -> list[str]:
+        names = [name for text in track for name in split_list(text)]
+        for name in names:
+            try:
+                check_tracker(parse_choice(name))
+            except CoterieError as error:
+                raise ValueError(str(error)) from None
+        return names
 
 
 class Config(ConfigSection):

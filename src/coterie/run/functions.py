@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from coterie.run.cluster import ClusterResult
-    from coterie.run.keywords import DatasetLike, FilePath, ModelLike
+    from coterie.run.keywords import DatasetLike, FilePath, ModelLike, TrackLike
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.run.trained_models import TrainedModel
@@ -71,10 +71,13 @@ def run(
     from coterie.run.live_progress import listener
     from coterie.run.runner import start
     from coterie.run.settings import settings_to_config
+    from coterie.run.tracked import divided
 
-    with named(settings) as given:
+    names, own = divided(settings.pop("track", ()))
+    with named({**settings, "track": names} if names else settings) as given:
         checked = settings_to_config(config, given, trust=trust)
-        return start(checked, write=checked.run.out is not None, overwrite=overwrite, progress=listener(progress))
+        write = checked.run.out is not None
+        return start(checked, write=write, overwrite=overwrite, progress=listener(progress), track=own)
 
 
 @in_keywords
@@ -120,6 +123,7 @@ def resume(
     trust: bool = False,
     dataset: DatasetLike | None = None,
     model: ModelLike = None,
+    track: TrackLike = (),
 ) -> Result:
     """Go on with a run that was interrupted; of a finished one, return the result.
 
@@ -134,12 +138,14 @@ def resume(
         dataset: What was given to `run`, if that was an object of the program, such as arrays: these are not stored.
             Other arrays than those of the run are refused.
         model: What was given to `run`, if that was an object.
+        track: As for `run`, beside the trackers that the run names itself.
     """
     from coterie.results.run_folder import RunFolder
     from coterie.run import runner
     from coterie.run.given import check_given_again, named
     from coterie.run.live_progress import listener
     from coterie.run.plugins import Permission
+    from coterie.run.tracked import divided, make_trackers
 
     place = given_path(folder, "folder", A_RUN)
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
@@ -148,7 +154,10 @@ def resume(
             made = {key: name for key, name in given.items() if not isinstance(objects[key], str | os.PathLike)}
             check_given_again(RunFolder.open(place), made)
         permission = Permission(listed(plugins), trust)
-        return runner.resume(place, listener(progress), permission, whole_number(rounds, "rounds"), listed(admit))
+        names, own = divided(track)
+        trackers = [*make_trackers(names, RunFolder(place)), *own]
+        more = whole_number(rounds, "rounds")
+        return runner.resume(place, listener(progress), permission, more, listed(admit), trackers)
 
 
 @in_keywords

@@ -40,6 +40,8 @@ def named(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     Arrays are held until the block ends; functions, classes and networks stay known in this session.
     """
     given, held = dict(settings), list[HeldData]()
+    if any(not isinstance(name, str) for name in _listed(given.get("track", ()))):
+        raise CoterieError("track takes names here, since runs are made in processes of their own: write 'tensorboard'")
     if not isinstance(dataset := given.get("dataset"), str | os.PathLike | None):
         if callable(dataset):
             given["dataset"] = _name_of_source(dataset)
@@ -49,6 +51,10 @@ def named(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if not isinstance(model := given.get("model"), str | os.PathLike | None):
         given["model"] = _name_of_network(model)
     yield plain(given)  # while `held` is kept
+
+
+def _listed(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, list | tuple) else [value]
 
 
 def _name_of_source(function: Any) -> str:

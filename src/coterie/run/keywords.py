@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from torch import nn
 
     from coterie.data.in_memory import Arrays
+    from coterie.tracking import Row, Tracker
 
     Int = int | np.integer[Any]
     Real = float | np.floating[Any] | np.integer[Any]
     FilePath = str | os.PathLike[str]
     DatasetLike = FilePath | Arrays | Callable[..., Any]
+    OwnTracker = Tracker | Callable[[Row], Any]
+    TrackLike = str | OwnTracker | Sequence[str | OwnTracker]
     ModelLike = str | type[nn.Module] | nn.Module | Callable[..., nn.Module] | None
 
 
@@ -201,6 +204,11 @@ class SharedSettings(TypedDict, total=False):
     """Wait for the disk after each round, so that a power cut costs at most the round; a kill always does; by
     default false.
     """
+    track: TrackLike
+    """Who is told of the run: tensorboard, mlflow or wandb (offline), mlflow:folder=DIR where not into the run
+    folder; in `run` also a function that takes a row of metrics, an object derived from `coterie.Tracker`, or a
+    list of these.
+    """
     plugin: FilePath | Sequence[FilePath]
     """Python file or module to import first, with methods, rules, models or data sets of your own."""
 
@@ -286,5 +294,6 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "out": None,
     "durable": False,
+    "track": [],
     "plugin": [],
 }

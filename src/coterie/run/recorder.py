@@ -25,6 +25,7 @@ from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
 from coterie.run.summary import newcomers_text, true_groups
+from coterie.tracking import Tracker
 from coterie.training.batches import pool_size
 
 STEPS = 101
@@ -44,11 +45,13 @@ class RunRecorder:
         states: DiskStore | None,
         progress: Progress,
         began: float,
+        tracker: Tracker,
     ) -> None:
         """Nothing is written without a `folder`; `began` is when this process started the run, or resumed it.
 
-        `states` are those of clients whose files are in the folder.
+        `states` are those of clients whose files are in the folder. The `tracker` is told all rows.
         """
+        self.tracker = tracker
         self.run, self.data, self.folder, self.states, self.progress = run, data, folder, states, progress
         self.durable = run.config.run.durable
         self.journal = None if folder is None else Journal(folder.journal, self.durable)
@@ -131,6 +134,8 @@ class RunRecorder:
         if round == 0 and (agreed := self.run.fed.standardisation) is not None:
             mean, std = _listed(agreed.mean), _listed(agreed.std)
             self.progress.phase(f"what clients measured of their inputs, together: mean {mean}, std {std}")
+        if row is not None:
+            self.tracker.row(row)
         self.progress.round(round, row)
         for note in (*self.run.algorithm.notes, *few_clients_a_round(self.run)) if round == 0 else ():
             self.progress.phase(note)

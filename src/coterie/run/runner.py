@@ -34,8 +34,10 @@ from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder, about_models, label_counts
 from coterie.run.result import Result
 from coterie.run.summary import summarise
+from coterie.run.tracked import trackers_of
 from coterie.run.trained_models import MEMORY_FOR_OWN, NOWHERE, KeptRun
 from coterie.run.validation import differences, read_run_config
+from coterie.tracking import TrackedRun, Tracker, Trackers, run_name, settings_of
 from coterie.training import one_thread
 
 MEMORY_FOR_STATES = 2**30
@@ -50,8 +52,18 @@ MORE = [("training", "rounds"), ADMIT]
 """Settings that may change when a run goes on, where the result is that of a run which had them from the start."""
 
 
-def start(config: Config, *, write: bool = True, overwrite: bool = False, progress: Progress | None = None) -> Result:
-    """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one."""
+def start(
+    config: Config,
+    *,
+    write: bool = True,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    track: Sequence[Tracker] = (),
+) -> Result:
+    """Run a configuration from the beginning; with `write`, into the run folder that it names or a new one.
+
+    Beside the trackers that it names, those given are told of it.
+    """
     progress = progress or Progress()
     check_engine(config)
     if overwrite and config.run.out is None:
@@ -62,12 +74,13 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
     folder = _folder_of(config) if write else None
     if folder is not None:
         folder.check_free(overwrite)
+    trackers = trackers_of(config, folder, track)
     progress.phase(f"reading {config.data.title}")
     data = load_data(config)
     config = completed(config, data)
     make_method(config).check(make_spec(config, data), config.curriculum.sampler)
     if folder is None:
-        return _run(config, data, None, None, progress)
+        return _run(config, data, None, None, progress, trackers)
     config.run.out = str(folder.path)
     check_room(config, data, folder.path)
     if config.curriculum.expert is not None and needs_expert(config):
@@ -78,7 +91,7 @@ def start(config: Config, *, write: bool = True, overwrite: bool = False, progre
         folder.check_free(overwrite)  # again: another process may have had the folder in between
         folder.clear()
         folder.write_config(to_toml(config))
-        return _run(config, data, folder, None, progress)
+        return _run(config, data, folder, None, progress, trackers)
 
 
 def resume(
@@ -87,11 +100,12 @@ def resume(
     permission: Permission = NOBODY,
     rounds: int | None = None,
     admit: Sequence[str] = (),
+    track: Sequence[Tracker] = (),
 ) -> Result:
     """Go on with a run after any kill; of a finished one, return the result.
 
     A finished one, too, goes on to more `rounds`, or to `admit` the clients whose data these are. Of the plugins that
-    its folder names only what is permitted is imported.
+    its folder names only what is permitted is imported. What to `track` is as for `start`.
     """
     progress = progress or Progress()
     folder = RunFolder.open(path)
@@ -102,6 +116,7 @@ def resume(
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
         config = asked_now(folder, read_run_config(folder, permission), rounds, admit)
         check_engine(config)
+        trackers = trackers_of(config, folder, track)
         state, changed = _checkpoint_of(folder, config, MORE)
         if changed:
             raise CoterieError(
@@ -112,7 +127,7 @@ def resume(
         if rounds is not None or admit:
             folder.go_on(to_toml(config))
         with _resumable(folder, config):
-            return _run(config, data, folder, state, progress)
+            return _run(config, data, folder, state, progress, trackers)
 
 
 def run_with(
@@ -132,9 +147,10 @@ def run_with(
             raise CoterieError(f"the run in '{folder.path}' began with other settings ({changed}): choose another out")
         if folder.finished and state is not None:  # then those are admitted who come late
             state = {"plus": Result.load(folder.path).accuracy["plus"], **state}  # earlier versions did not keep it
+        trackers = trackers_of(config, folder, ())
         running = engine(folder)
         folder.write_config(to_toml(config))
-        return _run(config, data, folder, state, progress, running)
+        return _run(config, data, folder, state, progress, trackers, running)
 
 
 def _folder_of(config: Config) -> RunFolder:
@@ -188,6 +204,7 @@ def _run(
     folder: RunFolder | None,
     state: dict[str, Any] | None,
     progress: Progress,
+    trackers: Sequence[Tracker],
     engine: AbstractContextManager[Engine] | None = None,
 ) -> Result:
     began = time.monotonic()
@@ -197,9 +214,14 @@ def _run(
         path = None if folder is None else folder.path
         run = stack.enter_context(session(config, data, store, None, progress, path, engine))
         fed, algorithm, evaluator = run.fed, run.algorithm, run.evaluator
-        recorder = RunRecorder(run, data, folder, states, progress, began)
+        tracker = Trackers(trackers, progress.phase)
+        stack.callback(tracker.end, None)
+        recorder = RunRecorder(run, data, folder, states, progress, began, tracker)
         with damage_named(Path() if folder is None else folder.checkpoint):
             done = recorder.restore(state)
+        name = _stem(config) if folder is None else run_name(folder.path)
+        since = time.time() - recorder.seconds
+        tracker.begin(TrackedRun(name, settings_of(config.model_dump()), since, path), recorder.history)
         for note in data.notes:
             progress.phase(note)
         title = f"{config.algorithm.name} on {config.data.title}, {counted(data.clients or len(fed.clients), 'client')}"
@@ -224,10 +246,10 @@ def _run(
         for client in evaluator.untested():
             fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
-        if folder is None:
-            return replace(result, kept=kept_models(run, data, store))
-        folder.write_result(result.to_json(), config.run.durable)
-        return result
+        if folder is not None:
+            folder.write_result(result.to_json(), config.run.durable)
+        tracker.end(result.to_json())
+        return result if folder is not None else replace(result, kept=kept_models(run, data, store))
 
 
 def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:

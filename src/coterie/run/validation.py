@@ -100,6 +100,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         if method.server_data_from is not None:
             check_other(method.server_data_from)
         _check_serving(method)
+        if error := method.error_in_server_step():
+            raise CoterieError(f"method '{config.algorithm.name}': {error}")
     if method.needs_server_data == "reserved":
         _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):
