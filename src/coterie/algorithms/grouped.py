@@ -43,8 +43,8 @@ class GroupedMethod(Algorithm):
     def best_models(self, fed: Federation, clients: Sequence[ClientId], least: int = 0) -> dict[ClientId, int]:
         """Return the group whose model has the smallest loss on each client's training samples.
 
-        Of groups with at least so many other members, if there are any. The largest group where all have the same model,
-        or a client does not answer.
+        Of groups with at least so many other members, if there are any; the largest where all have the same model, or
+        a client does not answer.
         """
         others = [group for client, group in self.member.items() if client not in clients]
         sizes = np.bincount(others, minlength=len(self.models))
