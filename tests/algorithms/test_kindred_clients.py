@@ -240,5 +240,5 @@ def test_nobody_who_cannot_be_compared_joins_a_group_of_one() -> None:
         elsewhere = next(group for group in method.member.values() if group != method.member[4])
         method.described = {client: told for client, told in method.described.items() if client not in mates[1:]}
         method.member = {c: elsewhere if c in mates[1:] else group for c, group in method.member.items() if c}
-        found = method._best_models(fed, [0])
-        assert found[0] != method.member[mates[0]]
+        method.place(fed, [0])
+        assert method.member[0] != method.member[mates[0]]
