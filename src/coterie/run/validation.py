@@ -116,7 +116,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "partition"):
         data.check(config.data.name, config.data.options, config.partition.name, config.partition.options)
         if not divided:
-            name = config.partition.name or data.default_partition(config.data.name)
+            name = config.partition.name or data.default_partition(config.data.name, config.data.options)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
         elif config.partition.described:
             raise CoterieError(
