@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import IO
 
 import numpy as np
@@ -19,8 +19,8 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>
 DELIMITERS = ",;\t|"
 LONGEST_LINE = 2**20
 MOST_COLUMNS = 10_000
-_BLOCK = 2**18
-"""Cells that are read at a time."""
+_BLOCK = 2**13
+"""Cells that are read at a time, so that they stay near the processor; of wide tables some rows."""
 
 
 def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Table:
@@ -28,7 +28,11 @@ def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Table:
     texts: set[int] = set()
     while True:
         with opened() as stream:
-            names, columns = _read(stream, texts)
+            text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+            try:
+                names, columns = _read(text, texts)
+            finally:
+                text.detach()  # whoever opened it closes it
         late = {position for position, column in enumerate(columns) if column.was_number}
         if not late:
             rows = columns[0].rows if columns else 0
@@ -36,15 +40,15 @@ def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Table:
         texts |= late
 
 
-def _read(stream: IO[bytes], texts: set[int]) -> tuple[list[str], list["_Cells"]]:
-    lines = _lines(io.TextIOWrapper(stream, "utf-8-sig", newline=""))
+def _read(text: io.TextIOWrapper, texts: set[int]) -> tuple[list[str], list["_Cells"]]:
+    lines = _lines(text)
     first = next(lines, "")
     delimiter = max(DELIMITERS, key=first.count)
     try:
-        rows = csv.reader(_chained(first, lines), delimiter=delimiter, skipinitialspace=True)
+        rows = csv.reader(chain([first], lines), delimiter=delimiter, skipinitialspace=True)
         names = _header(next(rows, []))
         columns, number = [_Cells(position in texts) for position in range(len(names))], 2
-        while block := list(islice(rows, max(1, _BLOCK // len(names)))):
+        while block := list(islice(rows, max(64, _BLOCK // len(names)))):
             odd = next((k for k, row in enumerate(block) if row and len(row) != len(names)), None)
             if odd is not None:
                 raise ValueError(f"row {number + odd} has {len(block[odd])} cells, but there are {len(names)} columns")
@@ -64,11 +68,6 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
         if len(line) == LONGEST_LINE:
             raise ValueError(f"a line of it has {LONGEST_LINE:,} letters or more")
         yield line
-
-
-def _chained(first: str, lines: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from lines
 
 
 def _header(row: Sequence[str]) -> list[str]:
