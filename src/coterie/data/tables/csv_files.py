@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -79,7 +80,8 @@ def _header(row: Sequence[str]) -> list[str]:
         raise ValueError(f"it has {len(names):,} columns, more than the {MOST_COLUMNS:,} that are read")
     if all(_is_number(name) for name in names):
         raise ValueError("its first line holds numbers: it should name the columns; add a line such as a,b,label")
-    if twice := next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None:
+    twice, times = Counter(names).most_common(1)[0]
+    if times > 1:
         raise ValueError(f"two of its columns are called '{twice}': give each a name of its own")
     if "" in names[1:]:
         raise ValueError(f"its column {names.index('', 1) + 1} has no name: write one into the first line")
