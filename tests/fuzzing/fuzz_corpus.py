@@ -259,6 +259,11 @@ def texts(folder: Path) -> None:
     row = " ".join(f"{k}:{k / 300:.3f}" for k in range(1, 257))
     write_all(folder / "libsvm" / "plain", {"usps": f"1 {row}\n10 {row}\n".encode(), "usps.t": f"2 {row}\n".encode()})
     write_all(folder / "libsvm-bz2" / "packed", {"usps.bz2": bz2.compress(f"1 {row}\n10 {row}\n".encode())})
+    people = "age,job,label\n" + "".join(
+        f"{20 + k},{('cook', 'clerk')[k % 2]},{('high', 'low')[k % 3 > 1]}\n" for k in range(40)
+    )
+    write_all(folder / "csv" / "plain", {"people.csv": people.encode()})
+    write_all(folder / "csv-gz" / "packed", {"people.csv.gz": gzip.compress(people.encode(), mtime=0)})
     speech = "".join(f"{who}:\nTo be, or not to be, that is the question.\n\n" for who in ("HAMLET", "First Lord")) * 30
     write_all(folder / "plays" / "plain", {"input.txt": speech.encode()})
 

@@ -260,6 +260,14 @@ def _data_file(folder: Path, file: Path) -> None:
     read(file)
 
 
+def _rows(folder: Path, file: Path) -> None:
+    from coterie.data import read_inputs
+    from coterie.data.tables.encoding import EncodedColumn, TableEncoding
+
+    columns = (EncodedColumn("age", fill=40.0), EncodedColumn("job", ("clerk", "cook")))
+    read_inputs(file, (3,), {}, ("high", "low"), TableEncoding("label", columns))
+
+
 def _inputs(folder: Path, file: Path) -> None:
     from coterie.data import read_inputs
 
@@ -353,6 +361,9 @@ TARGETS = [
     Target("leaf", "leaf", "all_data/data.json", _data, [json_tree], share=2),
     Target("word vectors", "vectors", "glove*.txt", _data),
     Target("plays", "plays", "input.txt", _data, share=0.5),
+    Target("table, csv", "csv", "people.csv", _data),
+    Target("table, csv in gzip", "csv-gz", "people.csv.gz", _data, [compressed()], share=0.5),
+    Target("rows to predict for", "csv", "people.csv", _rows, share=0.5),
     Target("png", "png", "*/*/*.png", _data, [png]),
     Target("jpeg", "jpeg", "*/*/*.jpeg", _data),
     Target("celeba", "celeba", "*.txt", _data, share=0.5),

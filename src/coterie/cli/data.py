@@ -1,9 +1,11 @@
 """``coterie data``: get a data set, or see what a file is."""
 
+import json
+import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +19,13 @@ from coterie.data.downloads import Bar
 from coterie.data.downloads import get as fetch
 from coterie.data.folder import places
 from coterie.data.loading import read_pooled
-from coterie.data.readers.formats import recognise
-from coterie.errors import one_line
+from coterie.data.readers.formats import Recognised, recognise
+from coterie.data.readers.tables import dataset_of, read_tables
+from coterie.data.tables.rows import TableOptions
+from coterie.data.tables.summary import could_be_clients, described, suggested
+from coterie.errors import CoterieError, one_line
 from coterie.registry import same_name
-from coterie.run.values import parse_choice
+from coterie.run.values import parse_choice, parse_value
 
 SHOWN = 20
 """Classes that are listed one by one."""
@@ -64,6 +69,9 @@ def check(
     name = named if not Path(place).exists() and named in CATALOGUE else None
     source = recognise(where(name) if name else Path(place).expanduser())
     typer.echo(f"{one_line(str(source.files.place))}\n  {source.summary}")
+    if source.format == "table":
+        _check_table(source, options)
+        return
     dataset = read_pooled(name, options) if name and name in DATASETS else source.read(name, options)
     for line in _described(dataset):
         typer.echo(f"  {one_line(line)}")
@@ -72,6 +80,33 @@ def check(
     given = path.removeprefix(place)
     by_user = " --partition by-user" if dataset.users is not None and name is None else ""
     typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{name or source.files.place}{given}')}{by_user}")
+
+
+def _check_table(source: Recognised, options: dict[str, Any]) -> None:
+    """Say which columns a table has, what it would be as a data set, and by which options."""
+    place, tables = str(source.files.place), read_tables(source.files)
+    given = TableOptions(**source.check(options))
+    chosen = suggested(tables[0], given, place)
+    for line in described(tables[0], chosen, place):
+        typer.echo(f"  {one_line(line)}")
+    if chosen.label is None:
+        raise CoterieError(f"{place}: no column could be a label: a few texts or whole numbers, each in several rows")
+    for line in could_be_clients(tables[0], chosen, place):
+        typer.echo(f"  {one_line(line)}")
+    dataset = dataset_of(source.files, None, chosen, tables=tables)
+    for line in (*_described(dataset), *dataset.notes):
+        typer.echo(f"  {one_line(line)}")
+    changed = {key: value for key, value in vars(chosen).items() if value != vars(TableOptions())[key]}
+    written = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
+    typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{place}:{written}')}")
+
+
+def _written(value: Any) -> str:
+    """Return the value of an option as it is written behind a name: lists with + between, quotes where needed."""
+    plain = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    parts = value if isinstance(value, list) else [value]
+    safe = all(not isinstance(part, str) or re.fullmatch(r"[\w.-]+( [\w.-]+)*", part) for part in parts)
+    return plain if safe and str(parse_value(plain)) == plain else json.dumps(value, ensure_ascii=False)
 
 
 def _described(dataset: Dataset) -> list[str]:

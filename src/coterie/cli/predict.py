@@ -25,7 +25,8 @@ def predict(
 
     RUN: Run folder.
 
-    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'; an image; or a folder of images.
+    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'; a table (CSV, Parquet) with the columns that
+    the run was trained on; an image; or a folder of images.
     """
     from coterie.run.export import predict as predict_labels
 

@@ -75,8 +75,9 @@ def divide(
         server=reserved,
         normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
-        notes=tuple(division.notes),
+        notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
+        encoding=dataset.encoding,
     )
     return data if division.concept is None else _with_concept(data, division)
 

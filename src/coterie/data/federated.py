@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.data.tables.encoding import TableEncoding
+
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]
 Normaliser = Callable[[Array], npt.NDArray[np.float32]]
@@ -72,6 +74,10 @@ class Dataset:
     """Of the columns of `attributes`; none: they go by their numbers."""
     class_names: tuple[str, ...] = ()
     """What the labels stand for, in their order; none: it is not known."""
+    encoding: TableEncoding | None = None
+    """How rows became inputs, where it is made of a table."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of how it was read, a sentence each."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,6 +125,8 @@ class FederatedData:
     """Whether clients agree on mean and deviation of their inputs, in place of those in `normalise`."""
     class_names: tuple[str, ...] = ()
     """What the labels stand for, in their order; none: it is not known."""
+    encoding: TableEncoding | None = None
+    """How rows became inputs, where the data are a table's."""
     later: "Sequence[FederatedData]" = ()
     """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
 

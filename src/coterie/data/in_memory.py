@@ -18,19 +18,23 @@ from coterie.data.dividing import divide
 from coterie.data.federated import Array, Dataset, FederatedData
 from coterie.data.readers.arrays import dataset_from_arrays, regular
 from coterie.data.registries import dataset, divided_dataset
+from coterie.data.tables.frames import tables_of
+from coterie.data.tables.rows import TableOptions, dataset_from_table
+from coterie.data.tables.table import Table
+from coterie.data.torch_datasets import torch_arrays
 from coterie.errors import CoterieError, suggestion
 
 Arrays = tuple[npt.ArrayLike, ...] | Mapping[str, npt.ArrayLike] | Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]
 """What is taken: (x, y), (x_train, y_train, x_test, y_test), a mapping of such names, or a list of clients' (x, y)."""
 
 WANTED = (
-    "give (x, y), (x_train, y_train, x_test, y_test), a mapping with these names, or a list of (x, y), one for each "
-    "client"
+    "give (x, y), (x_train, y_train, x_test, y_test), a mapping with these names, a list of (x, y), one for each "
+    "client, a data frame of pandas, a data set of Hugging Face or of PyTorch, or a pair of these to train and test on"
 )
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 MORE_KEYS = ("user_train", "attributes", "attribute_names")
 """What else an .npz file may hold."""
-NAMED = re.compile(r"arrays-[0-9a-f]{12}")
+NAMED = re.compile(r"(arrays|table)-[0-9a-f]{12}")
 SAMPLES = 50
 """Per client, where nobody says how many clients there are."""
 MOST_CLIENTS = 100
@@ -41,30 +45,53 @@ class HeldData:
     """A data set in memory; its name is forgotten when nobody holds it any more."""
 
     name: str
-    pool: Dataset
-    divided: bool
+    content: Dataset | tuple[Table, Table | None]
+    """Samples; or a table, with rows to test on where they were given, that becomes samples by options."""
+    divided: bool = False
     """True: each user is a client. False: a partition divides it."""
 
     @property
     def clients(self) -> int:
         """How many there are, unless the user says otherwise where he may."""
-        if self.divided and self.pool.users is not None:
-            return int(self.pool.users[-1]) + 1
-        return min(max(len(self.pool.train) // SAMPLES, 1), MOST_CLIENTS)
+        if isinstance(self.content, tuple):
+            return min(max(self.content[0].rows // SAMPLES, 1), MOST_CLIENTS)
+        if self.divided and self.content.users is not None:
+            return int(self.content.users[-1]) + 1
+        return min(max(len(self.content.train) // SAMPLES, 1), MOST_CLIENTS)
+
+    def read(self, **options: Any) -> Dataset:
+        """Return the samples; only those of a table depend on options."""
+        if isinstance(self.content, Dataset):
+            return self.content
+        train, test = self.content
+        return dataset_from_table(self.name, train, TableOptions(**options), "dataset", test)
 
 
 _HELD: WeakValueDictionary[str, HeldData] = WeakValueDictionary()
 
 
 def hold(given: Any) -> HeldData:
-    """Make arrays a data set that can be named, as long as what is returned is kept."""
+    """Make arrays or tables a data set that can be named, as long as what is returned is kept."""
+    if (tables := tables_of(given)) is not None:
+        return _held(f"table-{_digest(_parts_of(tables), False)}", lambda name: HeldData(name, tables))
     arrays, divided = _arrays(given)
-    name = f"arrays-{_digest(arrays, divided)}"
+    return _held(
+        f"arrays-{_digest(arrays, divided)}",
+        lambda name: HeldData(name, dataset_from_arrays(name, arrays, "dataset"), divided),
+    )
+
+
+def _held(name: str, make: Callable[[str], HeldData]) -> HeldData:
     held = _HELD.get(name)
     if held is None:
-        held = _HELD[name] = HeldData(name, dataset_from_arrays(name, arrays, "dataset"), divided)
-        _register(name, held.clients, divided)
+        held = _HELD[name] = make(name)
+        _register(name, held)
     return held
+
+
+def is_table(name: str) -> bool:
+    """Say whether a name was made of a table."""
+    return NAMED.fullmatch(name) is not None and name.startswith("table-")
 
 
 def arrays_to_dataset(given: Any, name: str) -> Dataset:
@@ -83,28 +110,33 @@ def error_in_name(name: str) -> str | None:
         return None
     return (
         f"data set '{name}' was in the memory of the program that made the run, and is not stored: give the same "
-        "arrays again, coterie.resume(folder, dataset=(x, y)), or save them as .npz to begin a run that can be resumed "
-        "anywhere"
+        f"{'table' if is_table(name) else 'arrays'} again, coterie.resume(folder, dataset=...), or save "
+        f"{'it as .csv' if is_table(name) else 'them as .npz'} to begin a run that can be resumed anywhere"
     )
 
 
-def _register(name: str, clients: int, divided: bool) -> None:
+def _register(name: str, data: HeldData) -> None:
+    clients, divided, of_table = data.clients, data.divided, isinstance(data.content, tuple)
+    del data  # the registry must not keep it
+
     def held() -> HeldData:
         data = _HELD.get(name)
         if data is None:
             raise CoterieError(str(error_in_name(name)))
         return data
 
-    def pooled() -> Dataset:
-        """Arrays of this session."""
-        return held().pool
+    def pooled(**options: Any) -> Dataset:
+        """Data of this session."""
+        return held().read(**options)
+
+    pooled.__signature__ = TableOptions.signature() if of_table else inspect.Signature()  # type: ignore[attr-defined]
 
     def of_clients(clients: int, seed: int, server_share: float | None) -> FederatedData:
         """Arrays of this session, by client."""
         data = held()
         if clients != data.clients:
             raise CoterieError(f"clients = {clients}, but samples of {data.clients} clients were given: leave it out")
-        return divide(data.pool, "by-user", {"min_samples": 1}, clients, seed, server_share=server_share)
+        return divide(data.read(), "by-user", {"min_samples": 1}, clients, seed, server_share=server_share)
 
     if divided:
         divided_dataset(name, clients=clients)(_of_session(of_clients, name))
@@ -131,6 +163,8 @@ def _of_session(source: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _arrays(given: Any) -> tuple[dict[str, Array], bool]:
     """Return arrays under the names of .npz files, and whether each user is a client."""
+    if (arrays := torch_arrays(given)) is not None:
+        return arrays, False
     if isinstance(given, Mapping):
         return _named(given), False
     if isinstance(given, tuple) and len(given) in (2, 4) and not any(_is_pair(part) for part in given):
@@ -151,6 +185,16 @@ def _named(given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
     needed = KEYS if {*KEYS[2:]} & arrays.keys() else KEYS[:2]
     if missing := [key for key in needed if key not in arrays]:
         raise CoterieError(f"dataset has no '{missing[0]}', only {', '.join(arrays) or 'nothing'}: {WANTED}")
+    return arrays
+
+
+def _parts_of(tables: tuple[Table, Table | None]) -> dict[str, Array]:
+    """Return all that is in tables, for a digest."""
+    arrays = {}
+    for part, table in zip(("train", "test"), tables, strict=True):
+        for position, (name, column) in enumerate(table.columns.items() if table is not None else ()):
+            arrays[f"{part} {position} {name}"] = column.values
+            arrays[f"{part} {position} texts"] = np.array(column.texts, str)
     return arrays
 
 
@@ -182,5 +226,5 @@ def _digest(arrays: Mapping[str, Array], divided: bool) -> str:
     content = hashlib.sha256(b"by client" if divided else b"pooled")
     for name, array in sorted(arrays.items()):
         content.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        content.update(np.ascontiguousarray(array).data if array.dtype != object else repr(array).encode())
+        content.update(np.ascontiguousarray(array).data if array.dtype != object else repr(array.tolist()).encode())
     return content.hexdigest()[:12]

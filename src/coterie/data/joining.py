@@ -62,8 +62,12 @@ def _read(path: Path, like: FederatedData, options: Mapping[str, Any]) -> Datase
         accepted = FORMATS.options("images")  # of a single class, or else `read_share` says what is wrong
     if "class_names" in accepted and "classes" not in accepted and not like.class_names:
         raise CoterieError(f"{path}: folders of images are numbered by names of classes, which the run does not know")
-    given = {key: value for key, value in options.items() if key in accepted and key not in ("classes", "class_names")}
-    dataset = read_share(path, like.classes, like.class_names or None, given)
+    given = {
+        key: value
+        for key, value in options.items()
+        if key in accepted and key not in ("classes", "class_names", "test")
+    }
+    dataset = read_share(path, like.classes, like.class_names or None, given, like.encoding)
     labels = [int(part.y.max()) for part in (dataset.train, dataset.test) if part is not None and len(part.y)]
     if max(labels, default=0) >= like.classes:
         raise CoterieError(f"{path}: it holds the label {max(labels)}, but the run knows {like.classes} classes")

@@ -10,11 +10,14 @@ from coterie.data.catalogue import CATALOGUE, where
 from coterie.data.dividing import divide, with_server_share
 from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
-from coterie.data.in_memory import error_in_name
+from coterie.data.in_memory import error_in_name, is_table
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
+from coterie.data.readers.tables import table_share
 from coterie.data.registries import DATASETS, PARTITIONS, SourceTraits, traits
+from coterie.data.tables.encoding import TableEncoding
+from coterie.data.tables.rows import TableOptions
 from coterie.errors import CoterieError, suggestion
 from coterie.registry import same_name
 
@@ -47,14 +50,14 @@ def load(
             return divided
         return with_server_share(source(clients, seed, **values), server_share)
     dataset = read_pooled(name, options)
-    by = partition_name or default_partition(name)
+    by = partition_name or default_partition(name, options)
     return divide(
         dataset,
         by,
         partition_options,
         clients,
         seed,
-        usual_clients=default_clients(name),
+        usual_clients=len(dataset.train) if _clients_are_named(name, options) else default_clients(name),
         server_share=server_share,
         surplus=surplus,
         exchangeable=exchangeable,
@@ -74,8 +77,12 @@ def read_share(
     classes: int,
     class_names: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    encoding: TableEncoding | None = None,
 ) -> Dataset:
-    """Read what one site has of a data set, whose classes all sites have agreed on; it may lack any of them."""
+    """Read what one site has of a data set, whose classes all sites have agreed on; it may lack any of them.
+
+    Where the data are a table's, `encoding` is how rows become inputs.
+    """
     try:
         recognised = recognise(path)
     except CoterieError:
@@ -93,9 +100,10 @@ def read_share(
     agreed = {"classes": classes, "class_names": class_names and list(class_names)}
     if given := sorted(agreed.keys() & (options or {}).keys()):
         raise CoterieError(f"{given[0]} is agreed on by all sites: leave it out of a site's own options")
-    return recognised.read(
-        options={**(options or {}), **{key: value for key, value in agreed.items() if key in accepted}}
-    )
+    given = {**(options or {}), **{key: value for key, value in agreed.items() if key in accepted}}
+    if recognised.format == "table":
+        return table_share(recognised.files, TableOptions(**recognised.check(given)), encoding)
+    return recognised.read(options=given)
 
 
 def check(
@@ -131,7 +139,7 @@ def check(
             _stored(name).check(options or {})
         source = SourceTraits()
     if not source.divided:
-        PARTITIONS.validate(partition_name or default_partition(name), partition_options or {})
+        PARTITIONS.validate(partition_name or default_partition(name, options), partition_options or {})
     elif partition_name or partition_options:
         raise CoterieError(f"data set '{name}' comes divided among clients: leave out the partition")
 
@@ -148,9 +156,15 @@ def default_clients(name: str) -> int:
     return (traits(name) if name in DATASETS else SourceTraits()).clients
 
 
-def default_partition(name: str) -> str:
+def default_partition(name: str, options: Mapping[str, Any] | None = None) -> str:
     """Return how a pooled data set is divided unless the user says otherwise."""
-    return "by-user" if name in CATALOGUE and CATALOGUE[name].by_user else "iid"
+    by_user = name in CATALOGUE and CATALOGUE[name].by_user
+    return "by-user" if by_user or _clients_are_named(name, options or {}) else "iid"
+
+
+def _clients_are_named(name: str, options: Mapping[str, Any]) -> bool:
+    """Say whether a table is meant, and the column whose values are its clients."""
+    return options.get("client") is not None and (name not in DATASETS or is_table(name))
 
 
 def _stored(name: str) -> Recognised:

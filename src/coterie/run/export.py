@@ -19,6 +19,8 @@ import coterie
 from coterie.bounded import parse_json, read_tensors
 from coterie.data import DATASETS, Inputs, read_inputs
 from coterie.data.readers.arrays import checked_inputs, regular
+from coterie.data.readers.inputs import rows_as_inputs
+from coterie.data.tables.frames import tables_of
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, make_folder, seal, sealed, write_new
 from coterie.messages import ModelSpec
@@ -80,7 +82,7 @@ def predict(
     plugins: Sequence[str] = (),
     trust: bool = False,
 ) -> Predictions:
-    """Return labels for the inputs of a .npz file, for an image, or for all images below a folder.
+    """Return labels for the inputs of a .npz file, the rows of a table, an image, or all images below a folder.
 
     With a client, its own model is used if it has trained, else the one that it would receive; with a group, that
     group's; without, the model that all clients share, if there is one. With `resize` images are brought to the size of
@@ -94,6 +96,7 @@ def predict(
     if inputs.labels is not None:
         whose = "the folders that they are in" if inputs.files else "the labels in the file"
         summary += f"; {100 * float(np.mean(labels == inputs.labels)):.2f} % agree with {whose}"
+    summary = "; ".join((summary, *inputs.notes))
     made = Predictions(labels, model.run.class_names, inputs.files, summary)
     if out is None:
         return made
@@ -103,7 +106,8 @@ def predict(
 
 def _inputs_for(model: TrainedModel, images: Path, resize: bool) -> Inputs:
     run = model.run
-    return read_inputs(images, tuple(run.state["raw_shape"]), run.config.data.options, run.class_names, resize)
+    shape, options = tuple(run.state["raw_shape"]), run.config.data.options
+    return read_inputs(images, shape, options, run.class_names, run.encoding, resize)
 
 
 def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[np.int64]:
@@ -127,9 +131,12 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
 def labels_for(
     model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike, resize: bool = False
 ) -> npt.NDArray[np.int64]:
-    """Return labels for an array of inputs, or those of a file or folder."""
+    """Return labels for an array of inputs, the rows of a data frame, or those of a file or folder."""
     if isinstance(inputs, str | os.PathLike):
         return predicted(model, _inputs_for(model, Path(inputs), resize).x, str(inputs))
+    if (tables := tables_of(inputs)) is not None:
+        rows = rows_as_inputs(tables[0], "inputs", model.run.encoding, model.run.class_names)
+        return predicted(model, rows.x, "inputs")
     x, shape = checked_inputs(regular(inputs, "inputs"), "inputs"), tuple(model.run.state["raw_shape"])
     if x.shape[1:] != shape:
         raise CoterieError(f"the inputs have the shape {x.shape[1:]}, but the network was trained on {shape}")
@@ -285,6 +292,7 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "classes": list(run.class_names) or [str(label) for label in range(run.spec.classes)],
         "normalise": None if normalisation is None else asdict(normalisation),
         "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
+        **({} if run.encoding is None else {"inputs": list(run.encoding.features)}),
     }
 
 

@@ -260,6 +260,7 @@ def about_models(run: Session, data: FederatedData, round: int) -> dict[str, Any
         "raw_shape": data.train.x.shape[1:],
         "class_names": data.class_names,
         "normalise": asdict(normalise) if isinstance(normalise, Normalisation) else None,
+        **({} if data.encoding is None else {"table": data.encoding.to_json()}),
     }
 
 

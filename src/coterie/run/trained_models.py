@@ -13,6 +13,7 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import DiskStore
 from coterie.data import Normalisation
+from coterie.data.tables.encoding import TableEncoding
 from coterie.errors import CoterieError, one_line, whole_number
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
@@ -60,7 +61,7 @@ class TrainedRun:
         with damage_named(folder.checkpoint):
             algorithm.load(state["algorithm"])
             journal.restore(state["journal"])
-            _ = run.shapes, run.clients, run.normalisation
+            _ = run.shapes, run.clients, run.normalisation, run.encoding
         return run
 
     @cached_property
@@ -99,6 +100,12 @@ class TrainedRun:
         """From raw inputs to what the network sees; None where it is not a formula."""
         numbers = self.state["normalise"]
         return None if numbers is None else Normalisation(**numbers)
+
+    @property
+    def encoding(self) -> TableEncoding | None:
+        """How rows of a table become inputs; None where the run was not trained on one."""
+        stored = self.state.get("table")
+        return None if stored is None else TableEncoding.from_json(stored)
 
     @property
     def groups(self) -> Mapping[int, int]:

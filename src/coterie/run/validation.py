@@ -123,7 +123,7 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         partition = (config.partition.name, config.partition.options)
         data.check(config.data.name, config.data.options, *partition, files=files)
         if not divided:
-            name = config.partition.name or data.default_partition(config.data.name)
+            name = config.partition.name or data.default_partition(config.data.name, config.data.options)
             chosen["partition"] |= {"name": name, **data.PARTITIONS.validate(name, config.partition.options)}
         elif config.partition.described:
             raise CoterieError(

@@ -1,5 +1,6 @@
 """Folders of images, in PNG or JPEG."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -18,6 +19,20 @@ _FORMATS = ("PNG", "JPEG")
 _LARGEST = 2**25
 _RESIZE = "give the option size to bring all to one size, as in FOLDER:size=32, which takes the middle square of each"
 _TEST_FOLDERS = ("test", "val", "valid", "validation")
+
+
+class ImageBytes(io.BytesIO):
+    """An image that is in memory; it says where it came from."""
+
+    def __init__(self, content: bytes, place: str) -> None:
+        super().__init__(content)
+        self.name = self.place = place
+
+    def __str__(self) -> str:
+        return self.place
+
+
+ImageSource = Path | ImageBytes
 
 Size = Annotated[int | None, Ge(1), Le(4096), "Images become this high and wide; by default they stay as they are."]
 Grey = Annotated[bool, "Read colours as shades of grey."]
@@ -86,7 +101,7 @@ def images(
     return dataset_from_arrays(name or files.label, arrays, str(files.place), class_names=classes)
 
 
-def read_images(paths: Sequence[Path], size: int | None, grey: bool = False, advice: str = _RESIZE) -> Array:
+def read_images(paths: Sequence[ImageSource], size: int | None, grey: bool = False, advice: str = _RESIZE) -> Array:
     """Return images (n, height, width) if all are grey, else (n, height, width, 3); `advice` is how to resize them."""
     try:
         from PIL import Image
@@ -112,9 +127,9 @@ def read_images(paths: Sequence[Path], size: int | None, grey: bool = False, adv
     return x if coloured else np.ascontiguousarray(x[..., 0])
 
 
-def _read(pillow: Any, path: Path, size: int | None, grey: bool) -> Array:
+def _read(pillow: Any, path: ImageSource, size: int | None, grey: bool) -> Array:
     """Read one image; to a given size the middle square of it."""
-    with reading(path, "a PNG or JPEG image"):
+    with reading(str(path), "a PNG or JPEG image"):
         try:
             with pillow.open(path, formats=_FORMATS) as image:
                 if image.width * image.height > _LARGEST:

@@ -1,4 +1,4 @@
-"""Inputs to predict labels for: arrays in an .npz file, an image, or a folder of images."""
+"""Inputs to predict labels for: arrays in an .npz file, rows of a table, an image, or a folder of images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,9 @@ from coterie.data.readers.arrays import as_texts, checked_inputs
 from coterie.data.readers.files import look
 from coterie.data.readers.images import is_image, read_images
 from coterie.data.readers.npz import read_unlabelled
+from coterie.data.readers.tables import is_table, read_table
+from coterie.data.tables.encoding import TableEncoding
+from coterie.data.tables.table import Table, levels
 from coterie.errors import CoterieError
 
 _RESIZE = "add --resize, which takes the middle square of each, at the size of training"
@@ -26,6 +29,8 @@ class Inputs:
     """Of the inputs, where they are known: numbers of classes; -1 for names that no class has."""
     files: tuple[str, ...] = ()
     """Of images, where each is."""
+    notes: tuple[str, ...] = ()
+    """What is odd about them, a sentence each."""
 
 
 def read_inputs(
@@ -33,17 +38,20 @@ def read_inputs(
     shape: tuple[int, ...],
     options: Mapping[str, Any] | None = None,
     class_names: Sequence[str] = (),
+    encoding: TableEncoding | None = None,
     resize: bool = False,
 ) -> Inputs:
-    """Read inputs of a shape from an .npz file, an image, or all images below a folder.
+    """Read inputs of a shape from an .npz file, a table, an image, or all images below a folder.
 
     `options` are those with which training data were read: images become as high and wide as those, if these had a
-    size, or with `resize`. Their labels are
-    the folders that they are in, where these are called like classes.
+    size, or with `resize`. Their labels are the folders that they are in, where these are called like classes. Rows of a
+    table become inputs by `encoding`.
     """
     if not path.exists():
         raise CoterieError(f"there is no file or folder '{path}'")
-    if path.is_dir() or is_image(path.name):
+    if is_table(look(path)):
+        inputs = rows_as_inputs(read_table(path), str(path), encoding, class_names)
+    elif path.is_dir() or is_image(path.name):
         inputs = _images(path, shape, options or {}, class_names, resize)
     else:
         x, y = read_unlabelled(path)
@@ -57,6 +65,19 @@ def read_inputs(
             f"{path}: inputs have the shape {inputs.x.shape[1:]}, but the network was trained on {shape}{hint}"
         )
     return inputs
+
+
+def rows_as_inputs(table: Table, place: str, encoding: TableEncoding | None, class_names: Sequence[str]) -> Inputs:
+    """Return the rows of a table as inputs, with their labels where it has that column."""
+    if encoding is None:
+        raise CoterieError(
+            f"{place} is a table, but the network was not trained on one: save its inputs as 'x' in an .npz file"
+        )
+    x, notes = encoding.encode(table, place)
+    if encoding.label not in table.columns:
+        return Inputs(x, notes=tuple(notes))
+    codes, names = levels(table.columns[encoding.label], f"{place}: column '{encoding.label}'")
+    return Inputs(x, np.array([*_numbers(names, class_names), -1])[codes], notes=tuple(notes))
 
 
 def _is_square(shape: tuple[int, ...]) -> bool:

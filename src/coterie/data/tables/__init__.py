@@ -1,0 +1,1 @@
+"""Tables with a label column: what they hold, and how their rows become samples."""

@@ -1,0 +1,175 @@
+"""Tables that a program has: data frames, Arrow's tables, Parquet files and Hugging Face's data sets say the same."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.data import Dataset, read, recognise
+from coterie.data.in_memory import hold
+from coterie.data.tables.frames import tables_of
+from coterie.errors import CoterieError
+
+RNG = np.random.default_rng(0)
+COLUMNS: dict[str, Any] = {
+    "age": RNG.integers(18, 80, 60),
+    "hours": RNG.normal(38, 5, 60).round(2),
+    "job": RNG.choice(["cook", "clerk"], 60),
+    "member": RNG.random(60) > 0.5,
+    "label": RNG.choice(["yes", "no", "maybe"], 60),
+}
+
+
+def assert_alike(one: Dataset, other: Dataset) -> None:
+    assert one.encoding is not None
+    assert one.encoding == other.encoding
+    assert one.class_names == other.class_names
+    assert np.array_equal(one.train.x, other.train.x)
+    assert np.array_equal(one.train.y, other.train.y)
+
+
+def test_a_data_frame_is_what_its_csv_file_is(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert_alike(hold(frame).read(), read(tmp_path / "t.csv"))
+    odd = frame.astype({"age": "Int64", "job": "category", "member": "boolean", "hours": "Float64"})
+    assert_alike(hold(odd).read(), read(tmp_path / "t.csv"))
+
+
+def test_missing_values_of_a_data_frame_are_those_of_its_csv_file(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    frame.loc[3:5, "age"] = None
+    frame.loc[7, "job"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert_alike(hold(frame).read(missing="fill"), read(tmp_path / "t.csv", missing="fill"))
+    with pytest.raises(CoterieError, match=r"'age' \(3\), 'job' \(1\)"):
+        hold(frame).read()
+
+
+def test_columns_that_are_no_inputs_are_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS).assign(when=pandas.Timestamp("2026-01-01"), more=[[1]] * 60)
+    with pytest.raises(CoterieError, match=r"'when' holds values of type datetime64.*drop=when"):
+        hold(frame).read(drop="more")
+    with pytest.raises(CoterieError, match="'more' holds values of type object"):
+        hold(frame).read(drop="when")
+    with pytest.raises(CoterieError, match="two columns of the data frame have one name"):
+        tables_of(pandas.concat([frame, frame], axis=1))
+
+
+def test_a_pair_of_data_frames_is_to_train_and_test_on() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    held = hold((frame[:40], frame[40:]))
+    data = held.read()
+    assert data.test is not None
+    assert (len(data.train), len(data.test)) == (40, 20)
+    assert held.name != hold(frame).name
+
+
+def test_names_follow_from_the_content() -> None:
+    pandas = pytest.importorskip("pandas")
+    one, same = (hold(pandas.DataFrame(COLUMNS)) for _ in range(2))
+    assert one is same
+    other = hold(pandas.DataFrame({**COLUMNS, "job": COLUMNS["job"][::-1]}))
+    renamed = hold(pandas.DataFrame(COLUMNS).rename(columns={"age": "years"}))
+    assert len({one.name, other.name, renamed.name}) == 3
+
+
+def test_a_parquet_file_is_what_the_csv_file_is(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    frame = pandas.DataFrame(COLUMNS)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert recognise(tmp_path / "t.parquet").format == "table"
+    assert_alike(read(tmp_path / "t.parquet"), read(tmp_path / "t.csv"))
+    damaged = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(damaged[: len(damaged) // 2])
+    with pytest.raises(CoterieError, match=r"cut\.parquet cannot be read as a Parquet file"):
+        read(tmp_path / "cut.parquet")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CoterieError, match=r"pip install 'coterie\[parquet\]'"):
+        read(tmp_path / "t.parquet")
+
+
+def test_a_saved_data_set_without_the_package_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(CoterieError, match=r"pip install 'coterie\[huggingface\]'"):
+        read(tmp_path)
+
+
+def test_a_hugging_face_data_set_loaded_or_saved_is_what_the_csv_file_is(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame(COLUMNS).to_csv(tmp_path / "t.csv", index=False)
+    loaded = datasets.Dataset.from_dict({name: values.tolist() for name, values in COLUMNS.items()})
+    loaded.save_to_disk(tmp_path / "saved")
+    wanted = read(tmp_path / "t.csv")
+    assert_alike(hold(loaded).read(), wanted)
+    assert_alike(read(tmp_path / "saved"), wanted)
+    chosen = hold(loaded.select(range(59, -1, -1))).read()
+    assert np.array_equal(chosen.train.x, wanted.train.x[::-1])
+
+
+def test_labels_of_hugging_face_keep_their_names_and_splits_their_parts(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    features = datasets.Features(
+        {
+            "x": datasets.Array2D((4, 4), "uint8"),
+            "who": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=["dog", "cat"]),
+        }
+    )
+    x = RNG.integers(0, 256, (24, 4, 4), dtype=np.uint8)
+    rows = {"x": x.tolist(), "who": ["a", "b", "c"] * 8, "label": [0, 1] * 12}
+    whole = datasets.Dataset.from_dict(rows, features=features)
+    both = datasets.DatasetDict({"train": whole.select(range(20)), "test": whole.select(range(20, 24))})
+    both.save_to_disk(tmp_path / "both")
+    for data in (hold(both).read(client="who"), read(tmp_path / "both", client="who")):
+        assert data.class_names == ("cat", "dog")
+        assert data.train.y.tolist() == [1, 0] * 10
+        assert np.array_equal(data.train.x[:, 0], x[:20])
+        assert data.train.x.dtype == np.uint8
+        assert data.test is not None
+        assert np.array_equal(data.test.x[:, 0], x[20:])
+        assert data.users is not None
+        assert data.users.tolist() == ([0, 1, 2] * 8)[:20]
+    with pytest.raises(CoterieError, match=r"choose one, inputs=x"):
+        hold(both).read()
+
+
+def test_images_of_hugging_face_are_read_from_memory() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    image = pytest.importorskip("PIL.Image")
+    pictures, packed = RNG.integers(0, 256, (6, 5, 5), dtype=np.uint8), []
+    for picture in pictures:
+        content = io.BytesIO()
+        image.fromarray(picture).save(content, "PNG")
+        packed.append({"bytes": content.getvalue(), "path": None})
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    given = datasets.Dataset.from_dict({"image": packed, "label": [0, 1] * 3}, features=features)
+    assert np.array_equal(hold(given).read().train.x[:, 0], pictures)
+    assert hold(given).read(size=3).shape == (1, 3, 3)
+
+
+@pytest.mark.parametrize("filename", ["../../elsewhere.arrow", "/etc/passwd"])
+def test_a_saved_folder_that_leads_elsewhere_is_refused(tmp_path: Path, filename: str) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    datasets.Dataset.from_dict({"x": [1, 2], "label": [0, 1]}).save_to_disk(tmp_path / "saved")
+    state = tmp_path / "saved" / "state.json"
+    state.write_text(state.read_text().replace("data-00000-of-00001.arrow", filename))
+    with pytest.raises(CoterieError, match="it names a file outside of it"):
+        read(tmp_path / "saved")
