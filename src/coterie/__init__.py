@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.similarity import measure
+    from coterie.training.metrics import metric
+    from coterie.training.objectives import loss
 
 __version__ = "0.2.0"
 __all__ = [
@@ -42,7 +44,9 @@ __all__ = [
     "export",
     "inspect",
     "load",
+    "loss",
     "measure",
+    "metric",
     "model",
     "partition",
     "predict",
@@ -63,7 +67,9 @@ _HOMES = {
     "Result": "coterie.run.result",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
+    "loss": "coterie.training.objectives",
     "measure": "coterie.similarity",
+    "metric": "coterie.training.metrics",
     "model": "coterie.models",
     "dataset": "coterie.data",
     "divided_dataset": "coterie.data",

@@ -28,6 +28,10 @@ class MTL(Algorithm):
         """The server has no model by which clients could be put in order."""
         refuse_order_by_loss(sampler)
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """2λ w_i is a part of the gradient."""
+        return None if name != "adamw" else "its penalty on weights is part of the gradient, where adamw has none"
+
     @property
     def unfixed(self) -> tuple[str, ...]:
         """How strong the pull to the others is depends on how many there are."""

@@ -25,7 +25,7 @@ from coterie.messages.params import (
     usable,
     weighted_mean,
 )
-from coterie.messages.plan import Anchor, Curriculum, L1Penalty, LabelOffset, MetaStep, Plan, Schedule
+from coterie.messages.plan import Anchor, Curriculum, L1Penalty, LabelOffset, MetaStep, Optimiser, Plan, Schedule
 from coterie.messages.standardisation import Standardisation
 from coterie.messages.verbs import VERBS
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
@@ -41,7 +41,7 @@ __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "ModelSpec",
-    "Moments", "MomentsReply", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule", "Signature",
-    "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only",
-    "unusable", "update", "usable", "weighted_mean",
+    "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "Prune", "PruneReply", "Reply", "Request", "Schedule",
+    "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen",
+    "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ from coterie.models import GLOBAL_GENERATOR, build
 from coterie.models.learning import learning
 from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome
+from coterie.training.objectives import sample_losses
+from coterie.training.optimisers import StepRule
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
@@ -59,7 +61,7 @@ class TorchTrainer:
             torch.set_num_threads(1)
             networks = self._local.networks = {}
         if (spec, train) not in networks:
-            networks[spec, train] = _Network(build(spec), learning(spec, train))
+            networks[spec, train] = _Network(build(spec), learning(spec, train), spec.loss)
         return networks[spec, train]
 
 
@@ -69,8 +71,8 @@ class _Network:
     Only those that learn are in it.
     """
 
-    def __init__(self, module: nn.Module, learns: frozenset[str]) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module, learns: frozenset[str], loss: str | None) -> None:
+        self.module, self.loss = module, loss
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(name in learns)
         self.names = [name for name, p in module.named_parameters() if p.requires_grad]
@@ -117,9 +119,14 @@ class _Network:
             {name: np.full(self.state[name].shape, penalty.strength, np.float32) for name in penalty.tensors}
         )
 
-    def gradient(self, x: torch.Tensor, y: torch.Tensor, offset: torch.Tensor | None) -> tuple[float, torch.Tensor]:
+    def gradient(
+        self, x: torch.Tensor, y: torch.Tensor, offset: torch.Tensor | None, smoothing: float
+    ) -> tuple[float, torch.Tensor]:
         logits = self.module(x)
-        loss = cross_entropy(logits if offset is None else logits + offset, y)
+        if self.loss is None:
+            loss = cross_entropy(logits if offset is None else logits + offset, y, label_smoothing=smoothing)
+        else:
+            loss = sample_losses(self.loss, logits, y).mean()
         pieces = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
 
@@ -144,39 +151,22 @@ def _train(network: _Network, job: Job) -> Outcome:
     mask = None if job.mask is None else network.flatten(job.mask, default=1.0)
     l1 = None if plan.l1 is None else network.strengths(plan.l1)
     offset = None if job.label_offset is None else torch.from_numpy(np.array(job.label_offset, np.float32))
-    velocity = torch.zeros_like(w) if plan.momentum else None
+    rule, smoothing = StepRule(plan, w, anchors, correction, mask, l1), plan.smoothing or 0.0
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], []
-    if mask is not None:
-        w.mul_(mask)
 
     for step, batches in enumerate(steps(len(y), plan, job.rng, job.order, job.even_batches)):
-        rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
-        loss, gradient = network.gradient(x[batch], y[batch], offset)
-        if (inner := plan.meta_step) is not None:
+        loss, gradient = network.gradient(x[batch], y[batch], offset, smoothing)
+        if plan.meta_step is not None:
             before = w.clone()
-            if inner.shared_momentum and velocity is not None:
-                gradient = velocity.mul_(plan.momentum).add_(gradient)
-            w.sub_(gradient if mask is None else gradient * mask, alpha=inner.rate)
+            rule.inner(w, gradient)
             batch = torch.from_numpy(batches[1])
-            loss, gradient = network.gradient(x[batch], y[batch], offset)
+            loss, gradient = network.gradient(x[batch], y[batch], offset, smoothing)
             w.copy_(before)
         if not math.isfinite(loss):
             raise Diverged(step)
-        for anchor, strength in anchors:
-            gradient.addcmul_(w - anchor, strength)
-        if plan.weight_decay:
-            gradient.add_(w, alpha=plan.weight_decay)
-        if l1 is not None:
-            gradient.addcmul_(w.sign(), l1)
-        if velocity is not None:
-            gradient = velocity.mul_(plan.momentum).add_(gradient)
-        w.sub_(gradient, alpha=rate)
-        if correction is not None:
-            w.sub_(correction, alpha=rate)
-        if mask is not None:
-            w.mul_(mask)
+        rule.step(w, gradient, step)
         losses.append(loss)
         if step + 1 in snapshot_steps:
             snapshots.append(network.copy())

@@ -16,10 +16,13 @@ from coterie.messages.limits import (
     error_in_tensors,
 )
 from coterie.messages.params import Array, Params
-from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Plan, Schedule, total_steps
+from coterie.messages.plan import Anchor, Curriculum, L1Penalty, MetaStep, Optimiser, Plan, Schedule, total_steps
 
 PASSES = 4
 """A batch is seen so often at most; twice where a step is a meta-step."""
+
+LATER = ("train", "optimiser", "clip", "smoothing")
+"""Fields of a plan that the policies which sites hold since before do not name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Train(Verb):
     """Train locally by a plan."""
 
     answer_type = TrainReply
-    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty)
+    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty, Optimiser)
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
@@ -139,8 +142,9 @@ class Train(Verb):
     def restricted(self) -> dict[str, Any]:
         """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""
         plan = {field.name: getattr(self.plan, field.name) for field in fields(self.plan)}
-        if plan["train"] is None:  # which the policies that sites hold since before do not name
-            del plan["train"]
+        for name in LATER:
+            if plan[name] is None:
+                del plan[name]
         plan["anchors"] = tuple((*kinds_of_models([anchor.model]), anchor.strength) for anchor in self.plan.anchors)
         return {**plan, "start": kinds_of_models(self.start), "keep": self.keep, "send": self.send}
 
