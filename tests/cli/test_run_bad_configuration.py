@@ -39,7 +39,7 @@ WRONG_FLAGS = {
     "learning rate without end": (["--lr", "inf"], ["training.lr", "inf"]),
     "weight decay without end": (["--weight-decay", "inf"], ["training.weight_decay", "inf"]),
     "unknown optimiser": (["--optimiser", "adan"], ["training.optimiser", "'adan'", "'adam'", "--optimiser"]),
-    "unknown option of an optimiser": (["--optimiser", "adam:beta3=1"], ["adam has no 'beta3'", "beta1"]),
+    "unknown option of an optimiser": (["--optimiser", "adam:beta3=1"], ["adam has no 'beta3'", "did you mean 'beta"]),
     "beta of one": (["--optimiser", "adam:beta2=1"], ["beta2 = 1", "less than 1"]),
     "momentum behind sgd": (["--optimiser", "sgd:momentum=0.9"], ["sgd has no 'momentum'", "keys of their own"]),
     "momentum beside adam": (["--optimiser", "adam", "--momentum", "0.9"], ["momentum = 0.9", "beta1"]),

@@ -100,7 +100,7 @@ specs = st.builds(
     st.lists(st.integers(1, 99), **several).map(tuple),
     integers,
     st.dictionaries(texts, plain, **several),
-    st.none() | texts,
+    loss=st.none() | texts,
 )
 parts = st.sampled_from(["train", "holdout", "test"])
 channels = st.builds(Channels, texts, texts, texts, integers)

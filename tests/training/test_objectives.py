@@ -29,7 +29,7 @@ def wanted(name: str, y: np.ndarray) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", BY_TORCH)
 def test_training_makes_the_loss_smaller_as_pytorch_does(name: str) -> None:
-    spec = ModelSpec("mlp", SHAPE, CLASSES, {"hidden": 7}, None if name == "cross-entropy" else name)
+    spec = ModelSpec("mlp", SHAPE, CLASSES, {"hidden": 7}, loss=None if name == "cross-entropy" else name)
     (x, y), start = samples(), initial(spec, 3)
     plan = Plan(Schedule(0.2), epochs=3, batch_size=6, momentum=0.5)
     outcome = TorchTrainer().train(Job(spec, plan, start, x, y, np.random.default_rng(1)))
@@ -50,7 +50,7 @@ def test_training_makes_the_loss_smaller_as_pytorch_does(name: str) -> None:
 @pytest.mark.parametrize("name", BY_TORCH)
 def test_scores_have_the_same_loss(name: str) -> None:
     (x, y), other = samples(), None if name == "cross-entropy" else name
-    spec = ModelSpec("mclr", SHAPE, CLASSES, {}, other)
+    spec = ModelSpec("mclr", SHAPE, CLASSES, loss=other)
     params, trainer = initial(spec, 0), TorchTrainer()
     outputs = trainer.logits(spec, params, x)
     expected = float(BY_TORCH[name](torch.tensor(outputs, dtype=torch.float64), wanted(name, y)))
@@ -65,12 +65,12 @@ def test_a_loss_that_is_no_number_is_hopeless_not_nan() -> None:
 
 
 def test_a_start_does_not_depend_on_the_loss() -> None:
-    plain, other = (initial(ModelSpec("mlp", SHAPE, CLASSES, {}, loss), 5) for loss in (None, "mse"))
+    plain, other = (initial(ModelSpec("mlp", SHAPE, CLASSES, loss=loss), 5) for loss in (None, "mse"))
     assert all(plain[name].tobytes() == value.tobytes() for name, value in other.items())
 
 
 def test_the_compiled_trainer_hands_other_losses_over() -> None:
-    spec = ModelSpec("mlp", SHAPE, CLASSES, {}, "binary")
+    spec = ModelSpec("mlp", SHAPE, CLASSES, loss="binary")
     assert not runs_natively(spec)
     assert isinstance(choose_trainer("auto", spec), TorchTrainer)
     with pytest.raises(CoterieError, match="does not know the loss 'binary': use --trainer torch"):

@@ -139,7 +139,7 @@ class Terms:
         """The network."""
         name, shape = self.config.model.name, tuple(self.samples.shape)
         loss = self.config.training.other_loss
-        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options, loss)
+        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options, loss=loss)
 
 
 def read_terms(folder: Path) -> Terms:

@@ -234,7 +234,8 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
     """Return the network of a run."""
-    return ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options, config.training.other_loss)
+    name, options = str(config.model.name), config.model.options
+    return ModelSpec(name, data.shape, data.classes, options, loss=config.training.other_loss)
 
 
 def model_bytes(config: Config, data: FederatedData) -> int:
