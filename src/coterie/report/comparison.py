@@ -16,7 +16,7 @@ from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, Com
 from coterie.results.comparisons import StoredComparison
 from coterie.results.events import not_measured
 from coterie.results.formats import TableFormat
-from coterie.results.metrics import capital
+from coterie.results.metrics import ACCURACY, capital
 from coterie.results.protocols import COMPARED, brief
 from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
@@ -191,7 +191,8 @@ def difference_text(difference: Difference | None, seeds: int) -> str:
 
 def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
     """Return a row's numbers under names of their own."""
-    flat: dict[str, Any] = {"method": row.label, "runs": row.runs}
+    named = {} if table.metric == ACCURACY else {"metric": table.metric}
+    flat: dict[str, Any] = {"method": row.label, "runs": row.runs, **named}
     for protocol in COMPARED:
         accuracy, gain = row.accuracy[protocol], row.differences and row.differences[protocol]
         flat |= {
