@@ -25,6 +25,7 @@ scored = st.integers(2, 5).flatmap(
 )
 
 
+@pytest.mark.integration
 @given(scored)
 def test_metrics_are_those_of_scikit_learn(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     scores, y = drawn

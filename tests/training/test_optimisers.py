@@ -86,6 +86,7 @@ PLANS = {
 }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", PLANS)
 def test_training_is_that_of_pytorch(either: Trainer, name: str) -> None:
     plan, (start, x, y) = PLANS[name], task()
