@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from coterie.run.result import Result
     from coterie.similarity import measure
     from coterie.tracking import Tracker
+    from coterie.training.metrics import metric
+    from coterie.training.objectives import loss
 
 __version__ = "0.2.0"
 __all__ = [
@@ -45,7 +47,9 @@ __all__ = [
     "export",
     "inspect",
     "load",
+    "loss",
     "measure",
+    "metric",
     "model",
     "partition",
     "predict",
@@ -68,7 +72,9 @@ _HOMES = {
     "Tracker": "coterie.tracking",
     "algorithm": "coterie.algorithms",
     "rule": "coterie.clustering",
+    "loss": "coterie.training.objectives",
     "measure": "coterie.similarity",
+    "metric": "coterie.training.metrics",
     "model": "coterie.models",
     "dataset": "coterie.data",
     "divided_dataset": "coterie.data",

@@ -1,9 +1,9 @@
-"""Names to things: methods, models, data sets, partitions, rules and measures, ours and users'.
+"""Names to things: methods, models, data sets, partitions, rules, measures, losses and metrics, ours and users'.
 
 A registry is filled by a decorator. Built-in entries live in one package, whose modules are imported at
 the first look-up, so that adding a file adds an entry; entries of other installed packages are found
 through entry points of the groups ``coterie.algorithms``, ``coterie.models``, ``coterie.datasets``,
-``coterie.partitions``, ``coterie.rules`` and ``coterie.measures``.
+``coterie.partitions``, ``coterie.rules``, ``coterie.measures``, ``coterie.losses`` and ``coterie.metrics``.
 """
 
 from __future__ import annotations

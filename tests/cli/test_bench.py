@@ -91,5 +91,5 @@ def test_the_list_marks_the_networks_that_run_compiled(place: Path) -> None:
     assert truth
     lines = cli("models").out.splitlines()
     assert {line.split()[0] for line in lines if line.endswith("[compiled]")} == truth
-    assert "runs compiled" in cli("models", "cnn").out
+    assert "runs compiled: sgd, adam and adamw, clipped gradients" in cli("models", "cnn").out
     assert "runs on PyTorch" in cli("models", "resnet9").out

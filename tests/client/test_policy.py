@@ -14,6 +14,7 @@ from coterie.messages import (
     Evaluate,
     Losses,
     ModelSpec,
+    Optimiser,
     Plan,
     Request,
     Schedule,
@@ -182,4 +183,27 @@ def test_what_learns_is_agreed_and_told() -> None:
 
 def test_where_all_learns_a_policy_is_what_it_was_before_plans_said_so() -> None:
     """Sites hold the policies under which they joined."""
-    assert all("train" not in verb for verb in POLICY.verbs)
+    later = {"train", "optimiser", "clip", "smoothing", "metric"}
+    assert not any(later & verb.keys() for verb in POLICY.verbs)
+    assert all("loss" not in spec for spec in POLICY.networks)
+
+
+@pytest.mark.parametrize(
+    "more", [{"optimiser": Optimiser("adam"), "momentum": 0.0}, {"clip": 1.0}, {"smoothing": 0.1}], ids=str
+)
+def test_optimiser_clipping_and_smoothing_are_agreed_and_told(more: dict[str, Any]) -> None:
+    plan, name = replace(PLAN, **more), next(iter(more))
+    policy = Policy.of([asked(Train(plan))], 3, 5)
+    assert policy.error_in(asked(Train(plan)), SITE) is None
+    assert any(name in line for line in policy.lines())
+    assert name in str(policy.error_in(asked(Train(PLAN)), SITE))
+    assert name in str(Policy.of([asked(Train(PLAN))], 3, 5).error_in(asked(Train(plan)), SITE))
+    assert Policy.read(json.loads(json.dumps(asdict(policy)))) == policy
+
+
+def test_loss_and_metric_are_agreed_too() -> None:
+    policy = Policy.of([asked(Evaluate(metric="auc"), spec=replace(SPEC, loss="binary"))], 3, 5)
+    assert policy.error_in(asked(Evaluate(metric="auc"), spec=replace(SPEC, loss="binary")), SITE) is None
+    assert "metric" in str(policy.error_in(asked(Evaluate(metric="f1"), spec=replace(SPEC, loss="binary")), SITE))
+    assert "network" in str(policy.error_in(asked(Evaluate(metric="auc")), SITE))
+    assert "network" in str(POLICY.error_in(asked(Train(PLAN), spec=replace(SPEC, loss="binary")), SITE))

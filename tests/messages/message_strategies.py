@@ -28,6 +28,7 @@ from coterie.messages import (
     ModelSpec,
     Moments,
     MomentsReply,
+    Optimiser,
     Plan,
     ProximalSteps,
     Prune,
@@ -66,6 +67,7 @@ curricula = st.builds(
 meta_steps = st.builds(MetaStep, floats, st.booleans())
 penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
 offsets = st.sampled_from([None, "lacking", "prior"])
+optimisers = st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), floats, floats, floats)
 plans = st.builds(
     Plan,
     lr=schedules,
@@ -86,6 +88,9 @@ plans = st.builds(
     train=st.none() | st.lists(texts, **several).map(tuple),
     mixture=st.none() | st.builds(Mixture, floats, st.booleans()),
     proximal=st.none() | st.builds(ProximalSteps, floats, integers, floats),
+    optimiser=st.none() | optimisers,
+    clip=st.none() | floats,
+    smoothing=st.none() | floats,
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(
@@ -99,6 +104,7 @@ specs = st.builds(
     st.lists(st.integers(1, 99), **several).map(tuple),
     integers,
     st.dictionaries(texts, plain, **several),
+    loss=st.none() | texts,
 )
 parts = st.sampled_from(["train", "holdout", "test"])
 channels = st.builds(Channels, texts, texts, texts, integers)
@@ -106,7 +112,9 @@ standardisations = st.builds(Standardisation, *[st.lists(floats, **several).map(
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
-    "Evaluate": st.builds(Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True])),
+    "Evaluate": st.builds(
+        Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True]), st.none() | texts
+    ),
     "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
     "Signature": st.builds(
         Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text(), st.booleans()
@@ -133,9 +141,10 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "MetaStep": meta_steps,
     "L1Penalty": penalties,
+    "Optimiser": optimisers,
     "Channels": channels,
     "Trained": st.builds(TrainReply, integers, integers, floats, params, params),
-    "Evaluated": st.builds(EvaluateReply, integers, integers, floats, st.none() | floats, st.none() | floats),
+    "Evaluated": st.builds(EvaluateReply, integers, integers, floats, *[st.none() | floats] * 3),
     "Compared": st.builds(
         LossesReply,
         integers,

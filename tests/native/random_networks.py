@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Params, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Optimiser, Params, Plan, Schedule
 from coterie.models import initial
 from coterie.native import Network, available, stages
 from coterie.streams import stream
@@ -76,20 +76,25 @@ def specs(draw: st.DrawFn) -> ModelSpec:
 def plans(draw: st.DrawFn) -> Plan:
     """Plans with any of the fields."""
     curriculum = draw(st.none() | st.builds(Curriculum, a=st.sampled_from([0.0, 0.5]), b=st.sampled_from([0.2, 1.0])))
+    adam = st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), eps=st.just(0.01))
+    optimiser = draw(st.none() | adam)  # a large eps: what is rounding, a small one would make steps of
     return Plan(
         lr=draw(st.builds(Schedule, st.sampled_from([0.01, 0.05]), st.sampled_from([0.0, 0.1]))),
         epochs=draw(st.integers(1, 2)),
         steps=draw(st.none() | st.integers(0, 5)),
         batch_size=draw(st.integers(1, 12)),
-        momentum=draw(st.sampled_from([0.0, 0.5, 0.9])),
+        momentum=0.0 if optimiser else draw(st.sampled_from([0.0, 0.5, 0.9])),
         weight_decay=draw(st.sampled_from([0.0, 0.01])),
         anchors=tuple(Anchor("x", mu) for mu in draw(st.lists(st.sampled_from([0.1, 1.0]), max_size=2))),
-        correction=draw(st.sampled_from([None, "c"])),
+        correction=None if optimiser else draw(st.sampled_from([None, "c"])),
         mask=draw(st.sampled_from([None, "m"])),
         curriculum=curriculum,
         meta_step=draw(st.sampled_from([None, MetaStep(0.02), MetaStep(0.02, shared_momentum=True)])),
         snapshots=draw(st.sampled_from([(), (1,), (1, 2)])),
         label_offset=draw(st.sampled_from([None, "prior"])),
+        optimiser=optimiser,
+        clip=draw(st.sampled_from([None, 0.1, 3.0])),
+        smoothing=draw(st.sampled_from([None, 0.2])),
     )
 
 

@@ -227,3 +227,19 @@ def test_a_table_of_held_out_training_samples_says_so() -> None:
         table(GOOD, held).report().split()
     )
     assert "held out" not in table(GOOD, BAD).report()
+
+
+@pytest.mark.parametrize("format", ["text", "markdown", "csv", "latex"])
+def test_every_format_names_the_metric(format: Any) -> None:
+    def named(**more: Any) -> str:
+        return table(*(cell(label, *(result(L, L, **more) for L in (0.5, 0.6, 0.7))) for label in "ab")).report(format)
+
+    assert "AUC" in named(metric="auc")
+    assert "ccuracy" not in named(metric="auc")
+    assert named() == named(metric="accuracy")
+    assert "AUC" not in named()
+
+
+def test_where_metrics_differ_none_is_named() -> None:
+    mixed = table(cell("a", result(0.5, 0.5, metric="auc")), cell("b", result(0.5, 0.5, metric="f1")), seeds=(0,))
+    assert mixed.metric == "metric"

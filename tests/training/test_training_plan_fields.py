@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.messages import Anchor, Curriculum, L1Penalty, MetaStep, ModelSpec, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, L1Penalty, MetaStep, ModelSpec, Optimiser, Plan, Schedule
 from coterie.training import Job, Outcome, Trainer, steps
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -108,6 +108,18 @@ def test_one_epoch_of_plain_sgd_with_a_last_partial_batch(trainer: Trainer) -> N
             {"meta_step": MetaStep(0.4, shared_momentum=True)},
             6,
         ),
+        ({"epochs": 2, "weight_decay": 0.3}, {"optimiser": Optimiser("adam", eps=1e-3)}, 8),
+        (
+            {"epochs": 2, "weight_decay": 0.3, "optimiser": Optimiser("adam", eps=1e-3)},
+            {"optimiser": Optimiser("adamw", eps=1e-3)},
+            8,
+        ),
+        ({"epochs": 2, "optimiser": Optimiser("adam")}, {"optimiser": Optimiser("adam", 0.5, 0.8, 0.1)}, 8),
+        ({"epochs": 2, "optimiser": Optimiser("adam", eps=1e-3)}, {"meta_step": MetaStep(0.4)}, 4),
+        ({"epochs": 2, "momentum": 0.5, "weight_decay": 0.1}, {"clip": 0.2}, 8),
+        ({"epochs": 2, "meta_step": MetaStep(0.4)}, {"clip": 0.2}, 4),
+        ({"epochs": 2}, {"smoothing": 0.3}, 8),
+        ({"epochs": 2, "meta_step": MetaStep(0.4)}, {"smoothing": 0.3}, 4),
     ],
     ids=str,
 )
@@ -241,6 +253,22 @@ def test_training_with_an_offset_is_training_with_a_shifted_bias(trainer: Traine
     reference.assert_close(ours, {**theirs, "fc.bias": theirs["fc.bias"] - offset})
 
 
+def test_what_a_mask_hides_does_not_count_for_clipping(trainer: Trainer) -> None:
+    plan = replace(PLAIN, epochs=2, mask="m", clip=0.3, anchors=(Anchor("a", 0.3),))
+    outcome = check(trainer, Task(plan, arrays={"mask": mask(5), "anchors": anchors(0.3)}), count=8)
+    everywhere = Task(plan, arrays={"mask": {}, "anchors": anchors(0.3)}).outcome(trainer)
+    assert gap(outcome.params, everywhere.params) > 1e-3
+
+
+def test_no_gradient_is_longer_than_the_clip(trainer: Trainer) -> None:
+    """w moves by η C in a step whose gradient is longer, and as without clipping where none is."""
+    task = Task(replace(PLAIN, steps=1, clip=0.01))
+    moved = [task.outcome(trainer).params[name] - task.start[name] for name in task.start]
+    assert np.sqrt(sum(np.square(part).sum() for part in moved)) == pytest.approx(0.2 * 0.01, rel=1e-3)
+    longest = Task(replace(PLAIN, clip=1e6)).outcome(trainer)
+    assert gap(longest.params, Task(PLAIN).outcome(trainer).params) == 0
+
+
 def mask(seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {
@@ -355,6 +383,10 @@ def tasks(draw: st.DrawFn) -> Task:
         a=st.floats(0, 1),
         b=st.floats(0, 1),
     )
+    optimiser = draw(
+        st.none()
+        | st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), st.sampled_from([0.0, 0.9]), eps=st.just(0.01))
+    )
     plan = Plan(
         lr=draw(
             st.builds(Schedule, st.floats(0.01, 0.2), decay=st.sampled_from([0.0, 0.1]), power=st.floats(0.5, 1.5))
@@ -362,15 +394,18 @@ def tasks(draw: st.DrawFn) -> Task:
         epochs=draw(st.integers(0, 3)),
         steps=draw(st.none() | st.integers(0, 12)),
         batch_size=draw(st.integers(1, 8)),
-        momentum=draw(st.sampled_from([0.0, 0.5, 0.9])),
+        momentum=0.0 if optimiser else draw(st.sampled_from([0.0, 0.5, 0.9])),
         weight_decay=draw(st.sampled_from([0.0, 0.05, 0.3])),
         anchors=tuple(Anchor(str(k), strength) for k, strength in enumerate(names)),
-        correction=draw(st.sampled_from([None, "c"])),
+        correction=None if optimiser else draw(st.sampled_from([None, "c"])),
         mask=draw(st.sampled_from([None, "m"])),
         curriculum=draw(st.none() | curriculum),
         meta_step=draw(st.none() | st.builds(MetaStep, st.floats(0.0, 0.5), st.booleans())),
         snapshots=tuple(draw(st.sets(st.integers(1, 4), max_size=3))),
         l1=draw(st.none() | st.builds(L1Penalty, st.floats(0.0, 0.1), st.just(("fc.weight",)))),
+        optimiser=optimiser,
+        clip=draw(st.sampled_from([None, 0.1, 3.0])),
+        smoothing=draw(st.sampled_from([None, 0.2])),
     )
     seed = draw(st.integers(0, 2**16))
     arrays: dict[str, Any] = {"anchors": anchors(*names)}

@@ -27,3 +27,7 @@ class APFL(FedAvg):
         return replace(fed.plan, mixture=Mixture(self.alpha, self.adaptive))
 
     newcomer_plan = plan
+
+    def error_in_optimiser(self, name: str) -> str | None:
+        """Both models take steps of SGD."""
+        return None if name == "sgd" else f"the steps of both its models are those of SGD, which {name} replaces"

@@ -32,6 +32,10 @@ def normaliser(steps: int, plan: Plan) -> float:
 class FedNova(FedAvg):
     """FedAvg of normalised updates, so that clients who take more steps do not pull harder."""
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """a_i is known of SGD only."""
+        return None if name == "sgd" else f"the weights that {name} gives to gradients in an update have no formula"
+
     def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
         """θ ← θ − (Σ p_i a_i) Σ p_i (θ − θ_i)/a_i, with p_i = n_i/Σn; statistics of BatchNorm are averaged by p.
 

@@ -120,7 +120,8 @@ class FLISDC(Inference, GroupedMethod):
         """Sum the losses of each model over the server's samples of each label, (models, classes)."""
         y, classes = self.server_labels(fed), fed.spec.classes
         outputs = fed.logits(self.models, self.samples(fed))
-        return np.stack([np.bincount(y, losses(logits, y), minlength=classes) for logits in outputs])
+        by_model = [losses(logits, y, fed.spec.loss) for logits in outputs]
+        return np.stack([np.bincount(y, values, minlength=classes) for values in by_model])
 
     def chosen(self, client: ClientId) -> int:
         """argmin_j L(D_k^server; θ_j), where D_k^server are the server's samples of client k's labels; else all."""

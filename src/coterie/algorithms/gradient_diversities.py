@@ -44,7 +44,14 @@ class GradientDiversities(GroupedMethod):
         mean.
         """
         samples, usual = max([1, *fed.samples.values()]), fed.plan
-        plan = Plan(Schedule(1.0), steps=1, batch_size=samples, label_offset=usual.label_offset, train=usual.train)
+        plan = Plan(
+            Schedule(1.0),
+            steps=1,
+            batch_size=samples,
+            label_offset=usual.label_offset,
+            train=usual.train,
+            smoothing=usual.smoothing,
+        )
         verb = Train(plan, keep=False, purpose="gradient")
         requests = [fed.request(verb, model=model, kind="gradient") for model in self.models]
         members = {client: self.member[client] for client in fed.trainable if client in self.member}
@@ -57,7 +64,7 @@ class GradientDiversities(GroupedMethod):
         measured = {group: gradient_diversity(gradients[group]) for group in sorted(gradients)}
         return {group: value if np.isfinite(value) else None for group, value in measured.items()}
 
-    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
+    def observed(self, scores: Mapping[ClientId, tuple[float, int]], since: int) -> dict[str, Any]:
         """Λ of each group when it was last measured, if it is."""
         return {"diversity": [*next(reversed(self.diversities.values())).values()]} if self.diversities else {}
 

@@ -33,6 +33,10 @@ class MTL(Algorithm):
         plain = self.server_step.takes_means
         return super().error_in_server_step() if plain else "it has no server model: leave out the server's optimiser"
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """2λ w_i is a part of the gradient."""
+        return None if name != "adamw" else "its penalty on weights is part of the gradient, where adamw has none"
+
     @property
     def unfixed(self) -> tuple[str, ...]:
         """How strong the pull to the others is depends on how many there are."""

@@ -25,6 +25,10 @@ class PerFedAvg(FedAvg):
         float, Ge(0), Lt(1), "of one buffer over both half-steps, as in PACFL's code, where it is 0.5; 0: plain SGD"
     ] = 0.0
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """One buffer over both half-steps is one of SGD; the outer steps alone may be anybody's."""
+        return None if name == "sgd" or not self.momentum else f"its momentum is that of SGD, which {name} replaces"
+
     def plan(self, fed: Federation) -> Plan:
         """For batches b₁, b₂ in turn: θ' ← θ − α∇f(θ; b₁), θ ← θ − β∇f(θ'; b₂)."""
         lr = fed.plan.lr if self.beta is None else Schedule(self.beta)
@@ -35,4 +39,5 @@ class PerFedAvg(FedAvg):
 
     def adaptation(self, fed: Federation) -> Plan:
         """θ − α∇f(θ; D_i) on all training samples: the model that a client uses."""
-        return replace(fed.plan, lr=Schedule(self.alpha), momentum=0.0, epochs=1, batch_size=ALL, curriculum=None)
+        plain = replace(fed.plan, momentum=0.0, curriculum=None, optimiser=None, clip=None)
+        return replace(plain, lr=Schedule(self.alpha), epochs=1, batch_size=ALL)

@@ -33,6 +33,12 @@ class PFedMe(FedAvg):
 
     newcomer_plan = plan
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """Each step goes towards θ, by a share of the way."""
+        return (
+            None if name == "sgd" else f"its steps go towards what the inner loop found, which those of {name} do not"
+        )
+
     def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
         """W ← (1 − β) w + β WAvg(w_i); what BatchNorm counts is the mean's."""
         mean, before = super().aggregate(fed, trained), self.model

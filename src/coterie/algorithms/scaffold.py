@@ -28,6 +28,10 @@ class Scaffold(FedAvg):
 
     control: Params = saved()
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """c_i is the mean gradient of the steps only where steps are gradients."""
+        return None if name == "sgd" else f"its controls are mean gradients, which the steps of {name} are not"
+
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰, c ← 0; clients' controls are 0 until they train."""
         super().begin(fed)

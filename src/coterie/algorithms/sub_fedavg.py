@@ -136,7 +136,7 @@ class SubFedAvgUn(Algorithm):
         """A whole model down; up, what is left of it and a bit for each pruned weight."""
         return transfers_when_pruned(self.pruned)
 
-    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
+    def observed(self, scores: Mapping[ClientId, tuple[float, int]], since: int) -> dict[str, Any]:
         """How far clients have pruned and how well they then do: on average, and each that has trained since."""
         accuracy = {c: scores[c][0] / scores[c][1] for c in self.sizes if scores.get(c, (0, 0))[1]}
         recent = [client for client in sorted(accuracy) if self.trained[client] > since]

@@ -128,14 +128,14 @@ def read_variations(texts: list[str] | None, flag: str) -> dict[str, list[Any]]:
 
 
 def _draw(design: Design, folder: Path, plot: Path, quiet: bool) -> None:
-    """Draw accuracy under the protocol, over rounds or over the values of a sweep; else the page's first figure."""
+    """Draw the metric under the protocol, over rounds or over the values of a sweep; else the page's first figure."""
     from coterie.report.folders import make_page
     from coterie.report.static import figures, save_one
 
     page = make_page([folder])
     over = {"compare": "rounds", "sweep": "the-values"}[design.kind]
-    wanted = f"accuracy-over-{over}-{design.protocol.lower()}"
-    name = save_one(page, plot, wanted if wanted in figures(page) else None)
+    wanted = f"-over-{over}-{design.protocol.lower()}"  # behind the metric
+    name = save_one(page, plot, next((name for name in figures(page) if name.endswith(wanted)), None))
     if not quiet:
         typer.echo(f"Plot: {plot} ({name})", err=True)
 

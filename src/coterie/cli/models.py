@@ -10,6 +10,8 @@ from coterie.native import available
 
 SHAPES = ((3, 32, 32), (20, 8), (64,))
 """Inputs to try a network with: an image, a text, features."""
+COMPILED = ": sgd, adam and adamw, clipped gradients, smoothed labels, frozen layers"
+"""What the compiled trainer does of a plan; an L1 penalty is for scales of BatchNorm, which its networks lack."""
 
 
 def models(name: Name = None, plugin: Plugins = None) -> None:
@@ -22,7 +24,9 @@ def models(name: Name = None, plugin: Plugins = None) -> None:
     if compiled is None:
         typer.echo("  runs compiled if it is a plain sequence of layers, else on PyTorch")
     elif compiled:
-        typer.echo("  runs compiled" + ("" if available() else ", but the compiled trainer is not here: on PyTorch"))
+        typer.echo(
+            f"  runs compiled{COMPILED if available() else ', but the compiled trainer is not here: on PyTorch'}"
+        )
     else:
         typer.echo("  runs on PyTorch")
 

@@ -56,7 +56,9 @@ def run(
         from coterie.report.figures import accuracy_plot
         from coterie.results.formats import data_title
 
-        accuracy_plot({result.algorithm: result.history}, f"{data_title(result.data)}, seed {result.seed}", drawn)
+        accuracy_plot(
+            {result.algorithm: result.history}, f"{data_title(result.data)}, seed {result.seed}", drawn, result.metric
+        )
         if not quiet:
             typer.echo(f"Plot: {drawn}")
     end_with(result.divergence)

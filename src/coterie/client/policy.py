@@ -10,6 +10,7 @@ from typing import Any
 
 from coterie.client.policy_fields import FIELDS, LONGER, STRONGER, Room, Verbatim, is_part, misfits
 from coterie.messages import InputMoments, Request, Verb
+from coterie.messages.params import SENT_IF_SET
 
 MORE = 2
 """How many times more requests a round may have than one of the rehearsal."""
@@ -188,7 +189,9 @@ def _error_in_verb(asked: Verbatim, known: Sequence[Verbatim], room: Room) -> st
 def _plain(value: Any) -> Any:
     """Return a value as JSON would give it back."""
     if is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
+        later = {field.name for field in fields(value) if field.metadata.items() >= SENT_IF_SET.items()}
+        held = {field.name: getattr(value, field.name) for field in fields(value)}
+        value = {name: item for name, item in held.items() if item is not None or name not in later}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -199,7 +202,8 @@ def _key(value: Any) -> str:
 
 
 def _network_name(spec: Mapping[str, Any]) -> str:
-    return " ".join([spec["name"], *(f"{key}={value}" for key, value in spec["options"].items())])
+    loss = [f"for the loss {spec['loss']}"] if "loss" in spec else []
+    return " ".join([spec["name"], *(f"{key}={value}" for key, value in spec["options"].items()), *loss])
 
 
 def _is_told(name: str, value: Any) -> bool:

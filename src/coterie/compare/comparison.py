@@ -21,6 +21,7 @@ from coterie.results.comparison_folder import (
 from coterie.results.comparison_table import ComparisonTable, reached, shortened_list
 from coterie.results.comparisons import comparison_table, comparison_title, read_comparison
 from coterie.results.formats import TABLE_FORMATS, TableFormat, TableOptions
+from coterie.results.metrics import ACCURACY
 from coterie.results.protocols import COMPARED
 from coterie.results.statistics import group_count
 from coterie.run.result import Result
@@ -113,7 +114,8 @@ class Comparison:
         accuracy = {row.label: row.accuracy[design.protocol] for row in table.rows}
         means = [f"{label} {100 * spread.mean:.1f} %" for label, spread in accuracy.items() if spread is not None]
         failed = f"; {len(self.failed)} runs failed" if self.failed else ""
-        what = f"{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"
+        metric = "" if table.metric == ACCURACY else f"{table.metric} "
+        what = f"{metric}{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"
         return f"Comparison({len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}: {what}{failed})"
 
     def _repr_html_(self) -> str:
@@ -133,7 +135,8 @@ class Comparison:
         from coterie.report.notebook import comparison_chart, draw
 
         histories = {label: [run.history for run in runs.values()] for label, runs in self.results.items()}
-        return draw(comparison_chart(histories, self.design.protocol, self.table().title), ax)
+        table = self.table()
+        return draw(comparison_chart(histories, self.design.protocol, table.title, table.metric), ax)
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row for each run: accuracies, groups, bytes and seconds."""

@@ -67,6 +67,9 @@ class Design(ComparisonPlan):
             for other in list(configs)[:-1]:
                 if not differences(configs[label], configs[other]):
                     raise CoterieError(f"'{other}' and '{label}' are the same: leave one out")
+        metrics = {config.evaluation.metric for config in configs.values()}
+        if len(metrics) > 1:
+            raise CoterieError(f"what is compared is measured by one metric, not by {' and '.join(sorted(metrics))}")
 
     def changed(
         self,

@@ -46,7 +46,8 @@ class LiveBatchProgress(BatchProgress):
         self.done += 1
         self.screen.remove(job)
         self.screen.show("runs", completed=self.done)
-        self.note(f"{self.done}/{self.total}  {job}: {accuracies_text(accuracy)}")
+        reached = accuracies_text({**accuracy, "metric": job.config.evaluation.metric})
+        self.note(f"{self.done}/{self.total}  {job}: {reached}")
 
     def failed(self, job: RunJob, why: str) -> None:
         """Print why."""

@@ -15,6 +15,7 @@ from coterie.engine.flower.site import DeployedSite, error_type_only
 from coterie.engine.flower.site_registry import SiteRegistry
 from coterie.errors import one_line
 from coterie.federation import Engine
+from coterie.results.metrics import title
 from coterie.results.protocols import COMPARED, FOLLOWED
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import ALONE, all_alone
@@ -91,7 +92,7 @@ def serve(grid: Any, terms: Terms) -> None:
     groups = "" if result.groups is None else f"; groups of sites 0, 1, …: {result.groups}"
     if all_alone(result.groups):
         progress.phase(ALONE)
-    progress.phase(f"done: accuracy {', '.join(scores)}{groups}; run folder {result.folder}")
+    progress.phase(f"done: {title(result.metric)} {', '.join(scores)}{groups}; run folder {result.folder}")
 
 
 class LoggedProgress(Progress):

@@ -141,7 +141,8 @@ class Terms:
     def spec(self) -> ModelSpec:
         """The network."""
         name, shape = self.config.model.name, tuple(self.samples.shape)
-        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options)
+        loss = self.config.training.other_loss
+        return ModelSpec(str(name), shape, self.samples.classes, self.config.model.options, loss=loss)
 
 
 def read_terms(folder: Path) -> Terms:

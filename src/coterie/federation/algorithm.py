@@ -139,6 +139,10 @@ class Algorithm(ServerOptions, LabelOptions, Resumable, ABC):
         """Say what in the user's grouping options contradicts the method's own, or None."""
         return None
 
+    def error_in_optimiser(self, name: str) -> str | None:
+        """Say why it is not defined where clients train with this optimiser, as ``adam``, or None."""
+        return None
+
     def adaptation(self, fed: Federation) -> Plan | None:
         """Return the plan by which clients adapt a model before they use it, so that L and C are measured after it."""
         return None
@@ -147,10 +151,11 @@ class Algorithm(ServerOptions, LabelOptions, Resumable, ABC):
         """Return the plan by which newcomers train what they receive; how many epochs is the user's choice."""
         return fed.plan
 
-    def observed(self, scores: Mapping[ClientId, tuple[int, int]], since: int) -> dict[str, Any]:
+    def observed(self, scores: Mapping[ClientId, tuple[float, int]], since: int) -> dict[str, Any]:
         """Return further fields of a row of ``metrics.jsonl``.
 
-        `scores` are clients' correct answers and samples under L; `since` is the round of the previous row, 0 at first.
+        `scores` are clients' correct answers (of another metric than accuracy: what it says, times the samples) and
+        samples under L; `since` is the round of the previous row, 0 at first.
         """
         return {}
 

@@ -1,9 +1,10 @@
 """Protocols L, C, G, + and W-max (ALGORITHMS 0.4), asking only for what changed.
 
+They are of accuracy, or of the metric that was chosen: L, C and + are means over clients of what each computes on its
+samples, G is computed by the server. Where samples are pooled, a metric counts as often as its client has samples.
 Where the method serves label offsets, clients add theirs to the logits under L, C and +; under G there is none.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -37,15 +38,15 @@ from coterie.messages import (
 )
 from coterie.messages.verbs.train import ADAPTING
 from coterie.registry import home
-from coterie.training import digest
+from coterie.training import digest, guessing
 
-Score = tuple[int, int]
-"""Correct answers and samples."""
+Score = tuple[float, int]
+"""Correct answers and samples; of another metric what it says, times the samples. No samples: it is not known."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Accuracies at one moment, as fractions; None where a protocol is not defined."""
+    """Accuracies, or another metric, at one moment, as fractions; None where a protocol is not defined."""
 
     L: float | None
     C: float | None
@@ -100,7 +101,7 @@ class Evaluator(Resumable):
         requests = self._requests(models, names, adaptation)
         for client, reply in self.fed.ask(requests).items():
             answers = [answer for answer in reply.answers if isinstance(answer, EvaluateReply)]
-            scores = [(answer.correct, answer.samples) for answer in answers]
+            scores = [self._score(answer) for answer in answers]
             asked_own = 0 if requests[client].verbs[0] != self._evaluate(("own",)) else 1 if adaptation is None else 2
             if own := scores[:asked_own]:
                 _note(client, own, self.own, self.own_unadapted)
@@ -120,13 +121,21 @@ class Evaluator(Resumable):
     def evaluate_at_end(self, measured: Evaluation | None) -> Evaluation:
         """Add C by label to what was measured of the last round; None: measure that too."""
         evaluation = measured or self.evaluate()
-        self.evaluate_by_label()
+        if self.fed.settings.metric is None:  # others are not sums over samples, which labels could weigh
+            self.evaluate_by_label()
         own, lacking = _plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking)
         return replace(evaluation, C_own=own, C_lacking=lacking)
 
     def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
-        return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label)
+        metric = self.fed.settings.metric
+        return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label, metric=metric)
+
+    def _score(self, answer: EvaluateReply) -> Score:
+        """Return what counts of an answer."""
+        if self.fed.settings.metric is None:
+            return answer.correct, answer.samples
+        return (0, 0) if answer.score is None else (answer.score * answer.samples, answer.samples)
 
     def evaluate_by_label(self) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
@@ -205,7 +214,7 @@ class Evaluator(Resumable):
         replies = self.fed.ask(requests)
         scores = {client: reply.answer(EvaluateReply) for client, reply in replies.items()}
         self.losses |= {client: score.loss for client, score in scores.items()}
-        self.tuned = {client: (score.correct, score.samples) for client, score in scores.items()}
+        self.tuned = {client: self._score(score) for client, score in scores.items()}
         return _mean(self.tuned)
 
     def forget(self) -> None:
@@ -215,14 +224,14 @@ class Evaluator(Resumable):
 
     def note_divergence(self) -> None:
         """Note at the end whose latest training diverged though its numbers are finite: no model came of it."""
-        limit = OUTLIER * math.log(self.fed.spec.classes)
+        limit = OUTLIER * guessing(self.fed.spec)
         for client in sorted(client for client, loss in self.losses.items() if loss > limit):
             detail = f"what it has trained has a loss beyond {limit:.3g}, {OUTLIER:g} times that of guessing"
             self.fed.note(client, "diverged", detail)
             self.fed.diverged.add(client)
 
     def untested(self) -> list[ClientId]:
-        """Return the clients without test samples, which no mean includes."""
+        """Return the clients without test samples, or with such as the metric says nothing of: no mean has them."""
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
 
     def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
@@ -236,18 +245,18 @@ class Evaluator(Resumable):
             return self._beside(model) if len(models) == len(self.fed.clients) else None  # C's scores do not tell it
         if test is None:
             return self._pooled()
-        score = test.evaluate(self.fed.trainer, self.fed.spec, model)
-        return score.correct / score.samples if score.samples else None
+        answer = test.evaluate(self.fed.trainer, self.fed.spec, model, metric=self.fed.settings.metric)
+        return _accuracy(self._score(answer))
 
     def _beside(self, model: Params) -> float | None:
         """G of a model that no client receives: on the common test set, else clients are asked."""
         if (test := self.fed.settings.test) is not None:
-            scores = [test.evaluate(self.fed.trainer, self.fed.spec, model)]
+            scores = [test.evaluate(self.fed.trainer, self.fed.spec, model, metric=self.fed.settings.metric)]
         else:
-            request = self.fed.request(Evaluate(), model=model, kind=EVALUATION)
+            request = self.fed.request(Evaluate(metric=self.fed.settings.metric), model=model, kind=EVALUATION)
             replies = self.fed.ask(dict.fromkeys(self.fed.clients, request))
             scores = [reply.answer(EvaluateReply) for reply in replies.values()]
-        return pooled([(score.correct, score.samples) for score in scores], self.fed.settings.aggregation.max_weight)
+        return pooled([self._score(score) for score in scores], self.fed.settings.aggregation.max_weight)
 
     def _pooled(self) -> float | None:
         if len(self.received) < len(self.fed.clients):

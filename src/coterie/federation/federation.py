@@ -36,7 +36,7 @@ from coterie.messages import (
 )
 from coterie.models import initial
 from coterie.streams import stream
-from coterie.training import CommonTest, Trainer
+from coterie.training import CommonTest, Trainer, guessing
 
 E = TypeVar("E", bound=Engine)
 
@@ -80,6 +80,8 @@ class FederationSettings:
     """What clients measure first, if they are to agree on mean and deviation of their inputs."""
     test: CommonTest | None = None
     """A test set for all, if there is one (protocol G)."""
+    metric: str | None = None
+    """What models are measured by, if not accuracy (`coterie.training.metrics`)."""
     grouping: GroupingOptions = field(default_factory=GroupingOptions)
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
@@ -225,7 +227,7 @@ class Federation:
             self.note(client, "outlier", detail)
 
     def _new_training(self) -> Training:
-        return Training(math.log(self.spec.classes))
+        return Training(guessing(self.spec))
 
     def note(self, client: ClientId, kind: str, detail: str) -> None:
         """Record an event of this round."""

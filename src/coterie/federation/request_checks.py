@@ -9,6 +9,7 @@ import numpy as np
 from coterie.errors import CoterieError, one_line
 from coterie.messages import VERBS, ModelSpec, Params, Request, Train, Verb
 from coterie.messages.limits import error_in_tensors
+from coterie.messages.plan import error_in_plan
 from coterie.models import initial
 from coterie.models.learning import learning
 
@@ -36,9 +37,11 @@ def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
 
 
 def check_learning(verbs: Sequence[Verb], spec: ModelSpec) -> None:
-    """Raise unless the network has what a training names, and something of it learns."""
+    """Raise unless the network has what a training names, something of it learns, and its plan has a meaning."""
     for verb in verbs:
         if isinstance(verb, Train):
+            if error := error_in_plan(verb.plan, spec.loss):
+                raise CoterieError(error)
             learning(spec, verb.plan.train)
 
 

@@ -30,16 +30,18 @@ class ModelSpec:
     classes: int
     options: Mapping[str, Any] = field(default_factory=dict)
     """Can't be changed: server and clients of one process share it."""
+    loss: str | None = field(default=None, metadata=SENT_IF_SET)
+    """What its outputs are trained for, by name (`coterie.training.objectives`); None: the cross-entropy."""
 
     def __post_init__(self) -> None:
         fixed = MappingProxyType({key: _as_tuples(value) for key, value in self.options.items()})
         object.__setattr__(self, "options", fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options))
+        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.loss)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))
+        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items())), self.loss))
 
 
 def _as_tuples(value: Any) -> Any:

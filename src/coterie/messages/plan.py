@@ -5,22 +5,34 @@ control, a mask) it names them; the arrays travel in the request beside it, or l
 
 One step of a plan, for a mini-batch b:
 
-    g ← ∇f(w; b) + Σ_k μ_k (w − a_k) + λ w       anchors and weight decay
+    g ← ∇f(w; b) + Σ_k μ_k (w − a_k)             anchors
+    g ← g min(1, C / (‖m ⊙ g‖ + 10⁻⁶))           clipping, of what learns as a whole
+    g ← g + λ w                                  weight decay
     g ← g + s sign(w)                            L1 penalty, on the tensors that it names
     v ← ρ v + g                                  momentum
     w ← w − η v
     w ← w − η c                                  correction, outside the momentum
     w ← m ⊙ w                                    mask
 
-f is the cross-entropy of the logits, or with a label offset that of the logits plus the offset. Where a plan says what
-learns, no line of this is done to anything else.
+f is the loss that the network's specification names. By default that is the cross-entropy of the logits, or with a
+label offset that of the logits plus the offset; with smoothing S its labels are 1 − S + S/K for the right one of K and
+S/K for each other. Where a plan says what learns, no line of this is done to anything else.
+
+With Adam the lines of momentum are, at step t = 1, 2, … of this training (moments start from zero in each):
+
+    u ← β₁ u + (1 − β₁) g,   q ← β₂ q + (1 − β₂) g²
+    w ← w − η (u / (1 − β₁ᵗ)) / (√(q / (1 − β₂ᵗ)) + ε)
+
+AdamW takes the decay out of the gradient: w ← w − η λ w before the step. Everything else stays where it is: anchors and
+the L1 penalty are part of g, the mask comes last. Momentum and a correction are not defined with either.
 
 With a mixture (APFL) a part v of the client's own learns beside w, by v ← v − η α ∇f(α v + (1 − α) w; b); w learns as
 without. With proximal steps (pFedMe) the gradient is λ (w − θ), θ being what K steps of the inner rate make of w on
 f(θ; b) + λ/2 ‖θ − w‖². Either sends w, and leaves the client another model: the mixture, or the last θ.
 
 With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
-half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before.
+half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before. The inner half-step is neither clipped nor
+Adam's; the outer one is, as any step.
 """
 
 import math
@@ -104,6 +116,16 @@ class MetaStep:
 
 
 @dataclass(frozen=True)
+class Optimiser:
+    """What makes steps of gradients instead of SGD."""
+
+    name: Literal["adam", "adamw"]
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True)
 class L1Penalty:
     """A term ``strength · Σ|w|`` over some tensors, which draws them to 0."""
 
@@ -166,6 +188,38 @@ class Plan:
     """Of two models, of which one is the client's own; neither with anchors, nor with a mask or correction."""
     proximal: ProximalSteps | None = field(default=None, metadata=SENT_IF_SET)
     """An inner loop in place of the gradient; not with a mask or a meta-step."""
+    optimiser: Optimiser | None = field(default=None, metadata=SENT_IF_SET)
+    """None: SGD, with the momentum above."""
+    clip: float | None = field(default=None, metadata=SENT_IF_SET)
+    """C, the largest norm of a gradient."""
+    smoothing: float | None = field(default=None, metadata=SENT_IF_SET)
+    """S, the share of a label that is given to all labels alike."""
+
+
+def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
+    """Say which fields of a plan have no meaning together, or with a loss other than the cross-entropy; or None.
+
+    >>> error_in_plan(Plan(Schedule(0.001), momentum=0.5, optimiser=Optimiser("adam")))
+    "momentum = 0.5 is of SGD, which the optimiser 'adam' replaces: set it to 0"
+    """
+    if plan.clip is not None and not plan.clip > 0:
+        return f"clip = {plan.clip} should be greater than 0: leave it out to clip no gradient"
+    if plan.smoothing is not None and not 0 <= plan.smoothing < 1:
+        return f"smoothing = {plan.smoothing} should be at least 0 and less than 1"
+    if loss is not None and (plan.label_offset is not None or plan.smoothing):
+        return f"label offsets and smoothing are of the cross-entropy: they are not defined with the loss '{loss}'"
+    adam = plan.optimiser
+    if adam is None:
+        return None
+    if not (0 <= adam.beta1 < 1 and 0 <= adam.beta2 < 1 and adam.eps > 0):
+        return f"{adam} should have 0 <= beta < 1 and eps > 0"
+    if plan.momentum:
+        return f"momentum = {plan.momentum} is of SGD, which the optimiser '{adam.name}' replaces: set it to 0"
+    if plan.mixture is not None or plan.proximal is not None:
+        return f"steps of APFL and pFedMe are those of SGD: they are not defined with the optimiser '{adam.name}'"
+    if plan.correction is not None:
+        return f"a correction (SCAFFOLD) is one of SGD's steps: it is not defined with the optimiser '{adam.name}'"
+    return None
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

@@ -31,9 +31,11 @@ Integers = npt.NDArray[np.int64]
 
 LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
 """Where setup.py puts it."""
-INTERFACE = 4
+INTERFACE = 5
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
+OPTIMISERS = ("sgd", "adam", "adamw")
+"""As the library counts them."""
 
 
 class _Plan(ctypes.Structure):
@@ -57,6 +59,12 @@ class _Plan(ctypes.Structure):
         ("snapshot", ctypes.c_void_p),
         ("label_offset", ctypes.c_void_p),
         ("learns", ctypes.c_void_p),
+        ("clip", ctypes.c_float),
+        ("smoothing", ctypes.c_float),
+        ("optimiser", ctypes.c_int32),
+        ("beta1", ctypes.c_double),
+        ("beta2", ctypes.c_double),
+        ("eps", ctypes.c_double),
     ]
 
 
@@ -202,12 +210,16 @@ class Network:
         snapshot_steps: Sequence[int],
         label_offset: Floats | None = None,
         learns: Sequence[bool] | None = None,
+        clip: float | None = None,
+        smoothing: float = 0.0,
+        adam: tuple[str, float, float, float] | None = None,
     ) -> CompiledTraining:
         """Train a model.
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
-        `learns` says of the weights of each stage, and then of its biases, whether they do.
+        `learns` says of the weights of each stage, and then of its biases, whether they do. `adam` is its name, adam or
+        adamw, with two betas and eps.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         pins = _pins(x)
@@ -227,12 +239,11 @@ class Network:
         plan = _Plan(
             steps=len(rates),
             **{name: array.ctypes.data for name, array in numbers.items()},
-            momentum=_number(momentum),
-            weight_decay=_number(weight_decay),
-            meta_step=_number(step),
-            meta=meta_step is not None, shared=bool(shared), anchors=len(tied),
-            anchor=ctypes.addressof(anchor),
-            strength=ctypes.addressof(strength),
+            **_optimiser(*(adam or (OPTIMISERS[0], 0.0, 0.0, 0.0))),
+            momentum=_number(momentum), weight_decay=_number(weight_decay),
+            clip=_number(clip or 0.0), smoothing=_number(smoothing),
+            meta=meta_step is not None, meta_step=_number(step), shared=bool(shared),
+            anchors=len(tied), anchor=ctypes.addressof(anchor), strength=ctypes.addressof(strength),
             snapshots=len(moments),
         )  # fmt: skip
         outcome = _Outcome()
@@ -325,6 +336,10 @@ def _number(value: float) -> float:
         return ctypes.c_float(value).value
     except OverflowError:
         raise ValueError(f"{value!r:.40} is too large for a float") from None
+
+
+def _optimiser(name: str, beta1: float, beta2: float, eps: float) -> dict[str, float]:
+    return {"optimiser": OPTIMISERS.index(name), "beta1": beta1, "beta2": beta2, "eps": eps}
 
 
 def _samples(batches: Sequence[Integers], count: int) -> tuple[Integers, Integers]:

@@ -28,6 +28,8 @@ struct Stage {
     int inputs() const { return conv ? kernel * kernel * channels : channels; }  // rows of the weight matrix
 };
 
+enum Optimiser : int32_t { SGD = 0, ADAM = 1, ADAMW = 2 };  // as in __init__.py
+
 struct Plan {
     int64_t steps;
     const int64_t* samples;      // of all batches, one after the other
@@ -46,6 +48,10 @@ struct Plan {
     float* snapshot;                // snapshots × packed size
     const float* label_offset;      // per class, added to the outputs in training; or null
     const uint8_t* learns;          // per stage: whether its weights learn, and whether its biases do
+    float clip;                     // the largest norm of a gradient; 0: any
+    float smoothing;                // share of a label that goes to all labels alike
+    int32_t optimiser;              // SGD, ADAM or ADAMW
+    double beta1, beta2, eps;
 };
 
 struct Outcome {

@@ -16,12 +16,13 @@ from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, Com
 from coterie.results.comparisons import StoredComparison
 from coterie.results.events import not_measured
 from coterie.results.formats import TableFormat
+from coterie.results.metrics import ACCURACY, capital
 from coterie.results.protocols import COMPARED, brief
 from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
 
 LEGEND = (
-    "Accuracy in %, mean ± standard deviation over seeds (n - 1). "
+    "{metric} in %, mean ± standard deviation over seeds (n - 1). "
     + "; ".join(brief(COMPARED.values()))
     + "; –: not defined. "
     + " ".join(column.legend for column in COLUMNS if column.legend)
@@ -126,7 +127,7 @@ def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
 
 def notes_and_legend(table: ComparisonTable, marked: Sequence[str]) -> list[str]:
     """Return what a reader must know; `marked` says what it means that a number is marked."""
-    lines = [*table.notes, LEGEND]
+    lines = [*table.notes, LEGEND.format(metric=capital(table.metric))]
     if table.rows[0].reached:
         lines.append(TARGET)
     lines += marked
@@ -190,7 +191,8 @@ def difference_text(difference: Difference | None, seeds: int) -> str:
 
 def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
     """Return a row's numbers under names of their own."""
-    flat: dict[str, Any] = {"method": row.label, "runs": row.runs}
+    named = {} if table.metric == ACCURACY else {"metric": table.metric}
+    flat: dict[str, Any] = {"method": row.label, "runs": row.runs, **named}
     for protocol in COMPARED:
         accuracy, gain = row.accuracy[protocol], row.differences and row.differences[protocol]
         flat |= {
@@ -222,7 +224,10 @@ def main_table(compared: StoredComparison) -> Section:
         worst = _cell(low, accuracy_text(low and Spread(low.n, low.mean / 100, low.std and low.std / 100), seeds))
         rows.append((row.label, *cells[:place], worst, *cells[place:]))
     bold = tuple(_best(table))
-    note = [LEGEND, "Worst tenth: the mean of the clients with the lowest L, in each seed."]
+    note = [
+        LEGEND.format(metric=capital(table.metric)),
+        "Worst tenth: the mean of the clients with the lowest L, in each seed.",
+    ]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
         columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *PAGE_HEADINGS),

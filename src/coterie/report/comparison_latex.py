@@ -8,6 +8,7 @@ from coterie.report.text_table import TextTable, tex
 from coterie.results.comparison_table import ComparisonTable
 from coterie.results.display_names import display_name
 from coterie.results.formats import TableOptions
+from coterie.results.metrics import capital
 from coterie.results.protocols import COMPARED, brief
 
 BOLD = (
@@ -92,7 +93,9 @@ def _caption(table: ComparisonTable, part: TextTable, said: list[str]) -> str:
     accuracies = [symbol for symbol in COMPARED.values() if symbol in part.head]
     over = f"over {len(table.seeds)} seeds" if len(table.seeds) > 1 else f"of one seed ({table.seeds[0]})"
     spread = "mean ± standard deviation " if len(table.seeds) > 1 else ""
-    return " ".join([f"{_title(table)}.", f"Accuracy in %, {spread}{over}; {'; '.join(brief(accuracies))}.", *said])
+    return " ".join(
+        [f"{_title(table)}.", f"{capital(table.metric)} in %, {spread}{over}; {'; '.join(brief(accuracies))}.", *said]
+    )
 
 
 def _other(table: ComparisonTable, part: TextTable) -> str:
@@ -105,4 +108,4 @@ def _other(table: ComparisonTable, part: TextTable) -> str:
 
 
 def _title(table: ComparisonTable) -> str:
-    return table.title[:1].upper() + table.title[1:]
+    return capital(table.title)

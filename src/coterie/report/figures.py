@@ -9,6 +9,8 @@ from coterie.report.picture_files import write_picture
 from coterie.report.static import COLOURS, paint
 from coterie.results.charts import Lines, Series, values
 from coterie.results.display_names import display_name
+from coterie.results.metrics import ACCURACY
+from coterie.results.metrics import title as metric_title
 from coterie.results.protocols import FOLLOWED
 
 SHOWN = 5
@@ -16,13 +18,15 @@ SHOWN = 5
 BLACK = 6
 
 
-def accuracy_plot(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, path: Path) -> None:
-    """Draw accuracy over rounds into a file."""
-    write_picture(paint(accuracy_chart(histories, title)), path)
+def accuracy_plot(
+    histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, path: Path, metric: str = ACCURACY
+) -> None:
+    """Draw accuracy, or another metric, over rounds into a file."""
+    write_picture(paint(accuracy_chart(histories, title, metric)), path)
 
 
-def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str) -> Lines:
-    """Return accuracy over rounds: a colour per method, a line style per protocol."""
+def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, metric: str = ACCURACY) -> Lines:
+    """Return accuracy, or another metric, over rounds: a colour per method, a line style per protocol."""
     series = []
     for number, (method, history) in enumerate(histories.items()):
         for style, protocol in enumerate(FOLLOWED):
@@ -30,7 +34,7 @@ def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: 
             x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
             slot = number % len(COLOURS) + style * len(COLOURS)
             series += [Series(name=f"{display_name(method)} ({protocol})", x=x, y=y, slot=slot)] if rows else []
-    return Lines(title=title, x_label="round", y_label="accuracy (%)", series=tuple(series))
+    return Lines(title=title, x_label="round", y_label=f"{metric_title(metric)} (%)", series=tuple(series))
 
 
 def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple[float, float]]]:
@@ -47,14 +51,16 @@ def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple
     return dict(sorted(curves.items()))
 
 
-def pruning_chart(history: Sequence[Mapping[str, Any]], title: str, clients: Sequence[int] | None = None) -> Lines:
+def pruning_chart(
+    history: Sequence[Mapping[str, Any]], title: str, clients: Sequence[int] | None = None, metric: str = ACCURACY
+) -> Lines:
     """Return accuracy under L against the share of pruned weights, of some clients."""
     curves = pruning_curves(history)
     chosen = sorted(curves, key=lambda client: -len(curves[client]))[:SHOWN] if clients is None else clients
     return Lines(
         title=title,
         x_label="weights pruned (%)",
-        y_label="accuracy L (%)",
+        y_label=f"{metric_title(metric)} L (%)",
         series=tuple(_pruned(f"client {client}", curves.get(client, [])) for client in sorted(chosen)),
         note=f"The {len(chosen)} clients that took part most often, at each evaluation.",
     )

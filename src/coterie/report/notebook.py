@@ -12,6 +12,7 @@ from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.formats import counted, data_title
+from coterie.results.metrics import title_of
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS
 from coterie.results.statistics import mean, spread
 
@@ -31,7 +32,7 @@ def result_html(result: Mapping[str, Any]) -> str:
     title += f": {counted(clients, 'client')}, {counted(result['rounds'], 'round')}"
     measured = [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
     rows = [[p.symbol, _percent(value), p.sentence] for p, value in measured if value is not None]
-    tables = [TextTable(["protocol", "accuracy (%)", "of what"], rows, left=["of what"])]
+    tables = [TextTable(["protocol", f"{title_of(result)} (%)", "of what"], rows, left=["of what"])]
     notes = [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
     if result["groups"] is not None:
         lines = _group_rows(result["groups"], result["per_client"])
@@ -94,7 +95,7 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
     return Bars(
         title=title,
         x_label="client",
-        y_label=f"accuracy {PROTOCOLS[protocol].symbol} (%)",
+        y_label=f"{title_of(result)} {PROTOCOLS[protocol].symbol} (%)",
         categories=tuple(map(str, order)),
         series=tuple(series),
         stacked=True,
@@ -102,7 +103,7 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
 
 
 def comparison_chart(
-    histories: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], protocol: str, title: str
+    histories: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], protocol: str, title: str, metric: str
 ) -> Lines:
     """Return accuracy over rounds, mean and standard deviation over seeds; by label, the histories of its runs."""
     key = protocol if protocol in CURVES else "C"
@@ -116,7 +117,7 @@ def comparison_chart(
         low, y, high = (values((s.mean + sign * (s.std or 0) for s in known.values()), 100) for sign in (-1, 0, 1))
         series.append(Series(name=label, x=values(known), y=y, low=low, high=high, slot=slot))
     symbol = PROTOCOLS[key].symbol
-    return Lines(title=title, x_label="round", y_label=f"accuracy {symbol} (%)", series=tuple(series))
+    return Lines(title=title, x_label="round", y_label=f"{metric} {symbol} (%)", series=tuple(series))
 
 
 def frame(rows: Sequence[Mapping[str, Any]], index: str | Sequence[str]) -> DataFrame:

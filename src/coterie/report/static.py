@@ -43,11 +43,12 @@ def save(page: charts.Page, folder: Path, formats: Sequence[str] = FORMATS, over
 
 
 def save_one(page: charts.Page, file: Path, name: str | None = None) -> str:
-    """Write one chart of a page into a file, by default that of accuracy over rounds or values; return its name."""
+    """Write one chart of a page into a file, by default that of the metric over rounds or values; return its name."""
     named = figures(page)
     if not named:
         raise CoterieError("there is no chart to draw yet: 'coterie report' says what is missing")
-    chosen = name or next((each for each in named if each.startswith("accuracy-over-")), next(iter(named)))
+    usual = (each for each in named if "-over-rounds-" in each or "-over-the-values-" in each)
+    chosen = name or next(usual, next(iter(named)))
     if chosen not in named:
         raise CoterieError(f"there is no figure '{chosen}': {suggestion(chosen, named)}")
     write_picture(paint(named[chosen]), file)

@@ -11,6 +11,7 @@ from coterie.report.static import paint, paint_grid
 from coterie.report.text_table import TextTable, printed
 from coterie.results.charts import Bars, HeatMap, Series, values
 from coterie.results.layer_measures import LAYER_MEASURES
+from coterie.results.metrics import ACCURACY
 from coterie.results.protocols import accuracies_text
 from coterie.results.statistics import Spread
 
@@ -61,7 +62,7 @@ def layers_table(study: Mapping[str, Any]) -> str:
     table = TextTable(["run", "layer", *HEADINGS.values(), "CKA with server"], rows, left=["layer"])
     lines = []
     for run in study["runs"]:
-        accuracy = run["accuracy"] or {}
+        accuracy = {**(run["accuracy"] or {}), "metric": run.get("metric", ACCURACY)}
         reached = accuracies_text(accuracy, ", ") or "not finished"
         lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {reached}")
     note = (

@@ -7,11 +7,12 @@ from coterie.report.pages.events import clients_of, meaning
 from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.formats import counted, data_title
+from coterie.results.metrics import ACCURACY, capital, common_title
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
 LEGEND = (
-    f"Accuracy in %, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
+    f"{{metric}} in %, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
     "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, "
     "evaluation not counted."
 )
@@ -68,7 +69,8 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             reached = ", ".join(f"{protocol} {_percent(late['accuracy'].get(protocol))}" for protocol in EACH_CLIENT)
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
-    return printed([title], table, [*notes, LEGEND, *filter(None, tested_on)], width=100)
+    legend = LEGEND.format(metric=capital(common_title(str(result.get("metric", ACCURACY)) for result in results)))
+    return printed([title], table, [*notes, legend, *filter(None, tested_on)], width=100)
 
 
 def _what_happened(result: Mapping[str, Any]) -> Iterator[str]:

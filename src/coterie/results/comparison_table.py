@@ -8,6 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError, suggestion
 from coterie.results.events import divergence
 from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions, table_format
+from coterie.results.metrics import ACCURACY, common_title
 from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
@@ -129,6 +130,8 @@ class ComparisonTable:
     rows: tuple[ComparisonRow, ...]
     leaders: Mapping[str, Leader | None]
     notes: tuple[str, ...]
+    metric: str = ACCURACY
+    """What is compared, as people write it."""
 
     def __getitem__(self, label: str) -> ComparisonRow:
         return next(row for row in self.rows if row.label == label)
@@ -142,6 +145,7 @@ class ComparisonTable:
         """Return all of it as plain data."""
         return {
             "baseline": self.baseline,
+            "metric": self.metric,
             "rows": [asdict(row) for row in self.rows],
             "leaders": {p: None if first is None else _leader(first) for p, first in self.leaders.items()},
             "best": {protocol: self.best(protocol) for protocol in COMPARED},
@@ -213,7 +217,8 @@ def make_table(
     ]
     leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
     all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
-    return ComparisonTable(title, noun, tuple(seeds), base, tuple(rows), leaders, all_notes)
+    metric = common_title(str(run.get("metric", ACCURACY)) for run in results)
+    return ComparisonTable(title, noun, tuple(seeds), base, tuple(rows), leaders, all_notes, metric)
 
 
 def _leader(first: Leader) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from coterie.results.metrics import ACCURACY, title_of
 
 ComparedProtocol = Literal["L", "C", "G", "plus"]
 """Those that comparisons have columns for, and may be asked to go by."""
@@ -134,11 +136,15 @@ def brief(symbols: Collection[str]) -> list[str]:
     return [f"{p.symbol}: {p.brief}" for p in PROTOCOLS.values() if p.brief and p.symbol in symbols]
 
 
-def accuracies_text(accuracy: Mapping[str, float | None], separator: str = "  ", digits: int = 2) -> str:
-    """Write the accuracies that are defined, each with its symbol.
+def accuracies_text(accuracy: Mapping[str, Any], separator: str = "  ", digits: int = 2) -> str:
+    """Write the accuracies that are defined, each with its symbol; another metric is named first.
 
     >>> accuracies_text({"round": 3, "L": 0.935, "G": None, "plus": 0.95})
     'L 93.50 %  + 95.00 %'
+    >>> accuracies_text({"metric": "f1", "L": 0.935})
+    'F1: L 93.50 %'
     """
     measured = ((symbol, accuracy.get(key)) for key, symbol in COMPARED.items())
-    return separator.join(f"{symbol} {100 * value:.{digits}f} %" for symbol, value in measured if value is not None)
+    texts = [f"{symbol} {100 * value:.{digits}f} %" for symbol, value in measured if value is not None]
+    metric = title_of(accuracy)
+    return (f"{metric}: " if texts and metric != ACCURACY else "") + separator.join(texts)

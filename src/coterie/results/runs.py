@@ -7,6 +7,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
+from coterie.results.metrics import ACCURACY, title
 from coterie.results.protocols import CURVES
 from coterie.results.run_folder import PlotArrays, RunFolder, SiteSummary
 from coterie.results.statistics import group_count
@@ -43,6 +44,11 @@ class StoredRun:
     def algorithm(self) -> str:
         """Its method."""
         return str(self.setting("algorithm", "name", "?"))
+
+    @property
+    def metric(self) -> str:
+        """What its accuracies are of, as people write it: accuracy, or the metric that was chosen."""
+        return title(str(self.setting("evaluation", "metric", ACCURACY)))
 
     @property
     def clients(self) -> int:

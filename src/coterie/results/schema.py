@@ -146,6 +146,7 @@ class ResultFields(TypedDict):
     unadapted: NotRequired[dict[str, Value] | None]
     accuracy_by_true_group: NotRequired[dict[str, Values] | None]
     accuracy_group_mean: NotRequired[dict[str, Value] | None]
+    metric: NotRequired[str]
 
 
 Tables = dict[str, dict[str, Any]]

@@ -88,13 +88,17 @@ def _absolute_data(name: str) -> str:
 def make_plan(config: Config) -> Plan:
     """Return how clients train unless the method says otherwise."""
     training = config.training
+    optimiser = training.steps_by.make()
     return Plan(
         lr=Schedule(training.lr, training.lr_decay, training.lr_power),
         epochs=training.epochs,
         batch_size=training.batch_size,
-        momentum=training.momentum,
+        momentum=training.momentum if optimiser is None else 0.0,
         weight_decay=training.weight_decay,
         curriculum=config.curriculum.of_samples,
+        optimiser=optimiser,
+        clip=training.clip,
+        smoothing=training.smoothing or None,
     )
 
 
@@ -161,6 +165,7 @@ def session(
             server_data=ServerData(data.normalise(data.server.x), data.server.y),
             input_moments=_input_moments(data),
             test=test,
+            metric=config.evaluation.other_metric,
             expert=expert,
             workers=workers(config),
             newcomer_epochs=config.newcomers.epochs,
@@ -245,7 +250,8 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
     """Return the network of a run."""
-    return ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+    name, options = str(config.model.name), config.model.options
+    return ModelSpec(name, data.shape, data.classes, options, loss=config.training.other_loss)
 
 
 def model_bytes(config: Config, data: FederatedData) -> int:

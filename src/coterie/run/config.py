@@ -21,13 +21,12 @@ from coterie.registry import same_name
 from coterie.results.formats import data_title, toml_value
 from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
+from coterie.run.config_training import MOST_EPOCHS, TrainingSection
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
 from coterie.run.values import parse_choice, parse_options, split_list, split_names
 from coterie.tracking.several import check_tracker
-
-MOST_EPOCHS = 10**5
-"""Of a local training: with more it would never end."""
+from coterie.training.metrics import METRICS, USUAL
 
 
 class DataSection(ChoiceSection):
@@ -91,22 +90,6 @@ class ModelSection(ChoiceSection):
     """Which network."""
 
     name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
-
-
-class TrainingSection(ConfigSection):
-    """How long, with whom, and how clients train."""
-
-    rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
-    fraction: float | None = setting(
-        None, "share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer", gt=0, le=1
-    )
-    epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
-    batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
-    lr: float = setting(0.01, "learning rate", gt=0)
-    lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power; steps are counted from 0 in every round", ge=0)
-    lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
-    momentum: float = setting(0.5, "momentum of local SGD; starts from zero in every round", ge=0, lt=1)
-    weight_decay: float = setting(0.0, "weight decay of local SGD", ge=0)
 
 
 class AlgorithmSection(ChoiceSection):
@@ -212,8 +195,9 @@ class CurriculumSection(ConfigSection):
 
 
 class EvaluationSection(ConfigSection):
-    """When accuracies are measured."""
+    """What is measured, and when."""
 
+    metric: str = setting("accuracy", "what models are measured by, under all protocols", registry=METRICS)
     every: int = setting(
         5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0, le=MOST
     )
@@ -225,8 +209,13 @@ class EvaluationSection(ConfigSection):
         lt=1,
     )
     targets: list[str] = setting(
-        [], "accuracy to note the first round and the bytes of, for instance L=0.8", "--target"
+        [], "accuracy, or other metric, to note the first round and the bytes of, for instance L=0.8", "--target"
     )
+
+    @property
+    def other_metric(self) -> str | None:
+        """The metric, if it is not accuracy."""
+        return None if self.metric == USUAL else self.metric
 
     @field_validator("targets")
     @classmethod

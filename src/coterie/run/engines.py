@@ -21,9 +21,11 @@ from coterie.models import MODELS
 from coterie.results.run_folder import shared_beside
 from coterie.run.config import Config
 from coterie.run.plugins import blamed_on_plugin, import_plugins, modules_to_import, registered_things
-from coterie.similarity import MEASURES
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
+
+USED_BY_CLIENTS = ("measure", "loss", "metric")
+"""The kinds of registered things that clients look up, beside networks."""
 
 
 def check_engine(config: Config) -> None:
@@ -128,9 +130,9 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
 
 
 def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:
-    """Return the modules that Ray's processes must import to know a network and measures, beside ours and plugins."""
-    measures = [(registry, name) for registry, name in registered_things(config) if registry is MEASURES]
-    modules, missing = modules_to_import([(MODELS, spec.name), *measures])
+    """Return the modules that Ray's processes must import to know what clients use, beside ours and plugins."""
+    used = [(registry, name) for registry, name in registered_things(config) if registry.kind in USED_BY_CLIENTS]
+    modules, missing = modules_to_import([(MODELS, spec.name), *used])
     if missing:
         raise CoterieError(
             f"{missing} is part of a script, which Ray's processes can't import: put it into a file of its own, and "

@@ -122,7 +122,7 @@ def difficulty(data: FederatedData, spec: ModelSpec, expert: Params, trainer: Tr
     for begin in range(0, len(held), BLOCK):
         part = held[begin : begin + BLOCK]
         logits = trainer.logits(spec, expert, data.normalise(data.train.x[part]))
-        losses_by_sample[part] = losses(logits, data.train.y[part])
+        losses_by_sample[part] = losses(logits, data.train.y[part], spec.loss)
     return losses_by_sample
 
 

@@ -175,8 +175,8 @@ def predict(
 
     Args:
         run: A run folder, or a result.
-        inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns that the run was
-            trained on, or the path of an .npz file with `x`, of a table, of an image, or of a folder of images.
+        inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns of the training
+            data, or the path of an .npz file with `x`, of a table, of an image, or of a folder of images.
         client: Take this client's own model if it has trained, else what it would receive.
         group: Take this group's model. Without either, the model that all clients share.
         resize: Whether images of files are brought to the size of training: the middle square of each.

@@ -76,10 +76,20 @@ class SharedSettings(TypedDict, total=False):
     """d in lr·(1 + d·step)^-power; steps are counted from 0 in every round; by default 0.0."""
     lr_power: Real
     """Power in lr·(1 + d·step)^-power; by default 0.75."""
+    loss: str
+    """What local training makes smaller; by default 'cross-entropy'."""
+    optimiser: str
+    """What makes steps of gradients: sgd, adam or adamw, for instance adam:beta2=0.99; what adam remembers starts
+    from zero in every round; by default 'sgd'.
+    """
     momentum: Real
     """Momentum of local SGD; starts from zero in every round; by default 0.5."""
     weight_decay: Real
-    """Weight decay of local SGD; by default 0.0."""
+    """Weight decay of local training; by default 0.0."""
+    gradient_clip: Real | None
+    """Largest norm of a local step's gradient: longer ones are shortened."""
+    label_smoothing: Real
+    """Share of each sample's label that is given to all labels alike; by default 0.0."""
 
     # How methods that form groups find them; by default each its own way.
     rule: str | None
@@ -143,7 +153,9 @@ class SharedSettings(TypedDict, total=False):
     expert_epochs: Int
     """Epochs of training the expert; by default 10."""
 
-    # When accuracies are measured.
+    # What is measured, and when.
+    metric: str
+    """What models are measured by, under all protocols; by default 'accuracy'."""
     eval_every: Int
     """Evaluate every this many rounds, and at the end; 0: at the end only; by default 5."""
     validation: Real
@@ -151,7 +163,7 @@ class SharedSettings(TypedDict, total=False):
     looking at test samples; by default 0.0.
     """
     target: str | Sequence[str]
-    """Accuracy to note the first round and the bytes of, for instance L=0.8."""
+    """Accuracy, or other metric, to note the first round and the bytes of, for instance L=0.8."""
 
     # Where clients run.
     engine: Literal["embedded", "flower"]
@@ -247,8 +259,12 @@ DEFAULTS: dict[str, Any] = {
     "lr": 0.01,
     "lr_decay": 0.0,
     "lr_power": 0.75,
+    "loss": "cross-entropy",
+    "optimiser": "sgd",
     "momentum": 0.5,
     "weight_decay": 0.0,
+    "gradient_clip": None,
+    "label_smoothing": 0.0,
     "algorithm": "fedavg",
     "rule": None,
     "threshold": None,
@@ -271,6 +287,7 @@ DEFAULTS: dict[str, Any] = {
     "client_curriculum": None,
     "expert": None,
     "expert_epochs": 10,
+    "metric": "accuracy",
     "eval_every": 5,
     "validation": 0.0,
     "target": [],

@@ -128,6 +128,8 @@ def registered_things(config: Config) -> list[tuple[Registry[Any], str]]:
     from coterie.algorithms import ALGORITHMS
     from coterie.data import DATASETS, PARTITIONS
     from coterie.models import MODELS
+    from coterie.training.metrics import METRICS
+    from coterie.training.objectives import LOSSES
 
     measures, parts = config.algorithm.options.values(), "+".join(map(str, config.data.options.values())).split("+")
     named: list[tuple[Registry[Any], Iterable[Any]]] = [
@@ -137,6 +139,8 @@ def registered_things(config: Config) -> list[tuple[Registry[Any], str]]:
         (PARTITIONS, [config.partition.name]),
         (RULES, [config.grouping.options().named]),
         (MEASURES, [name for name in measures if isinstance(name, str)]),  # pacfl:measure=a
+        (LOSSES, [config.training.loss]),
+        (METRICS, [config.evaluation.metric]),
     ]
     return [(registry, name) for registry, names in named for name in names if name in registry]
 

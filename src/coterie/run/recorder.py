@@ -219,6 +219,7 @@ def _row(
         "up_bytes": fed.ledger.total("up"),
         "down_bytes": fed.ledger.total("down"),
         "seconds": seconds,
+        **({} if fed.settings.metric is None else {"metric": fed.settings.metric}),
         **run.algorithm.observed(run.evaluator.own, since),
     }
 

@@ -71,6 +71,8 @@ class Result:
     """By protocol, the mean over the clients of each true group; ``L_max`` and ``C_max`` are of its best round."""
     accuracy_group_mean: dict[str, float | None] | None = None
     """The mean of these over the groups, in which small groups count as much as large ones."""
+    metric: str = "accuracy"
+    """What all numbers called accuracy are: accuracy itself, or the metric that was chosen."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """The rows of ``metrics.jsonl``."""
     folder: Path | None = None
@@ -92,7 +94,7 @@ class Result:
     @property
     def _numbers(self) -> str:
         groups = group_count(self.groups)
-        numbers = [accuracies_text(self.accuracy, ", ", 1) or "nothing measured"]
+        numbers = [accuracies_text({**self.accuracy, "metric": self.metric}, ", ", 1) or "nothing measured"]
         numbers += [] if groups is None else [counted(groups, "group")]
         return ", ".join(numbers + ([] if self.ari is None else [f"ARI {self.ari:.2f}"]))
 
@@ -127,7 +129,9 @@ class Result:
         where = Path(picture) if picture else RunFolder(self.folder).picture if self.folder else None
         table = result_table([self.to_json()])
         if where is not None:
-            accuracy_plot({self.algorithm: self.history}, f"{data_title(self.data)}, seed {self.seed}", where)
+            accuracy_plot(
+                {self.algorithm: self.history}, f"{data_title(self.data)}, seed {self.seed}", where, self.metric
+            )
             table += f"\nPicture: {where}\n"
         return table
 
@@ -148,7 +152,7 @@ class Result:
         title = f"{self._title}, seed {self.seed}"
         if what == "clients":
             return draw(clients_chart(self.to_json(), title), ax)
-        return draw(accuracy_chart({self.algorithm: self.history}, title), ax)
+        return draw(accuracy_chart({self.algorithm: self.history}, title, self.metric), ax)
 
     def to_frame(self, of: Literal["rounds", "clients"] = "rounds") -> DataFrame:
         """Return a pandas data frame: a row for each evaluated round, or for each client.

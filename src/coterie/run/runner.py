@@ -244,7 +244,10 @@ def _run(
             recorder.checkpoint(last, plus=plus, come=t)
         evaluator.note_divergence()
         for client in evaluator.untested():
-            fed.events.note(Failure(client, fed.settings.rounds, "untested", "no test samples: no mean includes it"))
+            why = (
+                "no test samples" if fed.settings.metric is None else f"its test samples have no {fed.settings.metric}"
+            )
+            fed.events.note(Failure(client, fed.settings.rounds, "untested", f"{why}: no mean includes it"))
         result = summarise(run, with_all(data, fed), recorder.history, plus, recorder.seconds, path)
         if folder is not None:
             folder.write_result(result.to_json(), config.run.durable)

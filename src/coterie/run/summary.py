@@ -72,6 +72,7 @@ def summarise(
         events=_events(fed),
         trainer=fed.trainer.name,
         validation=config.evaluation.validation,
+        metric=config.evaluation.metric,
         engine=fed.engine.name,
         versions={
             "coterie": coterie.__version__,

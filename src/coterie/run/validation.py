@@ -81,6 +81,7 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     from coterie import data
     from coterie.data.server_set import check_other
     from coterie.models import MODELS
+    from coterie.training.metrics import METRICS
 
     origins = origins or Origins()
     import_plugins(config.run.plugins)
@@ -102,6 +103,12 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         _check_serving(method)
         if error := method.error_in_server_step():
             raise CoterieError(f"method '{config.algorithm.name}': {error}")
+    with _place_in_errors(origins, "training", "optimiser"):
+        _check_optimiser(config, method)
+    with _place_in_errors(origins, "training", "loss"):
+        _check_loss(config, method)
+    with _place_in_errors(origins, "evaluation", "metric"):
+        METRICS[config.evaluation.metric]
     if method.needs_server_data == "reserved":
         _check_server_share(config, origins)
     with _place_in_errors(origins, "newcomers"):
@@ -144,6 +151,30 @@ def _check_newcomers(config: Config) -> None:
             raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
 
 
+def _check_optimiser(config: Config, method: Algorithm) -> None:
+    name = config.training.steps_by.name
+    if error := method.error_in_optimiser(name):
+        raise CoterieError(
+            f"method '{config.algorithm.name}' is not defined with the optimiser '{name}': {error}: leave it out, "
+            "--optimiser sgd"
+        )
+
+
+def _check_loss(config: Config, method: Algorithm) -> None:
+    from coterie.training.objectives import LOSSES
+
+    LOSSES[config.training.loss]
+    if (other := config.training.other_loss) is None:
+        return
+    if method.labels != "none":
+        raise CoterieError(
+            f"label offsets stand in a softmax, which the loss '{other}' has none of: write "
+            f"{config.algorithm.name}:labels=none"
+        )
+    if config.training.smoothing:
+        raise CoterieError(f"label smoothing is of the cross-entropy, not of the loss '{other}': leave it out")
+
+
 def _check_curriculum(config: Config, method: Algorithm) -> None:
     if method.selects_clients and config.curriculum.clients is not None:
         raise CoterieError(
@@ -160,6 +191,8 @@ def _with_known_names(config: Config) -> Config:
     """Return the configuration with names as they are registered, whatever capital letters the user gave them."""
     from coterie import data
     from coterie.models import MODELS
+    from coterie.training.metrics import METRICS
+    from coterie.training.objectives import LOSSES
 
     model, partition, rule = config.model.name, config.partition.name, config.grouping.rule
     names: dict[str, dict[str, Any]] = {
@@ -167,6 +200,8 @@ def _with_known_names(config: Config) -> Config:
         "data": {"name": data.known_name(config.data.name)},
         "model": {"name": model and MODELS.canonical(model)},
         "partition": {"name": partition and data.PARTITIONS.canonical(partition)},
+        "training": {"loss": LOSSES.canonical(config.training.loss)},
+        "evaluation": {"metric": METRICS.canonical(config.evaluation.metric)},
         "grouping": {"rule": rule and RULES.canonical(rule.partition(":")[0]) + "".join(rule.partition(":")[1:])},
     }
     return config.changed(**names)
@@ -201,12 +236,12 @@ def _check_server_share(config: Config, origins: Origins) -> None:
 
 
 @contextmanager
-def _place_in_errors(origins: Origins, section: str) -> Iterator[None]:
+def _place_in_errors(origins: Origins, section: str, key: str | None = None) -> Iterator[None]:
     """Add to an error where the wrong thing was set."""
     try:
         yield
     except CoterieError as error:
-        raise CoterieError(f"{error} ({origins.of(section)})") from None
+        raise CoterieError(f"{error} ({origins.of(section, key)})") from None
 
 
 def differences(a: Config, b: Config, free: Iterable[tuple[str, str]] = ()) -> list[str]:

@@ -16,6 +16,7 @@ from coterie.files import new_files, write_whole
 from coterie.messages import Params
 from coterie.models import build
 from coterie.results.layer_measures import LAYER_MEASURES
+from coterie.results.metrics import ACCURACY
 from coterie.results.protocols import COMPARED
 from coterie.run.building import load_data
 from coterie.run.plugins import NOBODY, Permission
@@ -55,6 +56,8 @@ class LayerComparison:
     """Per layer, the mean CKA of clients' own models with what the server would send them; None without a server's."""
     accuracy: dict[str, float | None] | None
     """Of the result, by protocol; None where the run is not finished."""
+    metric: str = ACCURACY
+    """What these are of."""
 
     def means(self, measure: str) -> list[float]:
         """Return the mean over pairs of clients, per layer (Fig. 5.5)."""
@@ -72,6 +75,7 @@ class LayerComparison:
             "means": {measure: self.means(measure) for measure in self.matrices},
             "to_server": self.to_server,
             "accuracy": self.accuracy,
+            "metric": self.metric,
             "matrices": {measure: [m.tolist() for m in matrices] for measure, matrices in self.matrices.items()},
         }
 
@@ -153,6 +157,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
         matrices=_matrices(own, len(names)),
         to_server=_cka_with(own, [served[id(model)] for model in received]) if complete else None,
         accuracy=None if result is None else {protocol: result["accuracy"].get(protocol) for protocol in COMPARED},
+        metric=config.evaluation.metric,
     )
 
 

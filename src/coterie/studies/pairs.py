@@ -189,6 +189,8 @@ def _refuse(config: Config, seeds: int) -> None:
         )
     if config.algorithm.name == "solo":
         raise CoterieError("the study compares a federation with training alone: name another method than solo")
+    if config.evaluation.other_metric is not None:
+        raise CoterieError("the study's verdicts are about accuracy: leave out --metric")
     if config.newcomers.share:
         raise CoterieError("the study has two clients from the beginning: leave out the newcomers")
 

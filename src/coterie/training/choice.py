@@ -35,6 +35,8 @@ def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:
         raise CoterieError(
             "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
         )
+    if wanted == "native" and spec.loss is not None:
+        raise CoterieError(f"the compiled trainer does not know the loss '{spec.loss}': use --trainer torch")
     if wanted == "native" and not compiles:
         raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
     native = wanted != "torch" and compiles and available()

@@ -1,6 +1,7 @@
 """Scoring models: losses and right answers from outputs, and a common test set that scores each model once."""
 
 import hashlib
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,18 +12,44 @@ import numpy.typing as npt
 
 from coterie.messages import Array, EvaluateReply, ModelSpec, Params
 from coterie.training.job import Floats, Index, Trainer
+from coterie.training.metrics import measured
+from coterie.training.objectives import sample_losses
 
 HOPELESS = 1e30
 """Stands for a loss that is not finite, so that means and messages stay finite."""
 
 
-def losses(logits: Floats, y: Index) -> npt.NDArray[np.float64]:
-    """Return the cross-entropy of each sample, (samples,)."""
+def losses(logits: Floats, y: Index, loss: str | None = None) -> npt.NDArray[np.float64]:
+    """Return the cross-entropy of each sample, or another loss by its name, (samples,)."""
+    if loss is not None:
+        return _bounded(_named_losses(logits, y, loss))
     z = logits.astype(np.float64)
     top = z.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
-        loss = np.log(np.exp(z - top).sum(axis=1)) + (top[:, 0] - z[np.arange(len(y)), y])
-    return np.asarray(np.minimum(np.nan_to_num(loss, nan=HOPELESS, posinf=HOPELESS), HOPELESS))
+        return _bounded(np.log(np.exp(z - top).sum(axis=1)) + (top[:, 0] - z[np.arange(len(y)), y]))
+
+
+def _bounded(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.asarray(np.minimum(np.nan_to_num(values, nan=HOPELESS, posinf=HOPELESS), HOPELESS))
+
+
+def _named_losses(outputs: Floats, y: Index, loss: str) -> npt.NDArray[np.float64]:
+    import torch
+
+    with torch.inference_mode():
+        values = sample_losses(loss, torch.from_numpy(outputs.astype(np.float64)), torch.from_numpy(np.array(y)))
+        return np.asarray(values.numpy(), np.float64)
+
+
+def guessing(spec: ModelSpec) -> float:
+    """Return the loss of outputs that are all 0, which prefer no label.
+
+    >>> round(guessing(ModelSpec("mlp", (4,), 10)), 4), round(guessing(ModelSpec("mlp", (4,), 10, loss="binary")), 4)
+    (2.3026, 0.6931)
+    """
+    if spec.loss is None:
+        return math.log(spec.classes)
+    return float(losses(np.zeros((1, spec.classes), np.float32), np.zeros(1, np.int64), spec.loss)[0])
 
 
 def digest(params: Params) -> str:
@@ -40,20 +67,28 @@ class SampleScores:
 
     correct: npt.NDArray[np.bool_]
     loss: npt.NDArray[np.float64]
+    score: float | None = None
+    """What a metric says of all these samples, where one was asked for."""
 
     def summary(self) -> EvaluateReply:
         """Return what leaves a client."""
         loss = float(self.loss.mean()) if len(self.loss) else 0.0
-        return EvaluateReply(len(self.correct), int(self.correct.sum()), loss)
+        return EvaluateReply(len(self.correct), int(self.correct.sum()), loss, score=self.score)
 
 
 def score(
-    trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index, offset: Floats | None = None
+    trainer: Trainer,
+    spec: ModelSpec,
+    params: Params,
+    x: Floats,
+    y: Index,
+    offset: Floats | None = None,
+    metric: str | None = None,
 ) -> SampleScores:
     """Score a model on each of some samples; a label offset, (classes,), is added to the logits."""
     if not len(y):
         return SampleScores(np.zeros(0, bool), np.zeros(0))
-    return _scores(trainer.logits(spec, params, x), y, offset)
+    return _scores(trainer.logits(spec, params, x), y, offset, spec.loss, metric)
 
 
 def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> EvaluateReply:
@@ -61,9 +96,19 @@ def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: In
     return score(trainer, spec, params, x, y).summary()
 
 
-def _scores(outputs: Floats, y: Index, offset: Floats | None) -> SampleScores:
+def _scores(
+    outputs: Floats, y: Index, offset: Floats | None, loss: str | None, metric: str | None = None
+) -> SampleScores:
     outputs = outputs if offset is None else outputs + offset
-    return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y))
+    score = None if metric is None else measured(metric, outputs if loss else softmax(outputs), y)
+    return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y, loss), score)
+
+
+def softmax(outputs: Floats) -> Floats:
+    """Return probabilities of labels, (samples, classes)."""
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)
 
 
 def by_frequency(correct: npt.NDArray[np.bool_], y: Index, counts: Index, fewest: int = 0) -> float | None:
@@ -99,7 +144,8 @@ class CommonTest:
 
     Models that many clients share are run over each block of the set once, whoever asks first; blocks are
     fixed, so that rounding does not depend on who that was. Sort the samples by label: then a client with few
-    labels needs few blocks. Where clients add label offsets of their own, outputs are remembered instead.
+    labels needs few blocks. Where clients add label offsets of their own, or a metric needs them, outputs are
+    remembered instead.
     """
 
     BLOCK = 250
@@ -113,30 +159,44 @@ class CommonTest:
         self._latest: tuple[Params, str] = ({}, "")
         self._lock = threading.Lock()
 
-    def evaluate(self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index | None = None) -> EvaluateReply:
+    def evaluate(
+        self,
+        trainer: Trainer,
+        spec: ModelSpec,
+        params: Params,
+        part: Index | None = None,
+        metric: str | None = None,
+    ) -> EvaluateReply:
         """Score a model that others may have asked for too, on a part of the set or all of it."""
         part = np.arange(len(self.y)) if part is None else part
-        return self.score(trainer, spec, params, part).summary()
+        return self.score(trainer, spec, params, part, metric=metric).summary()
 
     def score(
-        self, trainer: Trainer, spec: ModelSpec, params: Params, part: Index, offset: Floats | None = None
+        self,
+        trainer: Trainer,
+        spec: ModelSpec,
+        params: Params,
+        part: Index,
+        offset: Floats | None = None,
+        metric: str | None = None,
     ) -> SampleScores:
         """Score a model on each sample of a part; a label offset, (classes,), is added to the logits."""
-        known = self._of(self._name(params), 0 if offset is None else spec.classes)
+        by_sample = offset is None and metric is None
+        known = self._of(self._name(params), 0 if by_sample else spec.classes)
         with known.lock:
             for block in np.unique(part // self.BLOCK):
                 if not known.done[block]:
                     rows = slice(block * self.BLOCK, (block + 1) * self.BLOCK)
                     outputs = trainer.logits(spec, params, self.normalise(self.x[rows]))
-                    if offset is None:
-                        scores = _scores(outputs, self.y[rows], None)
+                    if by_sample:
+                        scores = _scores(outputs, self.y[rows], None, spec.loss)
                         known.scores.correct[rows], known.scores.loss[rows] = scores.correct, scores.loss
                     else:
                         known.outputs[rows] = outputs
                     known.done[block] = True
-        if offset is None:
+        if by_sample:
             return SampleScores(known.scores.correct[part], known.scores.loss[part])
-        return _scores(known.outputs[part], self.y[part], offset)
+        return _scores(known.outputs[part], self.y[part], offset, spec.loss, metric)
 
     def _name(self, params: Params) -> str:
         """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -21,8 +21,8 @@ MOST_STEPS = 2_000_000
 
 
 def runs_natively(spec: ModelSpec) -> bool:
-    """Say whether a network is a sequence that the compiled trainer knows."""
-    return stages(build(spec), tuple(spec.shape)) is not None
+    """Say whether a network is a sequence that the compiled trainer knows, trained for the loss that it has."""
+    return spec.loss is None and stages(build(spec), tuple(spec.shape)) is not None
 
 
 class NativeTrainer:
@@ -40,8 +40,8 @@ class NativeTrainer:
         compiled, plan = self._network(job.spec), job.plan
         without_end = total_steps(len(job.y), plan) > MOST_STEPS
         own_model = plan.mixture is not None or plan.proximal is not None
-        # no compiled network has the scales that L1 is for
-        if compiled is None or plan.l1 is not None or own_model or without_end:
+        lacks = job.spec.loss is not None or own_model or plan.l1 is not None  # L1 is for scales that it never has
+        if compiled is None or lacks or without_end:
             return self._fallback.train(job)
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
         batches = list(steps(len(job.y), plan, job.rng, job.order, job.even_batches))
@@ -66,6 +66,9 @@ class NativeTrainer:
             label_offset=job.label_offset,
             learns=compiled.flags(learning(job.spec, plan.train)),
             snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
+            clip=plan.clip,
+            smoothing=plan.smoothing or 0.0,
+            adam=None if plan.optimiser is None else astuple(plan.optimiser),
         )
         if outcome.diverged is not None:
             raise Diverged(outcome.diverged)

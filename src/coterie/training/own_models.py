@@ -40,7 +40,7 @@ class OwnPart:
         """
         plan, place, alpha = self._plan, self._network.vector, self.alpha
         place.copy_(self._mixed(w))
-        loss, gradient = self._network.gradient(x, y, self._offset)
+        loss, gradient = self._network.gradient(x, y, self._offset, plan.smoothing or 0.0)
         if not math.isfinite(loss):
             raise Diverged(self._steps)
         if self._adaptive and self._steps == 0:
@@ -81,6 +81,7 @@ def approached(
     x: torch.Tensor,
     y: torch.Tensor,
     offset: torch.Tensor | None,
+    smoothing: float,
     gradient: torch.Tensor,
 ) -> torch.Tensor:
     """Return θ after K steps from w down f(θ; b) + λ/2 ‖θ − w‖² (pFedMe); `gradient` is that of f at w, which stays."""
@@ -88,7 +89,7 @@ def approached(
     w = place.clone()
     for step in range(inner.steps):
         if step:
-            gradient = network.gradient(x, y, offset)[1].add_(place - w, alpha=inner.strength)
+            gradient = network.gradient(x, y, offset, smoothing)[1].add_(place - w, alpha=inner.strength)
         place.sub_(gradient, alpha=inner.rate)
     theta = place.clone()
     place.copy_(w)

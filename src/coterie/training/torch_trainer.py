@@ -17,6 +17,8 @@ from coterie.models import GLOBAL_GENERATOR, build
 from coterie.models.learning import learning
 from coterie.training.batches import steps
 from coterie.training.job import Diverged, Floats, Job, Outcome
+from coterie.training.objectives import sample_losses
+from coterie.training.optimisers import StepRule
 from coterie.training.own_models import OwnPart, approached, checked
 
 CHUNK = 250
@@ -61,7 +63,7 @@ class TorchTrainer:
             torch.set_num_threads(1)
             networks = self._local.networks = {}
         if (spec, train, use) not in networks:
-            networks[spec, train, use] = _Network(build(spec), learning(spec, train))
+            networks[spec, train, use] = _Network(build(spec), learning(spec, train), spec.loss)
         return networks[spec, train, use]
 
 
@@ -71,8 +73,8 @@ class _Network:
     Only those that learn are in it.
     """
 
-    def __init__(self, module: nn.Module, learns: frozenset[str]) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module, learns: frozenset[str], loss: str | None) -> None:
+        self.module, self.loss = module, loss
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(name in learns)
         self.names = [name for name, p in module.named_parameters() if p.requires_grad]
@@ -119,9 +121,14 @@ class _Network:
             {name: np.full(self.state[name].shape, penalty.strength, np.float32) for name in penalty.tensors}
         )
 
-    def gradient(self, x: torch.Tensor, y: torch.Tensor, offset: torch.Tensor | None) -> tuple[float, torch.Tensor]:
+    def gradient(
+        self, x: torch.Tensor, y: torch.Tensor, offset: torch.Tensor | None, smoothing: float
+    ) -> tuple[float, torch.Tensor]:
         logits = self.module(x)
-        loss = cross_entropy(logits if offset is None else logits + offset, y)
+        if self.loss is None:
+            loss = cross_entropy(logits if offset is None else logits + offset, y, label_smoothing=smoothing)
+        else:
+            loss = sample_losses(self.loss, logits, y).mean()
         pieces = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return loss.item(), torch.cat([piece.reshape(-1) for piece in pieces])
 
@@ -148,44 +155,27 @@ def _train(network: _Network, job: Job, own_network: _Network | None) -> Outcome
     offset = None if job.label_offset is None else torch.from_numpy(np.array(job.label_offset, np.float32))
     own = None if own_network is None else OwnPart(own_network, job, offset)
     theta: torch.Tensor | None = None
-    velocity = torch.zeros_like(w) if plan.momentum else None
+    rule, smoothing = StepRule(plan, w, anchors, correction, mask, l1), plan.smoothing or 0.0
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], []
-    if mask is not None:
-        w.mul_(mask)
 
     for step, batches in enumerate(steps(len(y), plan, job.rng, job.order, job.even_batches)):
-        rate = plan.lr.at(step)
         batch = torch.from_numpy(batches[0])
-        loss, gradient = network.gradient(x[batch], y[batch], offset)
-        if (inner := plan.meta_step) is not None:
+        loss, gradient = network.gradient(x[batch], y[batch], offset, smoothing)
+        if plan.meta_step is not None:
             before = w.clone()
-            if inner.shared_momentum and velocity is not None:
-                gradient = velocity.mul_(plan.momentum).add_(gradient)
-            w.sub_(gradient if mask is None else gradient * mask, alpha=inner.rate)
+            rule.inner(w, gradient)
             batch = torch.from_numpy(batches[1])
-            loss, gradient = network.gradient(x[batch], y[batch], offset)
+            loss, gradient = network.gradient(x[batch], y[batch], offset, smoothing)
             w.copy_(before)
         if not math.isfinite(loss):
             raise Diverged(step)
         if own is not None:
-            own.step(w, x[batch], y[batch], rate)
+            own.step(w, x[batch], y[batch], plan.lr.at(step))
         if plan.proximal is not None:
-            theta = approached(network, plan.proximal, x[batch], y[batch], offset, gradient)
+            theta = approached(network, plan.proximal, x[batch], y[batch], offset, smoothing, gradient)
             gradient = (w - theta) * plan.proximal.strength
-        for anchor, strength in anchors:
-            gradient.addcmul_(w - anchor, strength)
-        if plan.weight_decay:
-            gradient.add_(w, alpha=plan.weight_decay)
-        if l1 is not None:
-            gradient.addcmul_(w.sign(), l1)
-        if velocity is not None:
-            gradient = velocity.mul_(plan.momentum).add_(gradient)
-        w.sub_(gradient, alpha=rate)
-        if correction is not None:
-            w.sub_(correction, alpha=rate)
-        if mask is not None:
-            w.mul_(mask)
+        rule.step(w, gradient, step)
         losses.append(loss)
         if step + 1 in snapshot_steps:
             snapshots.append(network.copy())

@@ -35,11 +35,13 @@ def _on_test(handler: RequestHandler, verb: Evaluate, part: Index, offset: Float
     # No other client has these models; the winner of ``Losses`` usually is one that others received.
     personal = handler.made.keys() - {"best"} | ({"own"} if "model" in handler.state else set())
     if data.common_test is not None and len(names) == 1 and names[0] not in personal:
-        return data.common_test.score(handler.trainer, spec, params, part, offset)
-    return score(handler.trainer, spec, params, data.normalise(data.test_x[part]), data.test_y[part], offset)
+        return data.common_test.score(handler.trainer, spec, params, part, offset, verb.metric)
+    x, y = data.normalise(data.test_x[part]), data.test_y[part]
+    return score(handler.trainer, spec, params, x, y, offset, verb.metric)
 
 
 def _on_training(handler: RequestHandler, verb: Evaluate, offset: Floats | None) -> SampleScores:
     """Score the model on training samples, or on those held out."""
     x, y = handler.samples(verb.on, verb.share)
-    return score(handler.trainer, handler.request.spec, handler.overlaid(verb.models_needed()), x, y, offset)
+    params = handler.overlaid(verb.models_needed())
+    return score(handler.trainer, handler.request.spec, params, x, y, offset, verb.metric)

@@ -11,8 +11,9 @@ def answer(handler: RequestHandler, verb: Losses) -> LossesReply:
     """Compare models; the winner is ``best`` for the verbs that follow."""
     x, y = handler.samples(verb.on, verb.share)
     handler.protection.check_count(len(y))
-    outputs = [handler.trainer.logits(handler.request.spec, handler.model(name), x) for name in verb.models]
-    table = np.stack([losses(output, y) for output in outputs])
+    spec = handler.request.spec
+    outputs = [handler.trainer.logits(spec, handler.model(name), x) for name in verb.models]
+    table = np.stack([losses(output, y, spec.loss) for output in outputs])
     means = table.mean(axis=1) if len(y) else np.zeros(len(table))
     wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
     correct = tuple(int((output.argmax(axis=1) == y).sum()) for output in outputs)

@@ -31,6 +31,7 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
             y,
             judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
             rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
+            loss=request.spec.loss,
         )
     if handler.protection.min_samples:
         outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
@@ -111,6 +112,7 @@ def curriculum_order(
     y: Index,
     judges: Mapping[str, Params],
     rng: np.random.Generator,
+    loss: str | None = None,
 ) -> Index:
     """Return the samples from first to last: easiest first, hardest first, or at random.
 
@@ -127,6 +129,6 @@ def curriculum_order(
         sound = np.all([np.isfinite(output).all(axis=1) for output in outputs], axis=0)  # else nothing is predicted
         easiness = np.asarray((predictions[0] == truth) & sound, np.float64)
     else:
-        easiness = 1.0 / np.maximum(np.mean([losses(output, y) for output in outputs], axis=0), 1e-12)  # never 0
+        easiness = 1.0 / np.maximum(np.mean([losses(o, y, loss) for o in outputs], axis=0), 1e-12)  # never 0
     key = -easiness if curriculum.order == "curriculum" else easiness
     return shuffled[np.argsort(key[shuffled], kind="stable")]

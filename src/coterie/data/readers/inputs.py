@@ -44,8 +44,8 @@ def read_inputs(
     """Read inputs of a shape from an .npz file, a table, an image, or all images below a folder.
 
     `options` are those with which training data were read: images become as high and wide as those, if these had a
-    size, or with `resize`. Their labels are the folders that they are in, where these are called like classes. Rows of a
-    table become inputs by `encoding`.
+    size, or with `resize`. Their labels are the folders that they are in, where these are called like classes. Rows of
+    a table become inputs by `encoding`.
     """
     if not path.exists():
         raise CoterieError(f"there is no file or folder '{path}'")

@@ -23,6 +23,8 @@ class EvaluateReply(Answer):
     """If asked for: the accuracy where each label counts as often as among the client's training samples."""
     lacking: float | None = field(default=None, metadata=SENT_IF_SET)
     """If asked for, in simulations: the accuracy on test samples of others, of labels that the client lacks."""
+    score: float | None = field(default=None, metadata=SENT_IF_SET)
+    """What the metric that was asked for says, 0 to 1; None where these samples do not tell it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Evaluate(Verb):
     """Made by the client of the labels of its training samples, and added to the logits."""
     by_label: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
     """Whether accuracies by the client's labels are wanted too: `own` and `lacking` of the answer."""
+    metric: str | None = field(default=None, metadata=SENT_IF_SET)
+    """A metric other than accuracy, by name (`coterie.training.metrics`): `score` of the answer."""
 
     def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
@@ -50,6 +54,8 @@ class Evaluate(Verb):
         for name, share in (("own", answer.own), ("lacking", answer.lacking)):
             if share is not None and not (self.by_label and 0 <= share <= 1):
                 return f"{name} = {share:g}, expected {'0 to 1' if self.by_label else 'none, which was not asked for'}"
+        if answer.score is not None and not (self.metric and 0 <= answer.score <= 1):
+            return f"score = {answer.score:g}, expected {'0 to 1' if self.metric else 'none, which was not asked for'}"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
@@ -59,7 +65,14 @@ class Evaluate(Verb):
     def restricted(self) -> dict[str, Any]:
         """Return which samples are used and how, and for which models; the share only where it matters."""
         share = self.share if self.on == "holdout" else None
-        how = {"on": self.on, "share": share, "label_offset": self.label_offset, "by_label": self.by_label}
+        how: dict[str, Any] = {
+            "on": self.on,
+            "share": share,
+            "label_offset": self.label_offset,
+            "by_label": self.by_label,
+        }
+        if self.metric is not None:  # which the policies that sites hold since before do not name
+            how["metric"] = self.metric
         return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from coterie.report.pages.curves import switch
 from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
 from coterie.results.comparisons import StoredComparison
+from coterie.results.metrics import capital, common_title
 from coterie.results.protocols import CURVES, EACH_CLIENT, WORST
 from coterie.results.runs import StoredRun
 from coterie.results.statistics import Spread, spread
 
-HEADING = "Accuracy per client"
-UNKNOWN = "Accuracies of single clients are known when a run is finished."
+UNKNOWN = "What single clients have is known when a run is finished."
 
 
 def worst_tenth(run: StoredRun) -> tuple[int, float | None]:
@@ -31,7 +31,9 @@ def gain(run: StoredRun, solo: StoredRun, protocol: str) -> Values:
     return tuple(None if a is None or b is None else a - b for a, b in pairs)
 
 
-def _client_charts(rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: str) -> list[tuple[str, Chart]]:
+def _client_charts(
+    metric: str, rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: str
+) -> list[tuple[str, Chart]]:
     """Draw all clients of a protocol; a row pools those of its runs, which a suffix tells apart."""
     variants: list[tuple[str, Chart]] = []
     for protocol in EACH_CLIENT:
@@ -42,8 +44,8 @@ def _client_charts(rows: Mapping[str, Sequence[tuple[StoredRun, str]]], remark: 
         if measured:
             sentence = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
-                title=f"Accuracy {protocol} of each client",
-                x_label=f"accuracy {protocol} (%)",
+                title=f"{capital(metric)} {protocol} of each client",
+                x_label=f"{metric} {protocol} (%)",
                 samples=measured,
                 worst=WORST,
                 note=f"{protocol}: {sentence}. {remark}",
@@ -63,20 +65,27 @@ def _pooled(name: str, parts: Sequence[tuple[StoredRun, str, Values]]) -> Sample
 # --------------------------------------------------------------------------------------------------------------- runs
 
 
+def measured_by(runs: Sequence[StoredRun]) -> str:
+    """Return what all these runs are measured by, as people write it."""
+    return common_title(run.metric for run in runs)
+
+
 def differences(runs: Sequence[StoredRun]) -> list[str]:
-    """Return in what the federations of runs differ: data, division, newcomers, sites, seed."""
+    """Return in what the federations of runs differ: data, division, newcomers, metric, sites, seed."""
     differing = [
         name
         for name, section in (("data", "data"), ("division", "partition"), ("newcomers", "newcomers"))
         if any(run.config.get(section) != runs[0].config.get(section) for run in runs)
     ]
+    differing += ["metric"] if len({run.metric for run in runs}) > 1 else []
     differing += ["sites"] if any(run.sites != runs[0].sites for run in runs) else []
     return differing + (["seed"] if len({run.setting("run", "seed") for run in runs}) > 1 else [])
 
 
 def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
-    variants = _client_charts({run.name: [(run, "")] for run in runs}, "A point is a client.")
+    metric = measured_by(runs)
+    variants = _client_charts(metric, {run.name: [(run, "")] for run in runs}, "A point is a client.")
     blocks: list[Block] = switch("Protocol", variants)
     texts = [] if variants else [UNKNOWN]
     others = [run for run in runs if run.algorithm != "solo" and run.result]
@@ -93,7 +102,7 @@ def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
             "newcomers and seed is given beside this one: `coterie report RUN SOLO-RUN`."
         )
     blocks += [_sites(run, len(runs) == 1) for run in runs if run.sites]
-    return Section(heading=HEADING, text=tuple(texts), blocks=tuple(blocks))
+    return Section(heading=f"{capital(metric)} per client", text=tuple(texts), blocks=tuple(blocks))
 
 
 def _sites(run: StoredRun, alone: bool) -> Table:
@@ -150,9 +159,10 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
 def clients_of_comparison(compared: StoredComparison) -> Section:
     """Show each client of each run, the seeds of a method together."""
     rows = {label: [(run, f", seed {seed}") for seed, run in seeds.items()] for label, seeds in compared.runs.items()}
-    variants = _client_charts(rows, "A point is a client in a run; the clients of all seeds are together.")
+    metric = compared.table.metric
+    variants = _client_charts(metric, rows, "A point is a client in a run; the clients of all seeds are together.")
     text = () if variants else (UNKNOWN,)
-    return Section(heading=HEADING, text=text, blocks=tuple(switch("Protocol", variants)))
+    return Section(heading=f"{capital(metric)} per client", text=text, blocks=tuple(switch("Protocol", variants)))
 
 
 def gains_in_comparison(compared: StoredComparison) -> Section | None:

@@ -12,6 +12,7 @@ from coterie.report.pages.sweep import over_values
 from coterie.results.charts import Bars, Chart, Fact, Mark, Page, Section, Series, values
 from coterie.results.comparison_table import ComparisonTable, shortened_list, undecided
 from coterie.results.comparisons import StoredComparison
+from coterie.results.metrics import capital
 from coterie.results.protocols import COMPARED, CURVES, brief
 from coterie.results.statistics import Spread, spread
 
@@ -56,8 +57,12 @@ def _summary(compared: StoredComparison) -> tuple[str, ...]:
         texts.append(_missing(compared))
     verdicts = [text for protocol in COMPARED if (text := table.verdict(protocol))]
     measured = {COMPARED[p] for p in COMPARED if any(row.accuracy[p] is not None for row in table.rows)}
-    texts += [f"Accuracy is measured in several ways. {'; '.join(brief(measured))}.", *verdicts] if verdicts else []
-    texts += [] if verdicts else ["No accuracy was measured."]
+    texts += (
+        [f"{capital(table.metric)} is measured in several ways. {'; '.join(brief(measured))}.", *verdicts]
+        if verdicts
+        else []
+    )
+    texts += [] if verdicts else [f"No {table.metric} was measured."]
     mentioned = {*undecided(table.leaders, table.seeds), *(f"{text}." for text in compared.chosen.values())}
     mentioned |= {f"{a.label}, seed {a.seed}, {a.state}" for a in compared.attempts}
     notes = [note for note in table.notes if note not in mentioned]
@@ -89,11 +94,12 @@ def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
 
 def over_rounds(compared: StoredComparison) -> Section:
     """Show accuracies and what else is followed, as means over seeds with bands."""
-    heading = "Accuracy over rounds"
+    metric = compared.table.metric
+    heading = f"{capital(metric)} over rounds"
     if len(compared.labels) > MANY:
         return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
     band = _band(compared)
-    variants = accuracies(lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
+    variants = accuracies(metric, lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
     texts = [
         f"Not drawn under {protocol.symbol}: {', '.join(labels)}; no round has a number of each seed."
         for key, protocol in CURVES.items()
@@ -101,12 +107,14 @@ def over_rounds(compared: StoredComparison) -> Section:
     ]
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
-        series = mean_series("accuracy +", [*tuned.values()], 100)
-        variants.append(final_accuracy(compared.table.noun, [*tuned], series, "Whiskers: a standard deviation."))
+        series = mean_series(f"{metric} +", [*tuned.values()], 100)
+        variants.append(
+            final_accuracy(metric, compared.table.noun, [*tuned], series, "Whiskers: a standard deviation.")
+        )
     others = followed(lambda key: _lines(compared, key)[0], lambda key: (), band, digits=1)
     return Section(
         heading=heading,
-        text=tuple(texts) if variants else (*texts, "No accuracy was measured in any round."),
+        text=tuple(texts) if variants else (*texts, f"No {metric} was measured in any round."),
         blocks=(*switch("Protocol", variants), *switch("Show", others)),
     )
 
@@ -116,13 +124,15 @@ def traffic_over_seeds(compared: StoredComparison) -> Section | None:
     if len(compared.labels) > MANY:
         return None
     variants = accuracies(
+        compared.table.metric,
         lambda key: _lines(compared, key, 100, megabytes=True)[0],
         lambda key: _marks(compared, key),
         _band(compared),
         "MB both ways, in training (mean over seeds)",
     )
     blocks = tuple(switch("Protocol", variants))
-    return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
+    heading = f"{capital(compared.table.metric)} against megabytes"
+    return Section(heading=heading, blocks=blocks) if blocks else None
 
 
 def _lines(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from coterie.results.charts import Bars, Block, Chart, Lines, Mark, Series, Switch, values
+from coterie.results.metrics import capital
 from coterie.results.protocols import CURVES, PROTOCOLS
 from coterie.results.statistics import Spread
 
@@ -18,17 +19,19 @@ Drawn = Callable[[str], tuple[Series, ...]]
 Marked = Callable[[str], tuple[Mark, ...]]
 
 
-def accuracies(lines: Drawn, marks: Marked, remark: str = "", megabytes: str | None = None) -> list[tuple[str, Chart]]:
-    """Return a chart per protocol that anybody has, in %: over rounds, or over what `megabytes` names."""
+def accuracies(
+    metric: str, lines: Drawn, marks: Marked, remark: str = "", megabytes: str | None = None
+) -> list[tuple[str, Chart]]:
+    """Return a chart of the metric per protocol that anybody has, in %: over rounds, or what `megabytes` names."""
     over = "over rounds" if megabytes is None else "against megabytes"
     remarks = remark if megabytes is None else f"Evaluation is not counted. {remark}"
     return [
         (
             protocol.symbol,
             Lines(
-                title=f"Accuracy {protocol.symbol} {over}",
+                title=f"{capital(metric)} {protocol.symbol} {over}",
                 x_label=megabytes or "round",
-                y_label=f"accuracy {protocol.symbol} (%)",
+                y_label=f"{metric} {protocol.symbol} (%)",
                 series=series,
                 marks=marks(key),
                 note=f"{protocol.symbol}: {protocol.sentence}. {remarks}".strip(),
@@ -76,12 +79,14 @@ def mean_series(name: str, spreads: Sequence[Spread | None], factor: float = 1, 
     return Series(name=name, y=values((s and s.mean for s in spreads), factor), low=low, high=high, slot=slot)
 
 
-def final_accuracy(x_label: str, categories: Sequence[str], series: Series, remark: str = "") -> tuple[str, Chart]:
-    """Return a chart of the accuracy after fine-tuning, which no round has."""
+def final_accuracy(
+    metric: str, x_label: str, categories: Sequence[str], series: Series, remark: str = ""
+) -> tuple[str, Chart]:
+    """Return a chart of the metric after fine-tuning, which no round has."""
     chart = Bars(
-        title="Accuracy + at the end",
+        title=f"{capital(metric)} + at the end",
         x_label=x_label,
-        y_label="accuracy + (%)",
+        y_label=f"{metric} + (%)",
         categories=tuple(categories),
         series=(series,),
         note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. {remark}".strip(),

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.report.groups import groups_section, labels_section
-from coterie.report.pages.clients import clients_of_runs, differences, worst_tenth
+from coterie.report.pages.clients import clients_of_runs, differences, measured_by, worst_tenth
 from coterie.report.pages.curves import accuracies, final_accuracy, followed, switch, target_marks
 from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
 from coterie.results.formats import counted, data_title
+from coterie.results.metrics import ACCURACY, capital
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.runs import StoredRun, percent
 
@@ -62,7 +63,7 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
 def _facts(run: StoredRun) -> tuple[Fact, ...]:
     """Return the numbers worth seeing first."""
     facts = [
-        Fact(name=f"accuracy {protocol.symbol}", value=f"{number:.2f} %", note=protocol.card)
+        Fact(name=f"{run.metric} {protocol.symbol}", value=f"{number:.2f} %", note=protocol.card)
         for key, protocol in AT_END.items()
         if (number := run.accuracy(key)) is not None
     ]
@@ -87,10 +88,11 @@ def _ranked(runs: Sequence[StoredRun]) -> str:
             measured.sort(key=lambda pair: -pair[0])
             ranking = ", ".join(f"{name} {number:.1f} %" for number, name in measured)
             texts.append(f"Under {protocol.symbol}: {ranking}.")
+    metric = measured_by(runs)
     if not texts:
-        return "No accuracy was measured."
+        return f"No {metric} was measured."
     return (
-        f"From the highest accuracy to the lowest. {' '.join(texts)} These are single runs: a difference may be chance."
+        f"From the highest {metric} to the lowest. {' '.join(texts)} These are single runs: a difference may be chance."
     )
 
 
@@ -108,14 +110,15 @@ def _setting(run: StoredRun) -> str:
 
 def _accuracies(run: StoredRun) -> str:
     """Say the accuracies, and how the worst clients fare."""
-    accuracies = [
-        protocol.summary.format(f"{number:.1f} %")
-        for key, protocol in AT_END.items()
-        if protocol.summary and (number := run.accuracy(key)) is not None
-    ]
-    if not accuracies:
-        return "No accuracy was measured."
-    text = ("At the end " if run.result else "At the last evaluation ") + ", ".join(accuracies) + "."
+    measured = [(p, number) for key, p in AT_END.items() if p.summary and (number := run.accuracy(key)) is not None]
+    if not measured:
+        return f"No {run.metric} was measured."
+    when = "At the end" if run.result else "At the last evaluation"
+    if run.metric == ACCURACY:
+        text = f"{when} {', '.join(p.summary.format(f'{number:.1f} %') for p, number in measured)}."
+    else:
+        numbers = ", ".join(f"{number:.1f} % under {p.symbol} ({p.card})" for p, number in measured)
+        text = f"{when} {run.metric} is {numbers}."
     many, mean = worst_tenth(run)
     if mean is not None:
         subject = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
@@ -185,7 +188,7 @@ def _results(runs: Sequence[StoredRun]) -> Section:
     )
     meaning = Table(
         title="What the protocols measure",
-        columns=("protocol", "accuracy of"),
+        columns=("protocol", f"{measured_by(runs)} of"),
         rows=tuple((p.symbol, p.sentence) for p in (*AT_END.values(), PROTOCOLS["L_best"])),
     )
     return Section(heading="Result", blocks=(main.without_empty(), *_by_true_group(runs), *_targets(runs), meaning))
@@ -202,7 +205,7 @@ def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
             groups = (f"group {g} ({sizes[g]} clients)" for g in range(len(rows[0]) - 2))
             tables.append(
                 Table(
-                    title="Accuracy by true group (%)" + (f": {run.name}" if len(runs) > 1 else ""),
+                    title=f"{capital(run.metric)} by true group (%)" + (f": {run.name}" if len(runs) > 1 else ""),
                     columns=("protocol", *groups, "mean over groups"),
                     rows=tuple(rows),
                     note=f"Means over the clients of each group. {OVER_GROUPS_LEGEND}",
@@ -235,7 +238,7 @@ def _targets(runs: Sequence[StoredRun]) -> list[Block]:
         return []
     table = Table(
         title="Targets",
-        columns=("run", "protocol", "accuracy (%)", "reached in round", "MB until then"),
+        columns=("run", "protocol", f"{measured_by(runs)} (%)", "reached in round", "MB until then"),
         rows=tuple(
             (run.name, t["protocol"], percent(t["value"]), _when(run, t), values([t["bytes"]], 1e-6)[0])
             for run, t in targets
@@ -257,16 +260,17 @@ def _rounds(runs: Sequence[StoredRun]) -> Section:
     def marks(key: str) -> tuple[Mark, ...]:
         return (*_levels(runs, key), *_arrivals(runs))
 
-    variants = accuracies(lambda key: _lines(runs, key, 100), marks)
+    metric = measured_by(runs)
+    variants = accuracies(metric, lambda key: _lines(runs, key, 100), marks)
     tuned = {run.name: number for run in runs if (number := run.accuracy("plus")) is not None}
     if tuned:
-        variants.append(final_accuracy("run", [*tuned], Series(name="accuracy +", y=tuple(tuned.values()))))
+        variants.append(final_accuracy(metric, "run", [*tuned], Series(name=f"{metric} +", y=tuple(tuned.values()))))
     others = followed(lambda key: _lines(runs, key), marks)
-    text = () if variants else ("No accuracy was measured in any round.",)
+    text = () if variants else (f"No {metric} was measured in any round.",)
     lacking = [f"{run.name} has no {', '.join(names)}" for run in runs if (names := _lacking(run, runs))]
     missing = (f"{'; '.join(lacking)}: not defined for the method, or not measured.",) if lacking and variants else ()
     blocks = (*switch("Protocol", variants), *switch("Show", others))
-    return Section(heading="Accuracy over rounds", text=text + missing, blocks=blocks)
+    return Section(heading=f"{capital(metric)} over rounds", text=text + missing, blocks=blocks)
 
 
 def _lacking(run: StoredRun, runs: Sequence[StoredRun]) -> list[str]:
@@ -287,13 +291,15 @@ def _arrivals(runs: Sequence[StoredRun]) -> tuple[Mark, ...]:
 
 
 def _traffic(runs: Sequence[StoredRun]) -> Section | None:
+    metric = measured_by(runs)
     variants = accuracies(
+        metric,
         lambda key: _lines(runs, key, 100, megabytes=True),
         lambda key: _levels(runs, key),
         megabytes="MB both ways, in training",
     )
     blocks = (*switch("Protocol", variants), *_by_kind([run for run in runs if run.result]))
-    return Section(heading="Accuracy against megabytes", blocks=blocks) if blocks else None
+    return Section(heading=f"{capital(metric)} against megabytes", blocks=blocks) if blocks else None
 
 
 def _by_kind(runs: Sequence[StoredRun]) -> list[Block]:

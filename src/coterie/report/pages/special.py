@@ -8,6 +8,7 @@ import numpy as np
 from coterie.report.figures import pruning_chart
 from coterie.results import charts
 from coterie.results.charts import Block, Chart, Section, Series, Table, Values, values
+from coterie.results.metrics import capital
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun, percent
 
@@ -34,7 +35,7 @@ def _newcomers_text(run: StoredRun, late: Mapping[str, Any]) -> str:
         if (number := percent(late["accuracy"].get(protocol))) is not None
     )
     return (
-        f"{run.name}: {len(late['clients'])} clients came {when}.{founded} Their accuracy at the end: "
+        f"{run.name}: {len(late['clients'])} clients came {when}.{founded} Their {run.metric} at the end: "
         f"{means or 'not measured'}. Each fine-tuned what it received: L is that model, C what it would get now."
     )
 
@@ -44,7 +45,7 @@ def _newcomers_chart(run: StoredRun, late: Mapping[str, Any], accuracies: Mappin
     names = tuple(f"client {client}" for client in late["clients"])
     return charts.Distribution(
         title=f"Newcomers beside the others ({run.name})",
-        x_label="accuracy (%)",
+        x_label=f"{run.metric} (%)",
         samples=(
             *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in accuracies.items()),
             charts.Sample(
@@ -115,7 +116,7 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
             f"clients that took part; {sizes.get('left', 0):,.0f} of {sizes.get('whole', 0):,.0f} parameters are left."
         )
         blocks.append(_shares(run, by_client))
-        chart = pruning_chart(run.history, f"Accuracy while clients prune ({run.name})")
+        chart = pruning_chart(run.history, f"{capital(run.metric)} while clients prune ({run.name})", metric=run.metric)
         blocks += [chart] if chart.series else []
     return Section(heading="Pruning", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
 
@@ -123,9 +124,9 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
 def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
     accuracies = run.per_client("L")
     return charts.Scatter(
-        title=f"Pruned share and accuracy of clients ({run.name})",
+        title=f"Pruned share and {run.metric} of clients ({run.name})",
         x_label="weights pruned (%)",
-        y_label="accuracy L (%)",
+        y_label=f"{run.metric} L (%)",
         points=tuple(
             charts.Point(name=f"client {client}", x=percent(share), y=accuracies[int(client)])
             for client, share in by_client.items()

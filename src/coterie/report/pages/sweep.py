@@ -8,6 +8,7 @@ from coterie.report.pages.curves import mean_series
 from coterie.results.charts import Bars, Chart, HeatMap, Lines, Section, Switch, Value, values
 from coterie.results.comparison_table import ComparisonRow
 from coterie.results.comparisons import StoredComparison
+from coterie.results.metrics import capital
 from coterie.results.protocols import COMPARED, PROTOCOLS
 from coterie.results.statistics import Spread
 
@@ -18,7 +19,7 @@ SPAN = 30
 def over_values(compared: StoredComparison) -> Section:
     """Draw accuracies over the settings that were varied."""
     keys = compared.varied
-    heading = "Accuracy over the values"
+    heading = f"{capital(compared.table.metric)} over the values"
     if all(spread is None for row in compared.table.rows for spread in row.accuracy.values()):
         return Section(heading=heading, text=("No run is finished: there is nothing to draw.",))
     if len(keys) > 2:
@@ -66,16 +67,16 @@ def _one_setting(compared: StoredComparison, key: str) -> list[tuple[str, Chart]
         spreads = [row.accuracy[protocol] for row in rows]
         if all(spread is None for spread in spreads):
             continue
-        line = mean_series(f"accuracy {name}", spreads, 100, slot=1 if grouped else 0)
+        line = mean_series(f"{table.metric} {name}", spreads, 100, slot=1 if grouped else 0)
         note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_fewer_seeds(rows, protocol, len(table.seeds))}"
         chart = Bars(
-            title=f"Accuracy {name} over {key}" + (", and the number of groups" if grouped else ""),
+            title=f"{capital(table.metric)} {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
-            y_label="groups" if grouped else f"accuracy {name} (%)",
+            y_label="groups" if grouped else f"{table.metric} {name} (%)",
             categories=names,
             series=(mean_series("groups", [row.groups for row in rows], slot=0),) if grouped else (line,),
             line=line if grouped else None,
-            line_label=f"accuracy {name} (%)" if grouped else "",
+            line_label=f"{table.metric} {name} (%)" if grouped else "",
             note=note,
         )
         variants.append((name, chart))
@@ -102,9 +103,9 @@ def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow
             series.append(replace(mean_series(name, spreads, 100, slot), x=values(at)))
     many = len(compared.table.seeds) > 1
     return Lines(
-        title=f"Accuracy over {key}, all protocols",
+        title=f"{capital(compared.table.metric)} over {key}, all protocols",
         x_label=key,
-        y_label="accuracy (%)",
+        y_label=f"{compared.table.metric} (%)",
         series=tuple(series),
         log_x=min(at) > 0 and max(at) / min(at) > SPAN,
         note="Mean over seeds; the band is a standard deviation to each side." if many else "One seed: no band.",
@@ -144,9 +145,8 @@ def _two_settings(compared: StoredComparison, row_key: str, column_key: str) -> 
         if any(spreads.values()):
             remark = _fewer_seeds(table.rows, protocol, len(table.seeds))
             note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{remark}"
-            variants.append(
-                (name, heat_map(f"Accuracy {name} by both settings", f"accuracy {name} (%)", spreads, 100, note))
-            )
+            heading, unit = f"{capital(table.metric)} {name} by both settings", f"{table.metric} {name} (%)"
+            variants.append((name, heat_map(heading, unit, spreads, 100, note)))
     groups = {row.label: row.groups for row in table.rows}
     if any(groups.values()):
         variants.append(("groups", heat_map("Number of groups by both settings", "groups", groups, 1, mean)))

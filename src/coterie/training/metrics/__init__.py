@@ -1,0 +1,34 @@
+"""Metrics by name: how good a model is on some samples, ours and a user's own after ``@coterie.metric("name")``.
+
+A metric is a function ``(scores, labels) -> number`` of NumPy's arrays: scores of (samples, classes), of which a higher
+one means a likelier label, and (samples,) labels. The number is a share from 0 to 1, of which more is better; None
+where the samples do not tell it. It is computed where the samples are, so that a client sends one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from coterie.errors import CoterieError
+from coterie.registry import Registry
+from coterie.training.job import Floats, Index
+
+USUAL = "accuracy"
+"""The one that needs no name."""
+
+METRICS: Registry[Callable[..., float | None]] = Registry("metric", "coterie.training.metrics", "coterie.metrics")
+metric = METRICS.register
+
+
+def measured(name: str, scores: Floats, y: Index) -> float | None:
+    """Return what a metric says of scores; None where there are no samples, or they do not tell it."""
+    if not len(y):
+        return None
+    value = METRICS[name](np.nan_to_num(scores, nan=-np.inf, posinf=None, neginf=None), y)
+    if value is None:
+        return None
+    if not 0 <= value <= 1:
+        raise CoterieError(f"metric '{name}' returned {value}: return a share from 0 to 1, of which more is better")
+    return float(value)
