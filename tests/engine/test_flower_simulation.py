@@ -133,6 +133,23 @@ def test_settings_that_do_not_go_together() -> None:
 
 
 @pytest.mark.skipif(find_spec("flwr") is None or find_spec("ray") is None, reason=EXTRA)
+@pytest.mark.parametrize(("settings", "share"), [({}, 0.0), ({"gpu_share": 0.25}, 0.25)])
+def test_processes_ask_for_the_share_of_a_gpu_that_is_configured(
+    settings: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def not_today(*_: object, backend_config: dict[str, Any], **more: object) -> None:
+        asked.append(backend_config["client_resources"])
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr("flwr.simulation.run_simulation", not_today)
+    with pytest.raises(CoterieError, match="not today"):
+        coterie.run(dataset="digits", engine="flower", rounds=1, **settings)
+    assert asked[0] == {"num_cpus": 1, "num_gpus": share}
+
+
+@pytest.mark.skipif(find_spec("flwr") is None or find_spec("ray") is None, reason=EXTRA)
 def test_a_network_of_a_script_is_refused_before_ray_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     list(MODELS)  # loads what is built in
     monkeypatch.setattr(MODELS, "_items", dict(MODELS._items))

@@ -162,6 +162,10 @@ def read_terms(folder: Path) -> Terms:
         raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
     if config.newcomers.admit:
         raise CoterieError(f"[newcomers] admit is for simulations: sites bring their data themselves (in {path})")
+    if config.model.initial is not None:
+        raise CoterieError(
+            f"[model] initial is for simulations: sites make the start of a network themselves, of its name (in {path})"
+        )
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)

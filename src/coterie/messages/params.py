@@ -30,16 +30,19 @@ class ModelSpec:
     classes: int
     options: Mapping[str, Any] = field(default_factory=dict)
     """Can't be changed: server and clients of one process share it."""
+    start: str | None = field(default=None, metadata=SENT_IF_SET)
+    """The digest of the parameters that it starts with, which who builds it has (`coterie.models.STARTS`); None: such
+    as it makes itself."""
 
     def __post_init__(self) -> None:
         fixed = MappingProxyType({key: _as_tuples(value) for key, value in self.options.items()})
         object.__setattr__(self, "options", fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options))
+        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.start)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items()))))
+        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items())), self.start))
 
 
 def _as_tuples(value: Any) -> Any:

@@ -26,6 +26,7 @@ from coterie.models import MODELS, default_model, initial
 from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
+from coterie.run.parameter_files import with_start
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
@@ -55,17 +56,20 @@ def load_data(config: Config) -> FederatedData:
 
 def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data can tell, and make paths absolute, so that the configuration can be run anywhere."""
-    return with_network(absolute(config), data.shape).changed(data={"clients": data.clients})
+    config = with_network(absolute(config), data.shape).changed(data={"clients": data.clients})
+    return config.changed(model={"initial_digest": make_spec(config, data).start})
 
 
 def absolute(config: Config) -> Config:
     """Make paths absolute, so that they hold in any folder."""
     expert, server_data = config.curriculum.expert, make_method(config).server_data_from
+    start = config.model.initial
     options = {} if server_data is None else config.algorithm.options
     return config.changed(
         data={"name": _absolute_data(config.data.name)},
         algorithm={key: _absolute_data(value) for key, value in options.items() if value == server_data},
         newcomers={"admit": [os.path.abspath(os.path.expanduser(path)) for path in config.newcomers.admit]},
+        model={"initial": None if start is None else os.path.abspath(os.path.expanduser(start))},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={"plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins]},
     )
@@ -103,7 +107,7 @@ def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer
 
     if config.engine.trainer == "auto" and not available() and runs_natively(spec):
         progress.phase("training with PyTorch: Coterie was installed without a C++ compiler, which would be faster")
-    return choose_trainer(config.engine.trainer, spec)
+    return choose_trainer(config.engine.trainer, spec, config.engine.device)
 
 
 @dataclass
@@ -229,7 +233,9 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
     """Return the network of a run."""
-    return ModelSpec(str(config.model.name), data.shape, data.classes, config.model.options)
+    chosen = config.model
+    spec = ModelSpec(str(chosen.name), data.shape, data.classes, chosen.options)
+    return spec if chosen.initial is None else with_start(spec, chosen.initial, chosen.initial_digest)
 
 
 def model_bytes(config: Config, data: FederatedData) -> int:

@@ -90,6 +90,12 @@ class ModelSection(ChoiceSection):
     """Which network."""
 
     name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
+    initial: str | None = setting(
+        None, "file of the parameters that all start with, .safetensors; by default the network makes its own"
+    )
+    initial_digest: str | None = setting(
+        None, "digest of these parameters, by which others are refused; a run writes it into its config.toml"
+    )
 
 
 class TrainingSection(ConfigSection):
@@ -255,7 +261,25 @@ class EngineSection(ConfigSection):
     trainer: Literal["auto", "native", "torch"] = setting(
         "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
     )
+    device: str = setting(
+        "cpu",
+        "where PyTorch computes: cpu, cuda, cuda:1, mps; auto: compiled code where it can, else a GPU if there is one",
+    )
     workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1, le=4096)
+    batch_clients: int = setting(
+        1,
+        "clients to train at once as one stacked network, by PyTorch; those whose network or plan does not allow it "
+        "train one by one",
+        ge=1,
+        le=4096,
+    )
+    gpu_share: float | None = setting(
+        None,
+        "engine flower: share of a GPU that each process gets, 0.25 for four to a GPU; by default a whole one with "
+        "device cuda, else none",
+        ge=0,
+        le=1,
+    )
     state: Literal["auto", "memory", "disk"] = setting(
         "auto", "where clients' own models are kept during the run; auto: on disk above 1 GiB"
     )
@@ -271,10 +295,26 @@ class EngineSection(ConfigSection):
     )
     max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1, le=MOST)
 
+    @field_validator("device")
+    @classmethod
+    def _device(cls, name: str) -> str:
+        kind, _, number = name.lower().partition(":")
+        if kind not in ("auto", "cpu", "cuda", "mps") or (number and kind != "cuda") or not (number + "0").isdecimal():
+            raise ValueError("should be auto, cpu, cuda, mps, or with the number of a GPU like cuda:1")
+        return name.lower().removesuffix(":")
+
     @model_validator(mode="after")
     def _agree(self) -> EngineSection:
         if self.address is not None and self.name != "flower":
             raise ValueError("address names a Ray cluster: set name = 'flower', or leave it out")
+        if self.gpu_share is not None and self.name != "flower":
+            raise ValueError("gpu_share is what Ray's processes ask for: set name = 'flower', or leave it out")
+        if self.batch_clients > 1 and self.name == "flower":
+            raise ValueError("batch_clients is for the engine 'embedded', not for 'flower': leave out one of them")
+        if self.device.startswith("cuda:") and self.name == "flower":
+            raise ValueError("engine flower gives each process its GPU: write device = 'cuda', without a number")
+        if self.device == "cuda" and self.gpu_share == 0:
+            raise ValueError("gpu_share = 0 gives no process a GPU, but device = 'cuda': raise it, or leave it out")
         if self.state == "memory" and self.name == "flower":
             raise ValueError("engine flower keeps clients' states on disk: leave out state = 'memory'")
         return self

@@ -103,6 +103,7 @@ def check_names(config: Config, origins: Origins | None = None) -> Config:
     with _place_in_errors(origins, "curriculum"):
         _check_curriculum(config, method)
     with _place_in_errors(origins, "model"):
+        _check_initial(config)
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
         elif config.model.options:
@@ -135,6 +136,14 @@ def _check_newcomers(config: Config) -> None:
     for path in config.newcomers.admit:
         if not os.path.exists(os.path.expanduser(path)):
             raise CoterieError(f"there is no file or folder '{path}' with data of clients to admit")
+
+
+def _check_initial(config: Config) -> None:
+    path = config.model.initial
+    if path is not None and not os.path.isfile(os.path.expanduser(path)):
+        raise CoterieError(f"there is no file '{path}' of initial parameters: name a .safetensors file")
+    if path is None and config.model.initial_digest is not None:
+        raise CoterieError("initial_digest is that of the file which initial names: name it, or leave out both")
 
 
 def _check_curriculum(config: Config, method: Algorithm) -> None:
