@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_driver import CLUSTER_METHODS, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
+from flower_driver import CLUSTER_METHODS, GIVEN_NETWORK, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
 from flower_processes import EXTRA, no_ray
 
 import coterie
@@ -54,6 +54,11 @@ def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(
     method: str, cluster_runs: Path, tmp_path: Path
 ) -> None:
     assert_same(method, cluster_runs / method, tmp_path, settings_of(method))
+
+
+def test_a_network_that_a_program_gives_as_it_is_with_half_a_gpu_each(cluster_runs: Path, tmp_path: Path) -> None:
+    """The cluster only says that it has a GPU."""
+    assert_same("fedavg", cluster_runs / "given" / "fedavg", tmp_path, GIVEN_NETWORK)
 
 
 @pytest.mark.slow

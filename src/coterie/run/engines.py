@@ -18,6 +18,7 @@ from coterie.federation import Engine
 from coterie.files import remove_tree
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
+from coterie.models.given import GivenNetwork
 from coterie.results.run_folder import shared_beside
 from coterie.run.config import Config
 from coterie.run.parameter_files import with_start
@@ -90,7 +91,15 @@ def make_engine(
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
         folder = stack.enter_context(_shared_folder(store))
         plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
-        factory = _TrainerFactory(config.engine.trainer, spec, plugins, config.engine.device, config.model.initial)
+        network = MODELS[spec.name]
+        factory = _TrainerFactory(
+            config.engine.trainer,
+            spec,
+            plugins,
+            config.engine.device,
+            config.model.initial,
+            network if isinstance(network, GivenNetwork) else None,
+        )
         with FlowerSimulation(
             Recipe(
                 share(data, folder),
@@ -143,7 +152,8 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
 def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:
     """Return the modules that Ray's processes must import to know a network and measures, beside ours and plugins."""
     measures = [(registry, name) for registry, name in registered_things(config) if registry is MEASURES]
-    modules, missing = modules_to_import([(MODELS, spec.name), *measures])
+    networks = [] if isinstance(MODELS[spec.name], GivenNetwork) else [(MODELS, spec.name)]
+    modules, missing = modules_to_import([*networks, *measures])
     if missing:
         raise CoterieError(
             f"{missing} is part of a script, which Ray's processes can't import: put it into a file of its own, and "
@@ -161,9 +171,13 @@ class _TrainerFactory:
     plugins: tuple[str, ...]
     device: str
     initial: str | None
+    network: GivenNetwork | None
+    """One that a program has given as it is, which no other process can import: Ray takes it along."""
 
     def __call__(self) -> Trainer:
         import_plugins(list(self.plugins))
+        if self.network is not None:
+            MODELS.register(self.spec.name)(self.network)
         if self.initial is not None:
             with_start(replace(self.spec, start=None), self.initial, self.spec.start)
         return choose_trainer(self.wanted, self.spec, self.device)
