@@ -96,4 +96,4 @@ def _given_start(spec: ModelSpec, which: int) -> dict[str, Array]:
 def _initial(spec: ModelSpec, seed: int, which: int, builder: Callable[..., nn.Module]) -> dict[str, Array]:
     """Make a start; the builder is looked at because a notebook may register another one by the same name."""
     state: dict[str, Any] = build(spec, derived_seed(seed, "init", which)).state_dict()
-    return frozen({name: tensor.numpy().copy() for name, tensor in state.items()})
+    return frozen({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})

@@ -107,7 +107,12 @@ def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer
 
     if config.engine.trainer == "auto" and not available() and runs_natively(spec):
         progress.phase("training with PyTorch: Coterie was installed without a C++ compiler, which would be faster")
-    return choose_trainer(config.engine.trainer, spec, config.engine.device)
+    trainer = choose_trainer(config.engine.trainer, spec, config.engine.device)
+    if config.engine.batch_clients > 1 and trainer.name == "native":
+        progress.phase(
+            f"clients train one by one: '{spec.name}' runs compiled (--trainer torch would train several at once)"
+        )
+    return trainer
 
 
 @dataclass

@@ -18,6 +18,12 @@ LISTED = 3
 """So many names, or shapes, a sentence lists."""
 
 
+def check_initial(path: str | None) -> None:
+    """Refuse a file of initial parameters that is not there, before any data are read."""
+    if path is not None and not Path(path).expanduser().is_file():
+        raise CoterieError(f"there is no file '{path}' of initial parameters: name a .safetensors file (--initial)")
+
+
 def with_start(spec: ModelSpec, path: str, expected: str | None = None) -> ModelSpec:
     """Return a network that starts with the parameters of a file; from now on this process has them.
 

@@ -139,10 +139,7 @@ def _check_newcomers(config: Config) -> None:
 
 
 def _check_initial(config: Config) -> None:
-    path = config.model.initial
-    if path is not None and not os.path.isfile(os.path.expanduser(path)):
-        raise CoterieError(f"there is no file '{path}' of initial parameters: name a .safetensors file")
-    if path is None and config.model.initial_digest is not None:
+    if config.model.initial is None and config.model.initial_digest is not None:
         raise CoterieError("initial_digest is that of the file which initial names: name it, or leave out both")
 
 

@@ -18,11 +18,14 @@ BLOCK = 1000
 """Steps whose batches are sent to the device, and whose losses are read, together."""
 
 
+SEEDING = {"cuda": torch.cuda.manual_seed_all, "mps": torch.mps.manual_seed}
+"""How the generators of devices are seeded that have one of their own."""
+
+
 def choose_device(wanted: str) -> torch.device:
     """Return a device by name; ``auto`` is a GPU if there is one, else the CPU. Refuse one that is not there."""
     if wanted == "auto":
-        found = torch.accelerator.current_accelerator(check_available=True)
-        return torch.device("cpu") if found is None else found
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(wanted)
         torch.empty(0, device=device)

@@ -23,7 +23,7 @@ from coterie.models.learning import learning
 from coterie.training.batches import steps
 from coterie.training.job import TOO_LARGE, Diverged, Floats, Job, Outcome, one_by_one
 from coterie.training.optimisers import StepRule
-from coterie.training.torch_device import Samples, StepLosses, read, sent
+from coterie.training.torch_device import SEEDING, Samples, StepLosses, read, sent
 from coterie.training.torch_together import StackedNetwork, alike, can_stack
 
 LOG = logging.getLogger("coterie")
@@ -107,11 +107,9 @@ class TorchTrainer:
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Let the global generators begin anew, one thread at a time; that of the CPU is put back."""
+    """Let the generator that dropout draws from begin anew, one thread at a time; that of the CPU is put back."""
     with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        if device.type != "cpu":  # which has a generator of its own
-            torch.get_device_module(device).manual_seed(seed)
+        SEEDING.get(device.type, torch.default_generator.manual_seed)(seed)
         yield
 
 
