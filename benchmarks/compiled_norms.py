@@ -4,8 +4,8 @@
 
 A network with BatchNorm, GroupNorm or residual sums can't be faster, compiled, than the same one without them. So the
 bound is measured: LeNet-5 with BatchNorm by PyTorch against LeNet-5 without it, compiled; and ResNet-9 by PyTorch
-against its convolutions, one after the other, compiled. Steps of 10 images of 3×32×32; milliseconds of the processor, one core,
-the least of some repeats, in which all alternate.
+against its convolutions, one after the other, compiled. Steps of 10 images of 3×32×32; milliseconds of the
+processor, one core, the least of some repeats, in which all alternate.
 """
 
 from __future__ import annotations

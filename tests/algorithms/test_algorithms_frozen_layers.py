@@ -15,7 +15,7 @@ from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
 from coterie.messages import Params, Train, TrainReply, wire
 from coterie.models import MODELS, initial, model
-from coterie.models.learning import learning, without_frozen
+from coterie.models.learning import learning, with_frozen, without_frozen
 from coterie.testing import RecordingEngine, small_federation
 
 NAME = "half-frozen"
@@ -102,6 +102,11 @@ def test_what_the_server_has_changed_all_the_same_is_sent() -> None:
     model, frozen = {"a": np.ones(2), "b": np.zeros(2), "c": np.zeros(2)}, {"b": np.zeros(2), "c": np.ones(2)}
     assert without_frozen(model, frozen).keys() == {"a", "c"}
     assert without_frozen(model, {}) is model
+    sent = without_frozen(model, frozen)
+    whole = with_frozen(sent, frozen)
+    assert all(np.array_equal(whole[name], value) for name, value in model.items())
+    assert with_frozen(sent, frozen) is whole  # as for all clients that received it
+    assert with_frozen(dict(sent), frozen) is not whole
 
 
 def served(run: Any) -> Iterator[Params]:

@@ -66,6 +66,7 @@ def test_samples_that_do_not_fit_are_sent_batch_by_batch_to_the_same_end() -> No
     assert all(np.array_equal(kept.params[name], value) for name, value in sent.params.items())
 
 
+@pytest.mark.integration
 def test_a_training_that_has_diverged_ends_after_a_block_of_steps() -> None:
     began = time.process_time()
     with pytest.raises(Diverged, match=r"at step 1$"):

@@ -10,7 +10,7 @@ from coterie.client.store import State
 from coterie.messages import Array, ClientId, LabelOffset, Params, Request
 from coterie.messages.envelope import Part
 from coterie.models import initial
-from coterie.models.learning import frozen_part
+from coterie.models.learning import frozen_part, with_frozen
 from coterie.training.job import Floats, Index, Trainer
 from coterie.training.label_offsets import label_offset
 
@@ -45,8 +45,7 @@ class RequestHandler:
             return self.state["model"]
         if name in ("own", "initial"):
             return initial(self.request.spec, self.request.seed)
-        received = self.request.models[name]
-        return {**self.frozen, **received} if self.frozen else received
+        return with_frozen(self.request.models[name], self.frozen)
 
     @cached_property
     def frozen(self) -> Params:

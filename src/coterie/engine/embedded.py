@@ -88,7 +88,7 @@ class EmbeddedEngine(Engine):
         training = [c for c, request in requests.items() if any(isinstance(verb, Train) for verb in request.verbs)]
         training.sort(key=lambda client: (-len(self._clients[client].data_at(requests[client].round).train), client))
         batches = [training[i : i + self._batch_clients] for i in range(0, len(training), self._batch_clients)]
-        alone = [[client] for client in requests if client not in training]
+        alone = [[client] for client in requests.keys() - {*training}]
         return [{client: requests[client] for client in batch} for batch in batches + alone]
 
     def _answer(self, requests: Mapping[ClientId, Request]) -> list[Reply | Failure]:
