@@ -112,6 +112,16 @@ def test_who_diverges_says_at_which_step_and_the_others_go_on(stacked: list[int]
         assert all(np.allclose(other.params[name], value, atol=1e-5) for name, value in one.params.items())
 
 
+def test_samples_that_are_no_numbers_say_nothing_about_the_network(stacked: list[int]) -> None:
+    trainer, poisoned = TorchTrainer(), jobs_of()
+    poisoned[1].x[:] = np.nan
+    outcomes = trainer.train_together(poisoned)
+    assert [isinstance(outcome, Diverged) for outcome in outcomes] == [False, True, False, False, False]
+    assert stacked == []
+    trainer.train_together(jobs_of())
+    assert stacked == [5]
+
+
 @pytest.mark.parametrize(
     "plan",
     [

@@ -59,8 +59,8 @@ class StackedNetwork:
         """Of parameters that layers share, the name under which they are given."""
         fixed = [name for name in network.state if name not in network.names]
         self._fixed = [name for name in fixed if self._same_as.get(name, name) == name]
-        self.is_right = False
-        """Whether it leads to the gradients of one client at a time."""
+        self.is_right: bool | None = None
+        """Whether it leads to the gradients of one client at a time; None: not known yet."""
 
     def error_on(self, jobs: Sequence[Job]) -> str | None:
         """Compare it with one client at a time, on few samples of the two who have most; say what is wrong.
@@ -69,6 +69,7 @@ class StackedNetwork:
         some here only fill it up.
         """
         network = self._network
+        self.is_right = False
         if network.is_random:
             return "it draws at random (dropout)"
         pair, expected = sorted(jobs, key=lambda job: -len(job.y))[:2], []
@@ -88,7 +89,10 @@ class StackedNetwork:
         except Exception as error:  # whatever a network does that torch.func does not know
             return str(error).partition("\n")[0]
         apart, length = (found - torch.stack(expected)).abs().max(), torch.stack(expected).abs().max()
-        self.is_right = bool((apart <= CLOSE * length).cpu())
+        if not torch.isfinite(length):  # somebody's samples or model are none: others will tell
+            self.is_right = None
+            return None
+        self.is_right = bool(apart <= CLOSE * length)
         return None if self.is_right else "stacked, it has other gradients"
 
     def train(self, jobs: Sequence[Job], place: torch.device) -> list[Outcome | Diverged]:

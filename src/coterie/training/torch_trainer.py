@@ -71,11 +71,10 @@ class TorchTrainer:
         if not can_stack(plan) or sizes[-2] < 2 or sizes[-1] < 3:  # too few to compare
             return None
         network = self._network(spec, plan.train)
-        if network.stacked is None:
-            network.stacked = StackedNetwork(network)
-            if reason := network.stacked.error_on(jobs):
-                LOG.warning("clients train one by one, as '%s' can't be stacked: %s", spec.name, one_line(reason))
-        return network.stacked if network.stacked.is_right else None
+        stacked = network.stacked = network.stacked or StackedNetwork(network)
+        if stacked.is_right is None and (reason := stacked.error_on(jobs)):
+            LOG.warning("clients train one by one, as '%s' can't be stacked: %s", spec.name, one_line(reason))
+        return stacked if stacked.is_right else None
 
     def _place(self, jobs: Sequence[Job]) -> torch.device:
         """Return where the samples of a training are: on the device, if they fit."""
