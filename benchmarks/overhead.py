@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import numpy as np
 import coterie
 from coterie import files
 from coterie.client import RequestHandler
-from coterie.client.verbs import HANDLERS, Handler
+from coterie.client.verbs import HANDLERS, Answering, Handler
 from coterie.federation import Aggregator, exchange
 from coterie.messages import Answer, TrainReply, Verb
 from coterie.run.progress import Progress
@@ -46,13 +46,21 @@ class Work:
 
 def time_the_verbs() -> None:
     def timed(handle: Handler) -> Handler:
-        def answer(handler: RequestHandler, verb: Verb) -> Answer:
+        def answer(handler: RequestHandler, verb: Verb) -> Answer | Answering:
             began = time.perf_counter()
             answer = handle(handler, verb)
+            if isinstance(answer, Generator):
+                return training(answer)
             Work.seconds += time.perf_counter() - began
-            Work.steps += answer.steps if isinstance(answer, TrainReply) else 0
             return answer
 
+        return answer
+
+    def training(answering: Answering) -> Answering:
+        began = time.perf_counter()
+        answer = yield from answering
+        Work.seconds += time.perf_counter() - began
+        Work.steps += answer.steps if isinstance(answer, TrainReply) else 0
         return answer
 
     HANDLERS.update({kind: timed(handle) for kind, handle in HANDLERS.items()})

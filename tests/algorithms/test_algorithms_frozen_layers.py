@@ -13,9 +13,9 @@ from coterie.algorithms import ALGORITHMS
 from coterie.client import MemoryStore
 from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
-from coterie.messages import Params, Train, TrainReply
+from coterie.messages import Params, Train, TrainReply, wire
 from coterie.models import MODELS, initial, model
-from coterie.models.learning import learning
+from coterie.models.learning import learning, with_frozen, without_frozen
 from coterie.testing import RecordingEngine, small_federation
 
 NAME = "half-frozen"
@@ -74,6 +74,39 @@ def test_frozen_layers_stay_as_they_are(method: str) -> None:
         assert all(
             frozen <= params.keys() and not np.array_equal(params["0.weight"], start["0.weight"]) for params in kept
         )
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "lg-fedavg", "pacfl"])
+def test_what_a_network_freezes_does_not_travel(method: str) -> None:
+    settings = {"model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1}
+    with small_federation(method, **settings) as (run, _):
+        engine = run.fed.wrap_engine(RecordingEngine)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, 1):
+            pass
+        start, learns = initial(run.fed.spec, run.fed.seed), learning(run.fed.spec)
+        models = [*(m for r in engine.requests.values() for m in r.models.values()), *in_messages(engine)]
+        assert models
+        for params in models:
+            assert params.keys() <= learns
+        for model in served(run):
+            assert model.keys() == start.keys()  # the server has whole models all the same
+        trained = {c: r for c, r in engine.replies.items() if any(isinstance(a, TrainReply) for a in r.answers)}
+        shared = sum(value.nbytes for name, value in start.items() if name in learns)
+        controls = 2 if method == "scaffold" else 1
+        for reply in trained.values():
+            assert wire.size(reply) < controls * (shared + 3000)
+
+
+def test_what_the_server_has_changed_all_the_same_is_sent() -> None:
+    model, frozen = {"a": np.ones(2), "b": np.zeros(2), "c": np.zeros(2)}, {"b": np.zeros(2), "c": np.ones(2)}
+    assert without_frozen(model, frozen).keys() == {"a", "c"}
+    assert without_frozen(model, {}) is model
+    sent = without_frozen(model, frozen)
+    whole = with_frozen(sent, frozen)
+    assert all(np.array_equal(whole[name], value) for name, value in model.items())
+    assert with_frozen(sent, frozen) is whole  # as for all clients that received it
+    assert with_frozen(dict(sent), frozen) is not whole
 
 
 def served(run: Any) -> Iterator[Params]:

@@ -276,8 +276,11 @@ def test_data_that_do_not_fit(app: Path) -> None:
         ('name = "pacfl"', 'name = "pacfll"', "did you mean 'pacfl'"),
         ("deadline = 300.0", "deadline = -1.0", "deadline"),
         ("min_clients = 2", "min_client = 2", "no key 'min_client': did you mean 'min_clients'"),
-        ("[engine]", "[engine]\naddress = 'auto'", "name and address are for simulations"),
-        ("[engine]", "[engine]\nname = 'embedded'", "name and address are for simulations"),
+        ("[engine]", "[engine]\naddress = 'auto'", "name, address and gpu_share are for simulations"),
+        ("[engine]", "[engine]\nname = 'embedded'", "name, address and gpu_share are for simulations"),
+        ("[engine]", "[engine]\ngpu_share = 0.5", "name, address and gpu_share are for simulations"),
+        ("[engine]", "[engine]\nbatch_clients = 2", "batch_clients is for the engine 'embedded'"),
+        ("[engine]", "[model]\ninitial = 'start.safetensors'\n[engine]", r"\[model\] initial is for simulations"),
     ],
 )
 def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
@@ -293,6 +296,7 @@ def test_wrong_terms(app: Path, old: str, new: str, message: str) -> None:
         ('state = "state"', 'state = "data.npz"', "there is a file in its place"),
         ('state = "state"', 'state = ""', "state is empty"),
         ("trainer =", "trainr =", "no key 'trainr': did you mean 'trainer'"),
+        ("trainer =", 'device = "gpu"\ntrainer =', "device 'gpu' can't be used here"),
         ('"site-1"', '"ward 7"', "name 'ward 7': use at most 64 letters"),
         ('"site-1"', '""', "name '': use at most 64 letters"),
         ('"data.npz"', '"none.npz"', "there is no file or folder 'none.npz'"),

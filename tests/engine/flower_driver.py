@@ -36,6 +36,16 @@ PATIENCE = 300
 """Seconds; on a machine without other work a few will do."""
 
 
+def own_network(shape: tuple[int, ...], classes: int) -> Any:
+    """A network that only this program knows, as a notebook's."""
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, classes))
+
+
+GIVEN_NETWORK = SETTINGS | {"model": own_network, "rounds": 2}
+
+
 def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
     """All arrays of a state, by where they are in it."""
     if isinstance(value, np.ndarray):
@@ -118,7 +128,13 @@ def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
     """Run methods on one Ray cluster; the processes of Ray end with the namespace, also where something fails."""
     ray = str(Path(sys.executable).parent / "ray")
     began = time.monotonic()
-    options = ["--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats", f"--port={ADDRESS[-4:]}"]
+    options = [
+        "--num-cpus=2",
+        "--num-gpus=1",
+        "--include-dashboard=false",
+        "--disable-usage-stats",
+        f"--port={ADDRESS[-4:]}",
+    ]
     environment = {**os.environ, **OWN_RAY}
     for _ in range(5):  # on a busy machine it may give up: see ATTEMPTS
         started = subprocess.run(
@@ -130,6 +146,8 @@ def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
     print(f"ray start: {time.monotonic() - began:.1f} s", flush=True)
     for method in methods:
         run(folder, method, settings_of(method, small), address=ADDRESS)
+    if not small:
+        run(folder / "given", "fedavg", GIVEN_NETWORK, address=ADDRESS, gpu_share=0.5)
     assert of_ray(), "the cluster is not ours to end"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_driver import CLUSTER_METHODS, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
+from flower_driver import CLUSTER_METHODS, GIVEN_NETWORK, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
 from flower_processes import EXTRA, no_ray
 
 import coterie
@@ -54,6 +54,11 @@ def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(
     method: str, cluster_runs: Path, tmp_path: Path
 ) -> None:
     assert_same(method, cluster_runs / method, tmp_path, settings_of(method))
+
+
+def test_a_network_that_a_program_gives_as_it_is_with_half_a_gpu_each(cluster_runs: Path, tmp_path: Path) -> None:
+    """The cluster only says that it has a GPU."""
+    assert_same("fedavg", cluster_runs / "given" / "fedavg", tmp_path, GIVEN_NETWORK)
 
 
 @pytest.mark.slow
@@ -130,6 +135,23 @@ def test_settings_that_do_not_go_together() -> None:
         coterie.run(dataset="digits", engine="flower", workers=0)
     with pytest.raises(CoterieError, match="plays clients that are late with straggle="):
         coterie.run(dataset="digits", deadline=3.0)
+
+
+@pytest.mark.skipif(find_spec("flwr") is None or find_spec("ray") is None, reason=EXTRA)
+@pytest.mark.parametrize(("settings", "share"), [({}, 0.0), ({"gpu_share": 0.25}, 0.25)])
+def test_processes_ask_for_the_share_of_a_gpu_that_is_configured(
+    settings: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def not_today(*_: object, backend_config: dict[str, Any], **more: object) -> None:
+        asked.append(backend_config["client_resources"])
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr("flwr.simulation.run_simulation", not_today)
+    with pytest.raises(CoterieError, match="not today"):
+        coterie.run(dataset="digits", engine="flower", rounds=1, **settings)
+    assert asked[0] == {"num_cpus": 1, "num_gpus": share}
 
 
 @pytest.mark.skipif(find_spec("flwr") is None or find_spec("ray") is None, reason=EXTRA)

@@ -35,9 +35,7 @@ class PFedMe(FedAvg):
 
     def error_in_optimiser(self, name: str) -> str | None:
         """Each step goes towards θ, by a share of the way."""
-        return (
-            None if name == "sgd" else f"its steps go towards what the inner loop found, which those of {name} do not"
-        )
+        return None if name == "sgd" else f"its steps go towards what the inner loop found, those of {name} do not"
 
     def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
         """W ← (1 − β) w + β WAvg(w_i); what BatchNorm counts is the mean's."""

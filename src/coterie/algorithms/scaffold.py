@@ -12,6 +12,7 @@ from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Contribution, Federation, saved
 from coterie.federation.aggregation import update_lengths
 from coterie.messages import Array, ClientId, Params, Plan, TrainReply
+from coterie.models.learning import learning
 
 
 @algorithm("scaffold")
@@ -35,8 +36,11 @@ class Scaffold(FedAvg):
     def begin(self, fed: Federation) -> None:
         """θ ← θ⁰, c ← 0; clients' controls are 0 until they train."""
         super().begin(fed)
+        learns = learning(fed.spec)
         self.control = {
-            name: np.zeros_like(value) for name, value in self.model.items() if np.issubdtype(value.dtype, np.floating)
+            name: np.zeros_like(value)
+            for name, value in self.model.items()
+            if name in learns and np.issubdtype(value.dtype, np.floating)
         }
 
     def plan(self, fed: Federation) -> Plan:

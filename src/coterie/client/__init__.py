@@ -1,6 +1,6 @@
 """What runs beside the data: a client's samples, its state, and its answers to the verbs."""
 
-from coterie.client.client import Client
+from coterie.client.client import Client, answer_together
 from coterie.client.data import LocalData
 from coterie.client.policy import Policy
 from coterie.client.protection import UNPROTECTED, Protection
@@ -19,4 +19,5 @@ __all__ = [
     "RequestHandler",
     "State",
     "Store",
+    "answer_together",
 ]  # fmt: skip

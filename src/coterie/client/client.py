@@ -1,14 +1,17 @@
 """A client: the only place where its samples are touched."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from coterie.client.data import LocalData
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import Store
 from coterie.client.verbs import HANDLERS
-from coterie.messages import ClientId, Failure, Reply, Request
-from coterie.training import Diverged, Trainer
+from coterie.messages import Answer, ClientId, Failure, Reply, Request
+from coterie.training import Diverged, Job, Outcome, Trainer
+from coterie.training.job import one_by_one
 
 
 class Client:
@@ -32,16 +35,41 @@ class Client:
 
     def answer(self, request: Request) -> Reply | Failure:
         """Answer all verbs of a request, or none; only then is a new state kept."""
+        return answer_together([(self, request)], lambda jobs: one_by_one(self._trainer, jobs))[0]
+
+    def answering(self, request: Request) -> Generator[Job, Outcome | Diverged, Reply | Failure]:
+        """Answer as `answer` does, but yield each training that it takes, and be sent its outcome."""
         data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
         handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection)
+        answers: list[Answer] = []
         try:
-            answers = tuple(HANDLERS[type(verb)](handler, verb) for verb in request.verbs)
+            for verb in request.verbs:
+                made = HANDLERS[type(verb)](handler, verb)
+                answers.append((yield from made) if isinstance(made, Generator) else made)
         except Diverged as event:
             return Failure(self.id, request.round, "diverged", str(event))
         except Withheld as reason:
             return Failure(self.id, request.round, "withheld", str(reason))
         if handler.new_state is not None:
             self._store.save(self.id, request.round, handler.new_state)
-        return Reply(self.id, request.round, answers)
+        return Reply(self.id, request.round, tuple(answers))
+
+
+def answer_together(
+    asked: Sequence[tuple[Client, Request]], train: Callable[[Sequence[Job]], Sequence[Outcome | Diverged]]
+) -> list[Reply | Failure]:
+    """Have clients answer side by side: `train` gets what they are to train at the same time."""
+    answering = [client.answering(request) for client, request in asked]
+    outcomes: dict[int, Outcome | Diverged | None] = dict.fromkeys(range(len(asked)))
+    replies: dict[int, Reply | Failure] = {}
+    while outcomes:
+        jobs: dict[int, Job] = {}
+        for position, outcome in outcomes.items():
+            try:
+                jobs[position] = answering[position].send(outcome)  # type: ignore[arg-type]  # None begins it
+            except StopIteration as end:
+                replies[position] = end.value
+        outcomes = dict(zip(jobs, train([*jobs.values()]), strict=True))
+    return [replies[position] for position in range(len(asked))]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from coterie.client.policy_fields import FIELDS, LONGER, STRONGER, Room, Verbatim, is_part, misfits
-from coterie.messages import InputMoments, Request, Verb
+from coterie.messages import InputMoments, ModelSpec, Request, Verb
 from coterie.messages.params import SENT_IF_SET
 
 MORE = 2
@@ -41,10 +41,12 @@ class Policy:
         """Return the policy under which these requests of a rehearsal are answered; `requests` may be in a round."""
         different: dict[str, Request] = {}
         for request in asked:
-            different.setdefault(_key([_plain(request.spec), request.seed, *_question(request, 0).values()]), request)
-        networks = sorted({_key(request.spec): _plain(request.spec) for request in different.values()}.items())
+            different.setdefault(_key([_network(request.spec), request.seed, *_question(request, 0).values()]), request)
+        networks = sorted(
+            {_key(_network(request.spec)): _network(request.spec) for request in different.values()}.items()
+        )
         position = {key: number for number, (key, _) in enumerate(networks)}
-        questions = [_question(request, position[_key(request.spec)]) for request in different.values()]
+        questions = [_question(request, position[_key(_network(request.spec))]) for request in different.values()]
         seeds = {request.seed for request in different.values()} or {0}
         specs, own = tuple(spec for _, spec in networks), tuple(unfixed)
         return cls(specs, max(seeds), rounds, _largest(questions), requests, unfixed=own, **limits)
@@ -71,7 +73,7 @@ class Policy:
 
     def error_in(self, request: Request, samples: int) -> str | None:
         """Say why a request lies outside, or None; the site has so many training samples."""
-        spec = _plain(request.spec)
+        spec = _network(request.spec)
         if spec not in self.networks:
             return f"the network '{request.spec.name}' with these options is not one of this federation's"
         if request.seed != self.seed:
@@ -195,6 +197,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _network(spec: ModelSpec) -> dict[str, Any]:
+    """Return a network as policies have it, also those that sites hold since before networks had a start."""
+    return {key: value for key, value in _plain(spec).items() if value is not None}
 
 
 def _key(value: Any) -> str:

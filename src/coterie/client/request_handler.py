@@ -1,6 +1,7 @@
 """One request being answered: what the verbs have in common."""
 
 import logging
+from functools import cached_property
 from typing import Literal
 
 from coterie.client.data import LocalData
@@ -9,6 +10,7 @@ from coterie.client.store import State
 from coterie.messages import Array, ClientId, LabelOffset, Params, Request
 from coterie.messages.envelope import Part
 from coterie.models import initial
+from coterie.models.learning import frozen_part, with_frozen
 from coterie.training.job import Floats, Index, Trainer
 from coterie.training.label_offsets import label_offset
 
@@ -43,7 +45,12 @@ class RequestHandler:
             return self.state["model"]
         if name in ("own", "initial"):
             return initial(self.request.spec, self.request.seed)
-        return self.request.models[name]
+        return with_frozen(self.request.models[name], self.frozen)
+
+    @cached_property
+    def frozen(self) -> Params:
+        """What the network freezes: it is part of every model, and of no message."""
+        return frozen_part(self.request.spec, self.request.seed)
 
     def overlaid(self, names: tuple[str, ...]) -> dict[str, Array]:
         """Lay models over each other, the last on top."""

@@ -108,6 +108,7 @@ state = "state"              # folder of this site's own models and of the secre
 # policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
 {max_federations}# runs that it joins in all: another is refused, with an event, until you raise this
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
+# device = "cuda"            # where PyTorch computes; by default on the processor
 """,
 }
 """What is written, by name; what stands in {} is filled in."""

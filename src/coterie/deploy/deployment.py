@@ -30,7 +30,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
 
     def trainer() -> Trainer:
         import_plugins(terms.config.run.plugins)
-        return choose_trainer(site.trainer, terms.spec)
+        return choose_trainer(site.trainer, terms.spec, site.device)
 
     return DeployedSite(
         site.name,
@@ -68,7 +68,7 @@ def serve(grid: Any, terms: Terms) -> None:
     """Run a federation over a grid of nodes: from the beginning, or from where its run folder says it was."""
     config, progress = terms.config, LoggedProgress()
     check_terms(terms)
-    choose_trainer(config.engine.trainer, terms.spec)
+    choose_trainer(config.engine.trainer, terms.spec, config.engine.device)
     agreed, own = terms.samples.model_dump(), terms.server.certificate
     certificate = fingerprint(None if own is None else Path(own).expanduser())
     if own is not None and is_authority(Path(own).expanduser()):

@@ -55,7 +55,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     site = read_site(site_file or folder / SITE)
     known = (Path(site.state) / "secret").exists()  # nothing is written here
     local = site_data(site, terms, secret_of(Path(site.state)) if known else "")
-    choose_trainer(site.trainer, terms.spec)
+    choose_trainer(site.trainer, terms.spec, site.device)
     numbers = np.bincount(local.y[local.train], minlength=terms.samples.classes).tolist()
     names, counts, least = terms.samples.class_names, map(str, numbers), terms.config.privacy.min_label_samples
     labels = counts if names is None else map(" ".join, zip(names, counts, strict=True))

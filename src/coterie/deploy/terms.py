@@ -110,6 +110,7 @@ class SiteSection(ConfigSection):
     hook: str | None = None
     test_share: float = Field(0.2, gt=0, lt=1)
     trainer: Literal["auto", "native", "torch"] = "auto"
+    device: str = "cpu"
     certificate: str | None = None
     policy: str | None = None
     max_federations: int = Field(MAX_FEDERATIONS, ge=1)
@@ -162,10 +163,14 @@ def read_terms(folder: Path) -> Terms:
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
         run["plugins"] = [str(folder / p) if str(p).endswith(".py") else p for p in run["plugins"]]
     config = make_config(tables, str(path))
-    if config.engine.name != "flower" or config.engine.address is not None:
-        raise CoterieError(f"[engine] name and address are for simulations: leave them out (in {path})")
+    if config.engine.name != "flower" or config.engine.address is not None or config.engine.gpu_share is not None:
+        raise CoterieError(f"[engine] name, address and gpu_share are for simulations: leave them out (in {path})")
     if config.newcomers.admit:
         raise CoterieError(f"[newcomers] admit is for simulations: sites bring their data themselves (in {path})")
+    if config.model.initial is not None:
+        raise CoterieError(
+            f"[model] initial is for simulations: sites make the start of a network themselves, of its name (in {path})"
+        )
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)

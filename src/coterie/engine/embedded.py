@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
-from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store
+from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store, answer_together
 from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request, read_only
+from coterie.messages import ClientId, Failure, Reply, Request, Train, read_only
 from coterie.training import CommonTest, Trainer
+from coterie.training.job import one_by_one
 
 
 class EmbeddedEngine(Engine):
@@ -34,8 +36,13 @@ class EmbeddedEngine(Engine):
         common_test: CommonTest | None = None,
         arrivals: Mapping[ClientId, int] | None = None,
         protection: Protection = UNPROTECTED,
+        batch_clients: int = 1,
     ) -> None:
-        """`arrivals` says in which round late clients come; `protection` is what clients hold back."""
+        """`arrivals` says in which round late clients come; `protection` is what clients hold back.
+
+        `batch_clients` is how many train at once, as one task of the trainer.
+        """
+        self._trainer, self._batch_clients = trainer, batch_clients
         self._clients = make_clients(data, store, trainer, common_test, protection)
         for newcomers in data.later:
             self._clients += make_clients(newcomers, store, trainer, None, protection, len(self._clients))
@@ -65,28 +72,43 @@ class EmbeddedEngine(Engine):
         """Have each client answer; the deadline is played by `straggle`, not measured."""
         received = {id(request): request for request in requests.values()}  # one request for many stays one
         received = {key: read_only(request) for key, request in received.items()}
-        futures = [
-            self._workers.submit(self._answer, client, received[id(request)]) for client, request in requests.items()
-        ]
+        batches = self._batches({client: received[id(request)] for client, request in requests.items()})
+        futures = [self._workers.submit(self._answer, batch) for batch in batches]
         try:
             for future in as_completed(futures):
-                yield future.result()
+                yield from future.result()
         finally:
             for future in futures:
                 future.cancel()
 
-    def _answer(self, client: ClientId, request: Request) -> Reply | Failure:
-        dropped = self._faults.before(self._seed, client, request)
-        if dropped is not None:
-            return dropped
+    def _batches(self, requests: Mapping[ClientId, Request]) -> list[dict[ClientId, Request]]:
+        """Divide requests into those answered at once: of clients that train, with about as many samples; else one."""
+        if self._batch_clients == 1:
+            return [{client: request} for client, request in requests.items()]
+        training = [c for c, request in requests.items() if any(isinstance(verb, Train) for verb in request.verbs)]
+        training.sort(key=lambda client: (-len(self._clients[client].data_at(requests[client].round).train), client))
+        batches = [training[i : i + self._batch_clients] for i in range(0, len(training), self._batch_clients)]
+        alone = [[client] for client in requests.keys() - {*training}]
+        return [{client: requests[client] for client in batch} for batch in batches + alone]
+
+    def _answer(self, requests: Mapping[ClientId, Request]) -> list[Reply | Failure]:
+        dropped = {client: self._faults.before(self._seed, client, request) for client, request in requests.items()}
+        asked = {client: request for client, request in requests.items() if dropped[client] is None}
+        train = self._trainer.train_together if self._batch_clients > 1 else partial(one_by_one, self._trainer)
         try:
-            reply = self._clients[client].answer(request)
+            answers = answer_together([(self._clients[client], request) for client, request in asked.items()], train)
         except (CoterieError, OSError, MemoryError):
             raise
         except Exception as error:
-            verbs = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
-            raise RuntimeError(f"client {client}, round {request.round} ({verbs}): {error}") from error
-        return read_only(self._faults.after(self._seed, client, request, reply))
+            who = f"client{'s'[: len(asked) - 1]} {', '.join(map(str, asked))}"
+            first = next(iter(asked.values()))
+            verbs = ", ".join(type(verb).__name__.lower() for verb in first.verbs)
+            raise RuntimeError(f"{who}, round {first.round} ({verbs}): {error}") from error
+        replies = [
+            self._faults.after(self._seed, client, request, reply)
+            for (client, request), reply in zip(asked.items(), answers, strict=True)
+        ]
+        return [*(failure for failure in dropped.values() if failure is not None), *map(read_only, replies)]
 
 
 def make_clients(

@@ -119,7 +119,7 @@ def lied(reply: Reply, request: Request, faults: SimulatedFaults, rng: np.random
         if isinstance(verb, Losses) and isinstance(answer, LossesReply):
             known["best"] = known.get(verb.models[verb.winner(answer)], start)
         elif isinstance(verb, Train) and isinstance(answer, TrainReply):
-            start = {name: value for model in verb.start for name, value in known[model].items()}
+            start = {**known["initial"], **{name: v for model in verb.start for name, v in known[model].items()}}
             lie = _train_lie(verb, answer, request, start, faults, rng)
             known["trained"] = {**start, **lie.params}
         elif isinstance(verb, Prune) and isinstance(answer, PruneReply):

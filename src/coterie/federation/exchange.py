@@ -4,13 +4,27 @@ Replies are checked here and nowhere else; afterwards they are trusted. Each ver
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coterie.federation.engine import Engine
 from coterie.federation.state import Resumable, saved
-from coterie.messages import MEASUREMENTS, ClientId, Failure, Limits, Reply, Request, wire
+from coterie.messages import (
+    MEASUREMENTS,
+    Answer,
+    ClientId,
+    Failure,
+    Limits,
+    Params,
+    Reply,
+    Request,
+    Train,
+    TrainReply,
+    Verb,
+    wire,
+)
 from coterie.messages.limits import MOST_SAMPLES
 from coterie.models import initial
+from coterie.models.learning import frozen_part
 from coterie.streams import stream
 
 ENVELOPE = 1 << 16
@@ -81,11 +95,13 @@ class Exchange:
             request = self.requests[answer.client]
             self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
             declared = (mapping.get(answer.client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
-            error = error_in_reply(request, answer, Limits(initial(request.spec, self.seed), *declared))
+            frozen = frozen_part(request.spec, self.seed)
+            limits = Limits(initial(request.spec, self.seed), *declared, frozen=frozen.keys())
+            error = error_in_reply(request, answer, limits)
             if error:
                 self.failures.append(Failure(answer.client, self.round, "invalid", error))
             else:
-                self.replies[answer.client] = answer
+                self.replies[answer.client] = completed(request, answer, limits.template) if frozen else answer
                 said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
                 self.notices += [Failure(answer.client, self.round, "withheld", notice) for notice in said]
             if closes_early and len(self.replies) == self.enough:
@@ -114,6 +130,20 @@ class Exchange:
 def trains(requests: Mapping[ClientId, Request]) -> bool:
     """Say whether this is a round of training."""
     return any(r.kind == "train" and any(verb.trains() for verb in r.verbs) for r in requests.values())
+
+
+def completed(request: Request, reply: Reply, start: Params) -> Reply:
+    """Add to what was trained what the network freezes, which clients do not send; it is as it was at the start."""
+
+    def whole(verb: Verb, answer: Answer) -> Answer:
+        if not (isinstance(verb, Train) and isinstance(answer, TrainReply)):
+            return answer
+        return replace(
+            answer, params={name: answer.params.get(name, value) for name, value in verb.sent(start).items()}
+        )
+
+    pairs = zip(request.verbs, reply.answers, strict=True)
+    return replace(reply, answers=tuple(whole(verb, answer) for verb, answer in pairs))
 
 
 def error_in_reply(request: Request, reply: Reply, limits: Limits) -> str | None:

@@ -35,6 +35,7 @@ from coterie.messages import (
     Verb,
 )
 from coterie.models import initial
+from coterie.models.learning import frozen_part, without_frozen
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, guessing
 
@@ -299,6 +300,8 @@ class Federation:
         expert = self.settings.expert if spec in (None, self.spec) else None  # of another network it is no expert
         if expert is not None and any(verb.needs_expert() for verb in verbs):
             sent["expert"] = expert
+        frozen = frozen_part(spec or self.spec, self.seed) if sent else {}
+        sent = {name: without_frozen(model, frozen) for name, model in sent.items()}
         heading, standard = kind or _kind(verbs), self.standardisation
         return Request(self.round, self.seed, spec or self.spec, verbs, sent, heading, standard)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ class Limits:
     """Training samples that it declared."""
     tests: int = MOST_SAMPLES
     """Test samples that it declared."""
+    frozen: AbstractSet[str] = frozenset()
+    """What the network freezes, which is not sent."""
 
     def held_out(self, share: float) -> int:
         """Return how many of the training samples are held out at most.

@@ -32,16 +32,19 @@ class ModelSpec:
     """Can't be changed: server and clients of one process share it."""
     loss: str | None = field(default=None, metadata=SENT_IF_SET)
     """What its outputs are trained for, by name (`coterie.training.objectives`); None: the cross-entropy."""
+    start: str | None = field(default=None, metadata=SENT_IF_SET)
+    """The digest of the parameters that it starts with, which who builds it has (`coterie.models.STARTS`); None: such
+    as it makes itself."""
 
     def __post_init__(self) -> None:
         fixed = MappingProxyType({key: _as_tuples(value) for key, value in self.options.items()})
         object.__setattr__(self, "options", fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.loss)
+        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.loss, self.start)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items())), self.loss))
+        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items())), self.loss, self.start))
 
 
 def _as_tuples(value: Any) -> Any:

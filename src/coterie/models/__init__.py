@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import CoterieError
-from coterie.messages import Array, ModelSpec, frozen
+from coterie.messages import Array, ModelSpec, Params, frozen
 from coterie.models.given import GivenNetwork
 from coterie.registry import Registry
 from coterie.streams import derived_seed
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model", "coterie.models")
 model = MODELS.register
+
+STARTS: dict[str, Params] = {}
+"""Parameters that networks start with instead of those that they make, by their digests; each process has its own."""
 
 GLOBAL_GENERATOR = threading.Lock()
 """PyTorch initialises networks, and drops out, from one global generator: one thread at a time."""
@@ -49,6 +52,8 @@ def build(spec: ModelSpec, seed: int = 0) -> nn.Module:
 def initial(spec: ModelSpec, seed: int, which: int = 0) -> dict[str, Array]:
     """Return the common start θ⁰ of a run; `which` > 0 gives others, for methods that start several models."""
     builder = MODELS[spec.name]
+    if spec.start is not None:
+        return _given_start(spec, which)
     if which and isinstance(builder, GivenNetwork) and builder.has_one_start:
         raise CoterieError(
             f"this method starts several models, but the network '{spec.name}' was given with its parameters, and has "
@@ -76,8 +81,19 @@ def default_model(shape: tuple[int, ...]) -> str:
     return "lstm" if len(shape) == 2 else "mlp"
 
 
+def _given_start(spec: ModelSpec, which: int) -> dict[str, Array]:
+    if which:
+        raise CoterieError(
+            f"this method starts several models, but the network '{spec.name}' starts with given parameters, which are "
+            "one start: leave out --initial"
+        )
+    if spec.start not in STARTS:
+        raise CoterieError(f"the parameters that the network '{spec.name}' starts with are not here")
+    return dict(STARTS[spec.start])
+
+
 @lru_cache(maxsize=32)
 def _initial(spec: ModelSpec, seed: int, which: int, builder: Callable[..., nn.Module]) -> dict[str, Array]:
     """Make a start; the builder is looked at because a notebook may register another one by the same name."""
     state: dict[str, Any] = build(spec, derived_seed(seed, "init", which)).state_dict()
-    return frozen({name: tensor.numpy().copy() for name, tensor in state.items()})
+    return frozen({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coterie.errors import CoterieError
-from coterie.messages import ModelSpec
-from coterie.models import MODELS, build
+from coterie.messages import Array, ModelSpec, Params
+from coterie.models import MODELS, build, initial
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,6 +26,41 @@ def learning(spec: ModelSpec, train: tuple[str, ...] | None = None) -> frozenset
     None: everything. A parameter that several layers share learns if it does so under one of its names.
     """
     return _learning(spec, train, MODELS[spec.name])
+
+
+def frozen_part(spec: ModelSpec, seed: int) -> dict[str, Array]:
+    """Return what the network itself freezes, as it was at the start: both sides have it, so that it is not sent."""
+    learns = learning(spec)
+    return {name: value for name, value in initial(spec, seed).items() if name not in learns}
+
+
+def without_frozen(model: Params, frozen: Params) -> Params:
+    """Return what of a model is sent: what learns, and what somebody has changed at the server nonetheless."""
+    if not frozen:
+        return model
+    return {name: value for name, value in model.items() if name not in frozen or not _same(value, frozen[name])}
+
+
+def with_frozen(model: Params, frozen: Params) -> Params:
+    """Return a model that was sent together with what the network freezes.
+
+    Clients of one process that received the same get the same, by which its scores are found again.
+    """
+    global _LATEST
+    if not frozen:
+        return model
+    received, whole = _LATEST
+    if received is not model:
+        whole = {**frozen, **model}
+        _LATEST = model, whole
+    return whole
+
+
+_LATEST: tuple[Params, Params] = ({}, {})
+
+
+def _same(value: Array, other: Array) -> bool:
+    return value is other or bool(np.array_equal(value, other))
 
 
 @lru_cache(maxsize=64)

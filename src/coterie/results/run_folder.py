@@ -65,6 +65,8 @@ FREE = {
     ("engine", "workers"),
     ("engine", "state"),
     ("engine", "address"),
+    ("engine", "gpu_share"),
+    ("model", "initial_digest"),  # which is checked against the file
 }
 """Keys of a configuration that do not change the numbers of a run."""
 ArrayName = Literal["label_counts", "grouped", "proximity", "tree", "labels", "sample_pool", "client_pool"]

@@ -27,6 +27,7 @@ from coterie.run import tracked
 from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
+from coterie.run.parameter_files import with_start
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
@@ -56,7 +57,8 @@ def load_data(config: Config) -> FederatedData:
 
 def completed(config: Config, data: FederatedData) -> Config:
     """Fill in what only the data can tell, and make paths absolute, so that the configuration can be run anywhere."""
-    return with_network(absolute(config), data.shape).changed(data={"clients": data.clients})
+    config = with_network(absolute(config), data.shape).changed(data={"clients": data.clients})
+    return config.changed(model={"initial_digest": make_spec(config, data).start})
 
 
 def absolute(config: Config) -> Config:
@@ -64,6 +66,7 @@ def absolute(config: Config) -> Config:
     expert, server_data = config.curriculum.expert, make_method(config).server_data_from
     options = {key: value for key, value in config.algorithm.options.items() if isinstance(value, str)}
     files = [key for key, option in ALGORITHMS.options(config.algorithm.name).items() if option.names_file]
+    start = config.model.initial
     return config.changed(
         data={"name": _absolute_data(config.data.name)},
         algorithm={
@@ -71,6 +74,7 @@ def absolute(config: Config) -> Config:
             **{key: os.path.abspath(os.path.expanduser(options[key])) for key in files if key in options},
         },
         newcomers={"admit": [os.path.abspath(os.path.expanduser(path)) for path in config.newcomers.admit]},
+        model={"initial": None if start is None else os.path.abspath(os.path.expanduser(start))},
         curriculum={"expert": None if expert is None else os.path.abspath(os.path.expanduser(expert))},
         run={
             "plugins": [os.path.abspath(p) if p.endswith(".py") else p for p in config.run.plugins],
@@ -115,7 +119,12 @@ def make_trainer(config: Config, spec: ModelSpec, progress: Progress) -> Trainer
 
     if config.engine.trainer == "auto" and not available() and runs_natively(spec):
         progress.phase("training with PyTorch: Coterie was installed without a C++ compiler, which would be faster")
-    return choose_trainer(config.engine.trainer, spec)
+    trainer = choose_trainer(config.engine.trainer, spec, config.engine.device)
+    if config.engine.batch_clients > 1 and trainer.name == "native":
+        progress.phase(
+            f"clients train one by one: '{spec.name}' runs compiled (--trainer torch would train several at once)"
+        )
+    return trainer
 
 
 @dataclass
@@ -250,8 +259,9 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
     """Return the network of a run."""
-    name, options = str(config.model.name), config.model.options
-    return ModelSpec(name, data.shape, data.classes, options, loss=config.training.other_loss)
+    chosen, loss = config.model, config.training.other_loss
+    spec = ModelSpec(str(chosen.name), data.shape, data.classes, chosen.options, loss=loss)
+    return spec if chosen.initial is None else with_start(spec, chosen.initial, chosen.initial_digest)
 
 
 def model_bytes(config: Config, data: FederatedData) -> int:

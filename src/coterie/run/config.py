@@ -21,6 +21,7 @@ from coterie.registry import same_name
 from coterie.results.formats import data_title, toml_value
 from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
+from coterie.run.config_engine import EngineSection
 from coterie.run.config_training import MOST_EPOCHS, TrainingSection
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
@@ -90,6 +91,12 @@ class ModelSection(ChoiceSection):
     """Which network."""
 
     name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
+    initial: str | None = setting(
+        None, "file of the parameters that all start with, .safetensors; by default the network makes its own"
+    )
+    initial_digest: str | None = setting(
+        None, "digest of these parameters, by which others are refused; a run writes it into its config.toml"
+    )
 
 
 class AlgorithmSection(ChoiceSection):
@@ -234,40 +241,6 @@ def _target(text: str) -> str:
     if not right:
         raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
     return f"{protocol}={value}"
-
-
-class EngineSection(ConfigSection):
-    """Where clients run."""
-
-    name: Literal["embedded", "flower"] = setting(
-        "embedded", "where clients run: in this process, or in those of Ray through Flower", "--engine"
-    )
-    trainer: Literal["auto", "native", "torch"] = setting(
-        "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
-    )
-    workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1, le=4096)
-    state: Literal["auto", "memory", "disk"] = setting(
-        "auto", "where clients' own models are kept during the run; auto: on disk above 1 GiB"
-    )
-    address: str | None = setting(
-        None, "engine flower: a running Ray cluster, for instance auto or 10.0.0.5:6379; by default one is started"
-    )
-    deadline: float | None = setting(
-        None, "deployed federations: seconds after which replies are no longer waited for", gt=0
-    )
-    min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1, le=MOST)
-    oversample: float = setting(
-        0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0, le=1000
-    )
-    max_strikes: int | None = setting(None, "invalid replies after which a client is no longer asked", ge=1, le=MOST)
-
-    @model_validator(mode="after")
-    def _agree(self) -> EngineSection:
-        if self.address is not None and self.name != "flower":
-            raise ValueError("address names a Ray cluster: set name = 'flower', or leave it out")
-        if self.state == "memory" and self.name == "flower":
-            raise ValueError("engine flower keeps clients' states on disk: leave out state = 'memory'")
-        return self
 
 
 class RunSection(ConfigSection):

@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.client import DiskStore, Protection, Store
@@ -18,8 +18,10 @@ from coterie.federation import Engine
 from coterie.files import remove_tree
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
+from coterie.models.given import GivenNetwork
 from coterie.results.run_folder import shared_beside
 from coterie.run.config import Config
+from coterie.run.parameter_files import with_start
 from coterie.run.plugins import blamed_on_plugin, import_plugins, modules_to_import, registered_things
 from coterie.training import CommonTest, Trainer, choose_trainer
 from coterie.training.rehearsal import RehearsalTrainer
@@ -29,11 +31,15 @@ USED_BY_CLIENTS = ("measure", "loss", "metric")
 
 
 def check_engine(config: Config) -> None:
-    """Refuse an engine that is not installed, and what no simulation measures."""
+    """Refuse an engine that is not installed, a device that is not there, and what no simulation measures."""
     if config.engine.deadline is not None:
         raise CoterieError(
             "engine.deadline is for deployed federations; a simulation plays clients that are late with --straggle"
         )
+    if config.engine.device not in ("auto", "cpu"):
+        from coterie.training.torch_device import choose_device
+
+        choose_device(config.engine.device)
     if config.engine.name == "flower":
         if config.newcomers.admit:
             raise CoterieError("newcomers.admit is for the engine 'embedded', not for 'flower': leave out one of them")
@@ -45,6 +51,12 @@ def check_engine(config: Config) -> None:
 def workers(config: Config) -> int:
     """Return how many clients are worked on at a time."""
     return config.engine.workers or os.cpu_count() or 1
+
+
+def gpu_share(config: Config) -> float:
+    """Return the share of a GPU that each process of Ray asks for."""
+    share = config.engine.gpu_share
+    return share if share is not None else float(config.engine.device == "cuda")
 
 
 @contextmanager
@@ -71,6 +83,7 @@ def make_engine(
             common_test=test,
             arrivals=arrivals,
             protection=protection,
+            batch_clients=config.engine.batch_clients,
         ) as engine:
             yield engine
         return
@@ -80,7 +93,15 @@ def make_engine(
             store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
         folder = stack.enter_context(_shared_folder(store))
         plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
-        factory = _TrainerFactory(config.engine.trainer, spec, plugins)
+        network = MODELS[spec.name]
+        factory = _TrainerFactory(
+            config.engine.trainer,
+            spec,
+            plugins,
+            config.engine.device,
+            config.model.initial,
+            network if isinstance(network, GivenNetwork) else None,
+        )
         with FlowerSimulation(
             Recipe(
                 share(data, folder),
@@ -93,6 +114,7 @@ def make_engine(
             {client: len(part) for client, part in enumerate(data.train_parts)},
             workers=workers(config),
             address=config.engine.address,
+            gpu_share=gpu_share(config),
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
@@ -132,7 +154,8 @@ def _shared_folder(store: DiskStore) -> Iterator[Path]:
 def _imported_by_clients(config: Config, spec: ModelSpec) -> list[str]:
     """Return the modules that Ray's processes must import to know what clients use, beside ours and plugins."""
     used = [(registry, name) for registry, name in registered_things(config) if registry.kind in USED_BY_CLIENTS]
-    modules, missing = modules_to_import([(MODELS, spec.name), *used])
+    networks = [] if isinstance(MODELS[spec.name], GivenNetwork) else [(MODELS, spec.name)]
+    modules, missing = modules_to_import([*networks, *used])
     if missing:
         raise CoterieError(
             f"{missing} is part of a script, which Ray's processes can't import: put it into a file of its own, and "
@@ -148,7 +171,15 @@ class _TrainerFactory:
     wanted: str
     spec: ModelSpec
     plugins: tuple[str, ...]
+    device: str
+    initial: str | None
+    network: GivenNetwork | None
+    """One that a program has given as it is, which no other process can import: Ray takes it along."""
 
     def __call__(self) -> Trainer:
         import_plugins(list(self.plugins))
-        return choose_trainer(self.wanted, self.spec)
+        if self.network is not None:
+            MODELS.register(self.spec.name)(self.network)
+        if self.initial is not None:
+            with_start(replace(self.spec, start=None), self.initial, self.spec.start)
+        return choose_trainer(self.wanted, self.spec, self.device)

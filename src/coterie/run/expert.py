@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
-from coterie.bounded import read_tensors
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.files import seal
-from coterie.messages import Array, ModelSpec, Params, Plan
+from coterie.messages import ModelSpec, Params, Plan
 from coterie.models import initial
 from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
+from coterie.run.parameter_files import error_in_parameters, read_parameters
 from coterie.run.plugins import NotPermitted
 from coterie.run.progress import Progress
 from coterie.run.trained_models import find_model, plugins_of
@@ -130,9 +127,9 @@ def read_expert(path: str, spec: ModelSpec) -> Params:
     """Read an expert from a run folder, where it is the model of all clients, or from a file of named parameters."""
     check_expert(path)
     place = Path(path).expanduser()
-    expert = _of_run(place) if place.is_dir() else _of_file(place)
+    expert = _of_run(place) if place.is_dir() else read_parameters(place, "the expert")
     expected = initial(spec, 0)
-    if error := _error_in_parameters(expert, expected):
+    if error := error_in_parameters(expert, expected):
         raise CoterieError(f"the expert '{path}' is another network than '{spec.name}' of this run: {error}")
     return {name: np.asarray(expert[name], value.dtype) for name, value in expected.items()}
 
@@ -146,35 +143,6 @@ def _of_run(folder: Path) -> Params:
         raise CoterieError(
             f"the expert '{folder}' has no single model for all clients ({error}): name a run of fedavg, or a file"
         ) from None
-
-
-def _of_file(file: Path) -> Params:
-    try:
-        content = read_tensors(file)
-        seal(content, required=False)
-        return dict[str, Array](load(content))
-    except OSError as error:
-        raise CoterieError(f"the expert '{file}' can't be read: {error.strerror}") from None
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CoterieError(f"the expert '{file}' is not a .safetensors file of parameters: {error}") from None
-
-
-def _error_in_parameters(expert: Params, expected: Params) -> str | None:
-    """Say in what two networks differ, by the names and shapes of their parameters."""
-    missing, more = [n for n in expected if n not in expert], [n for n in expert if n not in expected]
-    if missing or more:
-        lacks = f"it lacks {_listed(missing)}" if missing else ""
-        has = f"it has {_listed(more)}, unknown here" if more else ""
-        return " and ".join(part for part in (lacks, has) if part)
-    for name, value in expected.items():
-        if expert[name].shape != value.shape:
-            return f"its '{name}' is {expert[name].shape}, here it is {value.shape}"
-    return None
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:3])
-    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _settings_of(config: Config) -> str:

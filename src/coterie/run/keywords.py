@@ -60,6 +60,10 @@ class SharedSettings(TypedDict, total=False):
     """Network: a name, a class, a function, or a network itself; by default chosen to suit the data."""
     model_options: Mapping[str, Any]
     """Options of the network, by name."""
+    initial: str | None
+    """File of the parameters that all start with, .safetensors; by default the network makes its own."""
+    initial_digest: str | None
+    """Digest of these parameters, by which others are refused; a run writes it into its config.toml."""
 
     # How long, with whom, and how clients train.
     rounds: Int
@@ -170,8 +174,20 @@ class SharedSettings(TypedDict, total=False):
     """Where clients run: in this process, or in those of Ray through Flower; by default 'embedded'."""
     trainer: Literal["auto", "native", "torch"]
     """What trains; auto: compiled code for the networks that it knows, else PyTorch; by default 'auto'."""
+    device: str
+    """Where PyTorch computes: cpu, cuda, cuda:1, mps; auto: compiled code where it can, else a GPU if there is one;
+    by default 'cpu'.
+    """
     workers: Int | None
     """Clients to train at a time; by default one per core."""
+    batch_clients: Int
+    """Clients to train at once as one stacked network, by PyTorch; those whose network or plan does not allow it
+    train one by one; by default 1.
+    """
+    gpu_share: Real | None
+    """Engine flower: share of a GPU that each process gets, 0.25 for four to a GPU; by default a whole one with
+    device cuda, else none.
+    """
     state: Literal["auto", "memory", "disk"]
     """Where clients' own models are kept during the run; auto: on disk above 1 GiB; by default 'auto'."""
     address: str | None
@@ -252,6 +268,8 @@ DEFAULTS: dict[str, Any] = {
     "noise": None,
     "surplus": None,
     "model": None,
+    "initial": None,
+    "initial_digest": None,
     "rounds": 50,
     "fraction": None,
     "epochs": 10,
@@ -293,7 +311,10 @@ DEFAULTS: dict[str, Any] = {
     "target": [],
     "engine": "embedded",
     "trainer": "auto",
+    "device": "cpu",
     "workers": None,
+    "batch_clients": 1,
+    "gpu_share": None,
     "state": "auto",
     "address": None,
     "deadline": None,

@@ -29,6 +29,7 @@ from coterie.run.config import Config, to_toml
 from coterie.run.engines import check_engine
 from coterie.run.expert import needs_expert, read_expert
 from coterie.run.going_on import asked_now, with_other_rounds
+from coterie.run.parameter_files import check_initial
 from coterie.run.plugins import NOBODY, Permission, as_flags
 from coterie.run.progress import Progress
 from coterie.run.recorder import RunRecorder, about_models, label_counts
@@ -66,6 +67,7 @@ def start(
     """
     progress = progress or Progress()
     check_engine(config)
+    check_initial(config.model.initial)
     if overwrite and config.run.out is None:
         raise CoterieError(
             "overwrite replaces the run in the folder that out names, and none is named: leave it out, since every run "
@@ -116,6 +118,7 @@ def resume(
             raise CoterieError(f"'{path}' is the run of a deployed federation: go on with 'flwr run' and its app")
         config = asked_now(folder, read_run_config(folder, permission), rounds, admit)
         check_engine(config)
+        check_initial(config.model.initial)
         trackers = trackers_of(config, folder, track)
         state, changed = _checkpoint_of(folder, config, MORE)
         if changed:

@@ -24,6 +24,7 @@ from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
 from coterie.run.given import check_network
+from coterie.run.parameter_files import with_start
 from coterie.run.plugins import NOBODY, Permission, import_plugins
 from coterie.training.job import Floats
 from coterie.training.label_offsets import Counts, label_offset
@@ -259,13 +260,19 @@ def plugins_of(path: Path) -> list[str]:
     return list(read_checkpoint(RunFolder.open(path))[1].run.plugins)
 
 
+def _with_its_start(run: TrainedRun) -> ModelSpec:
+    """Return the network of a run; where it was given parameters to start with, they are read again."""
+    given = run.config.model.initial
+    return run.spec if given is None else with_start(replace(run.spec, start=None), given, run.spec.start)
+
+
 def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
     own_model = run.own_model(client)
     if own_model is not None:
         return TrainedModel(own_model, f"client {client}'s own model", run)
     served = run.served(client)
     if isinstance(served, SharedLayers):
-        params = run.checked({**initial(run.spec, run.config.run.seed), **served.params}, "the checkpoint")
+        params = run.checked({**initial(_with_its_start(run), run.config.run.seed), **served.params}, "the checkpoint")
         return TrainedModel(params, f"the layers that client {client} would receive, over the start", run)
     received = run.received(client)
     if received is None:

@@ -116,6 +116,7 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     with _place_in_errors(origins, "curriculum"):
         _check_curriculum(config, method)
     with _place_in_errors(origins, "model"):
+        _check_initial(config)
         if config.model.name is not None:
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
         elif config.model.options:
@@ -173,6 +174,11 @@ def _check_loss(config: Config, method: Algorithm) -> None:
         )
     if config.training.smoothing:
         raise CoterieError(f"label smoothing is of the cross-entropy, not of the loss '{other}': leave it out")
+
+
+def _check_initial(config: Config) -> None:
+    if config.model.initial is None and config.model.initial_digest is not None:
+        raise CoterieError("initial_digest is that of the file which initial names: name it, or leave out both")
 
 
 def _check_curriculum(config: Config, method: Algorithm) -> None:

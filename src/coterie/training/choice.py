@@ -24,13 +24,23 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:
-    """Return what executes plans: ``native``, ``torch``, or for ``auto`` compiled code where it can."""
+def choose_trainer(wanted: str, spec: ModelSpec, device: str = "cpu") -> Trainer:
+    """Return what executes plans: ``native``, ``torch``, or for ``auto`` compiled code where it can.
+
+    A GPU has no compiled trainer: where one is named PyTorch takes all networks, for ``auto`` those that are not
+    compiled.
+    """
     from coterie.native import available
     from coterie.training.native_trainer import NativeTrainer, runs_natively
+    from coterie.training.torch_device import choose_device
     from coterie.training.torch_trainer import TorchTrainer
 
-    compiles = runs_natively(spec)
+    compiles, on_cpu = runs_natively(spec), device in ("cpu", "auto")
+    if wanted == "native" and not on_cpu:
+        raise CoterieError(
+            f"the compiled trainer computes on the CPU, not on the device '{device}': use --trainer torch, or leave "
+            "out one of them"
+        )
     if wanted == "native" and not available():
         raise CoterieError(
             "the compiled trainer is not here: install a C++ compiler and Coterie again, or use --trainer torch"
@@ -39,5 +49,6 @@ def choose_trainer(wanted: str, spec: ModelSpec) -> Trainer:
         raise CoterieError(f"the compiled trainer does not know the loss '{spec.loss}': use --trainer torch")
     if wanted == "native" and not compiles:
         raise CoterieError(f"the compiled trainer does not know the network '{spec.name}': use --trainer torch")
-    native = wanted != "torch" and compiles and available()
-    return NativeTrainer(TorchTrainer()) if native else TorchTrainer()
+    native = wanted != "torch" and compiles and on_cpu and available()
+    with_torch = TorchTrainer(choose_device(device))
+    return NativeTrainer(with_torch) if native else with_torch

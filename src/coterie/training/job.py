@@ -1,6 +1,6 @@
 """A plan with everything filled in, and what a trainer makes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -69,6 +69,21 @@ class Trainer(Protocol):
         """Execute a job; raise Diverged where the numbers end."""
         ...
 
+    def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
+        """Execute jobs, some at once where that is possible; what has diverged is returned as such."""
+        ...
+
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return the outputs of a network, (samples, classes)."""
         ...
+
+
+def one_by_one(trainer: Trainer, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
+    """Execute jobs one after the other."""
+    outcomes: list[Outcome | Diverged] = []
+    for job in jobs:
+        try:
+            outcomes.append(trainer.train(job))
+        except Diverged as event:
+            outcomes.append(event)
+    return outcomes

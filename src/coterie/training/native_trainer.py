@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from coterie.models import build
 from coterie.models.learning import learning
 from coterie.native import Floats, Network, stages
 from coterie.training.batches import steps
-from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer
+from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer, one_by_one
 
 MOST_STEPS = 2_000_000
 """Whose batches are held at once: a few hundred megabytes. PyTorch makes them as it goes."""
@@ -77,6 +77,12 @@ class NativeTrainer:
             raise Diverged(outcome.steps, "a parameter", TOO_LARGE)
         snapshots = tuple(compiled.shaped(snapshot) for snapshot in outcome.snapshots)
         return Outcome(params, outcome.loss, outcome.steps, snapshots)
+
+    def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
+        """Execute jobs one by one where they are compiled; PyTorch may take the others together."""
+        if any(self._network(job.spec) is not None for job in jobs):
+            return one_by_one(self, jobs)
+        return self._fallback.train_together(jobs)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return the outputs of a network, (samples, classes)."""

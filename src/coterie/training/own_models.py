@@ -10,22 +10,24 @@ import numpy as np
 from coterie.messages import Array, Params, ProximalSteps, usable
 from coterie.messages.params import STATISTICS
 from coterie.training.job import TOO_LARGE, Diverged, Job
+from coterie.training.torch_device import StepLosses, read
 
 if TYPE_CHECKING:
     import torch
 
-    from coterie.training.torch_trainer import _Network
+    from coterie.training.torch_trainer import TorchNetwork
 
 
 class OwnPart:
     """The part v of a client's own, trained on the batches of w so that α v + (1 − α) w fits them (APFL)."""
 
-    def __init__(self, network: _Network, job: Job, offset: torch.Tensor | None) -> None:
+    def __init__(self, network: TorchNetwork, job: Job, offset: torch.Tensor | None) -> None:
         """`network` is another one than that in which w is trained."""
         if job.plan.mixture is None or job.own_part is None:
             raise TypeError("a job whose plan has no mixture has no part of the client's own")
         part, self.alpha = job.own_part
         self._network, self._plan, self._offset, self._steps = network, job.plan, offset, 0
+        self._losses = StepLosses()
         self._adaptive = job.plan.mixture.adaptive
         network.load(part)
         self._v = network.vector.clone()
@@ -41,8 +43,7 @@ class OwnPart:
         plan, place, alpha = self._plan, self._network.vector, self.alpha
         place.copy_(self._mixed(w))
         loss, gradient = self._network.gradient(x, y, self._offset, plan.smoothing or 0.0)
-        if not math.isfinite(loss):
-            raise Diverged(self._steps)
+        self._losses.add(loss)
         if self._adaptive and self._steps == 0:
             slope = float(gradient.dot(self._v - w))
             self.alpha = min(max(alpha - rate * slope, 0.0), 1.0) if math.isfinite(slope) else alpha
@@ -56,6 +57,7 @@ class OwnPart:
 
     def kept(self, w: torch.Tensor) -> dict[str, Params]:
         """Return what the client keeps: the mixture, which it uses, and what the next training goes on with."""
+        self._losses.read()
         model, part = (self._copy(vector) for vector in (self._mixed(w), self._v))
         return {"model": model, "part": part, "mixture": {"alpha": np.array(self.alpha, np.float64)}}
 
@@ -64,7 +66,7 @@ class OwnPart:
 
     def _copy(self, vector: torch.Tensor) -> dict[str, Array]:
         self._network.vector.copy_(vector)
-        return checked(self._network.copy(), self._steps)
+        return checked(read(self._network.state), self._steps)
 
 
 def mixed_statistics(own: Params, received: Params, alpha: float) -> dict[str, Array]:
@@ -76,7 +78,7 @@ def mixed_statistics(own: Params, received: Params, alpha: float) -> dict[str, A
 
 
 def approached(
-    network: _Network,
+    network: TorchNetwork,
     inner: ProximalSteps,
     x: torch.Tensor,
     y: torch.Tensor,

@@ -1,13 +1,14 @@
 """A trainer that does no work but counts what there would be, for estimates before a run."""
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
 from coterie.messages import ModelSpec, Params
 from coterie.messages.plan import total_steps
 from coterie.models.learning import learning
-from coterie.training.job import Floats, Job, Outcome
+from coterie.training.job import Diverged, Floats, Job, Outcome, one_by_one
 
 
 class RehearsalTrainer:
@@ -27,6 +28,10 @@ class RehearsalTrainer:
         name = min(sorted(learning(job.spec, job.plan.train)), key=lambda key: job.start[key].size)
         changed = (job.start[name] + job.rng.random()).astype(job.start[name].dtype)
         return Outcome({**job.start, name: changed}, 0.0, steps)
+
+    def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
+        """Count the steps of each."""
+        return one_by_one(self, jobs)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return zeros."""

@@ -1,6 +1,6 @@
 """Train: local training by a plan, and the order in which a curriculum shows the samples (ALGORITHMS 6)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from coterie.training.job import Floats, Index
 from coterie.training.label_offsets import label_offset
 
 
-def answer(handler: RequestHandler, verb: Train) -> TrainReply:
-    """Train; the result and the snapshots on the way are there for the verbs that follow."""
+def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Diverged, TrainReply]:
+    """Train; the result and the snapshots on the way are there for the verbs that follow.
+
+    The training itself is left to whoever asked, who may have others to do at the same time.
+    """
     plan, request = verb.plan, handler.request
     used, held_out = handler.training_part(plan.holdout)
     handler.protection.check_parts(used, held_out)
@@ -29,7 +32,11 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
             plan.curriculum,
             lambda params: handler.trainer.logits(request.spec, params, x),
             y,
-            judges={"G": start, "L": handler.state.get("model", start), "E": request.models.get("expert", start)},
+            judges={
+                "G": start,
+                "L": handler.state.get("model", start),
+                "E": handler.model("expert") if "expert" in request.models else start,
+            },
             rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
             loss=request.spec.loss,
         )
@@ -54,7 +61,9 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
         own_part=_own_part(handler, plan),
         even_batches=handler.protection.even_batches,
     )
-    outcome = handler.trainer.train(job)
+    outcome = yield job
+    if isinstance(outcome, Diverged):
+        raise outcome
     snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
     others = {name: model for name, model in handler.made.items() if name.partition(" ")[0] not in verb.makes}
     handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
@@ -65,7 +74,8 @@ def answer(handler: RequestHandler, verb: Train) -> TrainReply:
             own = handler.state.get("control", {})
             changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
         handler.keep(changed)
-    return TrainReply(len(y), outcome.steps, outcome.loss, verb.sent(outcome.params), control or {})
+    sent = {name: value for name, value in verb.sent(outcome.params).items() if name not in handler.frozen}
+    return TrainReply(len(y), outcome.steps, outcome.loss, sent, control or {})
 
 
 def _label_offset(handler: RequestHandler, plan: Plan, y: Index) -> Floats | None:

@@ -115,12 +115,17 @@ class FlowerSimulation(Engine):
         *,
         workers: int = 1,
         address: str | None = None,
+        gpu_share: float = 0.0,
         faults: SimulatedFaults | None = None,
         seed: int = 0,
         arrivals: Mapping[ClientId, int] | None = None,
         tests: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """`address` is that of a running Ray cluster; without it, one is started here, and ended."""
+        """`address` is that of a running Ray cluster; without it, one is started here, and ended.
+
+        Each process asks for a core, and for `gpu_share` of a GPU.
+        """
+        self._resources = {"num_cpus": 1, "num_gpus": gpu_share}
         self._faults, self._seed = faults or SimulatedFaults(), seed
         self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
         self._samples = self._faults.declared(samples)
@@ -223,7 +228,7 @@ class FlowerSimulation(Engine):
                     server_app(hand_over),
                     client_app(nodes, nodes.describe),
                     num_supernodes=len(self._samples),
-                    backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": self._init},
+                    backend_config={"client_resources": self._resources, "init_args": self._init},
                 )
         except BaseException as error:
             while error.__cause__ is not None:

@@ -1,7 +1,7 @@
 """A site of a deployed federation: its data, its secret, its state, and what it answers."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
 from coterie.streams import stream
-from coterie.training import Job, Outcome, Trainer, one_thread
+from coterie.training import Diverged, Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
 
 MAX_FEDERATIONS = 5
@@ -158,6 +158,10 @@ class _LazyTrainer:
     def train(self, job: Job) -> Outcome:
         """Execute a job."""
         return self._inner.train(job)
+
+    def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
+        """Execute jobs."""
+        return self._inner.train_together(jobs)
 
     def logits(self, spec: ModelSpec, params: Params, x: Floats) -> Floats:
         """Return the outputs of a network."""

@@ -75,7 +75,7 @@ class Train(Verb):
     """Part of the address of the random stream that shuffles the samples."""
 
     def sent(self, params: Params) -> dict[str, Array]:
-        """Return the parameters that are sent back."""
+        """Return the parameters that are sent back, but for those that the network freezes."""
         if isinstance(self.send, bool):
             return dict(params) if self.send else {}
         return {name: value for name, value in params.items() if name.startswith(self.send)}
@@ -93,7 +93,7 @@ class Train(Verb):
             return error
         controls, template = request.models[plan.correction] if plan.correction and steps else (), limits.template
         return (
-            error_in_tensors(answer.params, self.sent(template), template)
+            error_in_tensors(answer.params, self.sent(template).keys() - limits.frozen, template)
             or error_in_tensors(answer.control, controls, template)
             or self._error_in_control(answer, request)
             or self.error_in_counters(answer.params, request, limits, steps)
