@@ -78,7 +78,7 @@ class GivenGroups(GroupedMethod):
 
     def check(self, spec: ModelSpec, sampler: ClientSampler) -> None:
         """Groups come from one place."""
-        if self.file and self.groups_of not in ("data", "one"):
+        if self.file and self.groups_of != "data":
             raise CoterieError("given-groups: file and groups_of both say who is in which group: leave one of them out")
 
     def begin(self, fed: Federation) -> None:
