@@ -13,7 +13,7 @@ from coterie.errors import CoterieError
 from coterie.report.folders import make_page
 from coterie.report.picture_files import check_picture
 from coterie.report.static import figures, save_one
-from coterie.results.charts import Lines, Page, Section, Switch
+from coterie.results.charts import Lines, Page, Section, Series, Switch
 
 __all__ = ["made"]  # a fixture
 
@@ -56,6 +56,15 @@ def test_one_figure_in_the_format_of_the_files_name(kind: str, tmp_path: Path) -
     first = file.read_bytes()
     save_one(page, file)
     assert kind == "svg" or file.read_bytes() == first  # SVG has random ids of its own
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("metric", ["Accuracy", "F1"])
+def test_the_usual_figure_is_that_of_the_metric(metric: str, tmp_path: Path) -> None:
+    chart = Lines(title="t", x_label="x", y_label="y", series=(Series(name="a", x=(1.0, 2.0), y=(1.0, 2.0)),))
+    sections = tuple(Section(heading=heading, blocks=(chart,)) for heading in ("Before", f"{metric} over rounds"))
+    page = Page(title="p", summary=(), sections=sections)
+    assert save_one(page, tmp_path / "x.svg") == f"{metric.lower()}-over-rounds-lines"
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
