@@ -68,6 +68,15 @@ def test_legends_call_methods_as_papers_do() -> None:
     assert accuracy_chart({"pacfl": [{"round": 1, "L": 0.5}]}, "t").series[0].name == "PACFL (L)"
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("metric", ["Accuracy", "F1"])
+def test_the_usual_figure_is_that_of_the_metric(metric: str, tmp_path: Path) -> None:
+    chart = Lines(title="t", x_label="x", y_label="y", series=(Series(name="a", x=(1.0, 2.0), y=(1.0, 2.0)),))
+    sections = tuple(Section(heading=heading, blocks=(chart,)) for heading in ("Before", f"{metric} over rounds"))
+    page = Page(title="p", summary=(), sections=sections)
+    assert save_one(page, tmp_path / "x.svg") == f"{metric.lower()}-over-rounds-lines"
+
+
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CoterieError, match=r"figure.gif' does not say how.*\.png, \.svg, \.pdf"):
         check_picture(tmp_path / "figure.gif")
