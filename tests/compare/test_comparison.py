@@ -320,7 +320,7 @@ def test_a_notebook_shows_the_table_the_curves_and_the_runs(serial: coterie.Comp
     axes = serial.plot()
     drawn = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
     last = {label: np.mean([run.history[-1]["L"] for run in runs.values()]) for label, runs in serial.results.items()}
-    assert drawn == {label: pytest.approx(100 * mean) for label, mean in last.items()}
+    assert drawn == {display_name(label): pytest.approx(100 * mean) for label, mean in last.items()}
     pyplot.close("all")
     pytest.importorskip("pandas")
     frame = serial.to_frame()
