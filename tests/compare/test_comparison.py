@@ -21,6 +21,7 @@ from coterie.compare.jobs import BatchProgress, RunJob
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.results.comparisons import read_comparison
+from coterie.results.display_names import display_name
 from coterie.testing import outcome
 
 SMALL: dict[str, Any] = {
