@@ -21,6 +21,7 @@ from coterie.compare.jobs import BatchProgress, RunJob
 from coterie.compare.make_design import comparison_design
 from coterie.errors import CoterieError
 from coterie.results.comparisons import read_comparison
+from coterie.results.display_names import display_name
 from coterie.testing import outcome
 
 SMALL: dict[str, Any] = {
@@ -320,7 +321,7 @@ def test_a_notebook_shows_the_table_the_curves_and_the_runs(serial: coterie.Comp
     axes = serial.plot()
     drawn = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
     last = {label: np.mean([run.history[-1]["L"] for run in runs.values()]) for label, runs in serial.results.items()}
-    assert drawn == {label: pytest.approx(100 * mean) for label, mean in last.items()}
+    assert drawn == {display_name(label): pytest.approx(100 * mean) for label, mean in last.items()}
     pyplot.close("all")
     pytest.importorskip("pandas")
     frame = serial.to_frame()

@@ -67,7 +67,7 @@ def test_plots_are_of_what_was_measured(result: coterie.Result) -> None:
     axes = result.plot()
     lines = {line.get_label(): line.get_ydata() for line in axes.lines}
     measured = [100 * row["C"] for row in result.history]
-    assert np.allclose(lines["pacfl (C)"], measured)
+    assert np.allclose(lines["PACFL (C)"], measured)
     _, own = pyplot.subplots()
     assert result.plot("clients", ax=own) is own
     heights = sorted(round(bar.get_height(), 6) for bar in own.patches if bar.get_height() > 0)
