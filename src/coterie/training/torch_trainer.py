@@ -17,7 +17,7 @@ from coterie.models import GLOBAL_GENERATOR, build
 from coterie.models.learning import learning
 from coterie.training.batches import steps
 from coterie.training.job import Diverged, Floats, Job, Outcome
-from coterie.training.own_models import OwnPart, approached, checked
+from coterie.training.own_models import OwnPart, approached, checked, network_at
 
 CHUNK = 250
 """Samples per forward pass. Fixed, since rounding depends on it and results must not vary with who evaluates."""
@@ -192,7 +192,5 @@ def _train(network: _Network, job: Job, own_network: _Network | None) -> Outcome
 
     params = checked(network.copy(), len(losses))
     kept = {} if own is None else own.kept(w)
-    if theta is not None:
-        w.copy_(theta)
-        kept = {"model": checked(network.copy(), len(losses))}
+    kept |= {} if theta is None else {"model": network_at(network, theta, len(losses))}
     return Outcome(params, float(np.mean(losses)) if losses else 0.0, len(losses), tuple(snapshots), kept)
