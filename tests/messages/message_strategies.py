@@ -66,6 +66,8 @@ curricula = st.builds(
 )
 meta_steps = st.builds(MetaStep, floats, st.booleans())
 penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
+mixtures = st.builds(Mixture, floats, st.booleans())
+proximal_steps = st.builds(ProximalSteps, floats, integers, floats)
 offsets = st.sampled_from([None, "lacking", "prior"])
 optimisers = st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), floats, floats, floats)
 plans = st.builds(
@@ -86,8 +88,8 @@ plans = st.builds(
     l1=st.none() | penalties,
     label_offset=offsets,
     train=st.none() | st.lists(texts, **several).map(tuple),
-    mixture=st.none() | st.builds(Mixture, floats, st.booleans()),
-    proximal=st.none() | st.builds(ProximalSteps, floats, integers, floats),
+    mixture=st.none() | mixtures,
+    proximal=st.none() | proximal_steps,
     optimiser=st.none() | optimisers,
     clip=st.none() | floats,
     smoothing=st.none() | floats,
@@ -140,6 +142,8 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([None, "network"]),
     ),
     "MetaStep": meta_steps,
+    "Mixture": mixtures,
+    "ProximalSteps": proximal_steps,
     "L1Penalty": penalties,
     "Optimiser": optimisers,
     "Channels": channels,

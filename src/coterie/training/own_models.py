@@ -58,15 +58,11 @@ class OwnPart:
     def kept(self, w: torch.Tensor) -> dict[str, Params]:
         """Return what the client keeps: the mixture, which it uses, and what the next training goes on with."""
         self._losses.read()
-        model, part = (self._copy(vector) for vector in (self._mixed(w), self._v))
+        model, part = (network_at(self._network, vector, self._steps) for vector in (self._mixed(w), self._v))
         return {"model": model, "part": part, "mixture": {"alpha": np.array(self.alpha, np.float64)}}
 
     def _mixed(self, w: torch.Tensor) -> torch.Tensor:
         return self._v * self.alpha + w * (1.0 - self.alpha)
-
-    def _copy(self, vector: torch.Tensor) -> dict[str, Array]:
-        self._network.vector.copy_(vector)
-        return checked(read(self._network.state), self._steps)
 
 
 def mixed_statistics(own: Params, received: Params, alpha: float) -> dict[str, Array]:
@@ -96,6 +92,12 @@ def approached(
     theta = place.clone()
     place.copy_(w)
     return theta
+
+
+def network_at(network: TorchNetwork, vector: torch.Tensor, steps: int) -> dict[str, Array]:
+    """Return the model of a network whose parameters that learn are these; raise Diverged where they are not fit."""
+    network.vector.copy_(vector)
+    return checked(read(network.state), steps)
 
 
 def checked(params: dict[str, Array], steps: int) -> dict[str, Array]:

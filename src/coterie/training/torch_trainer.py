@@ -24,7 +24,7 @@ from coterie.training.batches import steps
 from coterie.training.job import Diverged, Floats, Job, Outcome, one_by_one
 from coterie.training.objectives import sample_losses
 from coterie.training.optimisers import StepRule
-from coterie.training.own_models import OwnPart, approached, checked
+from coterie.training.own_models import OwnPart, approached, checked, network_at
 from coterie.training.torch_device import SEEDING, Samples, StepLosses, read, sent
 from coterie.training.torch_together import StackedNetwork, alike, can_stack
 
@@ -237,8 +237,6 @@ def _train(network: TorchNetwork, job: Job, place: torch.device, own_network: To
     by_step = losses.read()
     params = checked(read(network.state), len(by_step))
     kept = {} if own is None else own.kept(w)
-    if theta is not None:
-        w.copy_(theta)
-        kept = {"model": checked(read(network.state), len(by_step))}
+    kept |= {} if theta is None else {"model": network_at(network, theta, len(by_step))}
     loss_of_all = float(by_step.mean()) if len(by_step) else 0.0
     return Outcome(params, loss_of_all, len(by_step), tuple(read(snapshot) for snapshot in snapshots), kept)
