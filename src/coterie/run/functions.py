@@ -158,8 +158,8 @@ def predict(
 
     Args:
         run: A run folder, or a result.
-        inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns that the run was
-            trained on, or the path of an .npz file with `x`, or of a table.
+        inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns that the run
+            was trained on, or the path of an .npz file with `x`, or of a table.
         client: Take this client's own model if it has trained, else what it would receive.
         group: Take this group's model. Without either, the model that all clients share.
         plugins: Of the plugins that the folder names, those that are imported.
