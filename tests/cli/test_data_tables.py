@@ -59,4 +59,4 @@ def test_an_unknown_column_is_refused_before_a_run(place: Path) -> None:
     (place / "people.csv").write_text(PEOPLE)
     assert "say which column is the label, label=NAME" in refusal(cli("run", "--dataset", "people.csv"))
     assert "did you mean 'income'" in refusal(cli("run", "--dataset", "people.csv:label=incom"))
-    assert "did you mean 'client'" in refusal(cli("run", "--dataset", "people.csv:label=income,clients=age"))
+    assert "did you mean 'client'" in refusal(cli("run", "--dataset", "people.csv:label=income,clint=age"))

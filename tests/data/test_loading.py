@@ -118,9 +118,9 @@ def test_missing_files_say_where_they_were_looked_for(save: SaveNpz, monkeypatch
     with pytest.raises(CoterieError, match=rf"in the folder '{folder}' did you mean 'clothing\.npz'\?"):
         check(str(folder / "clothin.npz"))
     check(str(folder))  # a folder with a single data set in it is that data set
-    (folder / "table.csv").write_text("1,2,3\n")
-    with pytest.raises(CoterieError, match=r"table\.csv' is not a data set that Coterie can read \(.*npz.*np\.savez"):
-        check(str(folder / "table.csv"))
+    (folder / "table.txt").write_text("1,2,3\n")
+    with pytest.raises(CoterieError, match=r"table\.txt' is not a data set that Coterie can read \(.*npz.*np\.savez"):
+        check(str(folder / "table.txt"))
     monkeypatch.setenv("COTERIE_DATA", str(folder / "elsewhere"))
     assert stored_names() == []
     with pytest.raises(CoterieError, match=r"but '.*elsewhere' is no folder"):

@@ -103,8 +103,8 @@ def test_a_users_own_reader_is_asked_too(tmp_path: Path, monkeypatch: pytest.Mon
     list(FORMATS)
     monkeypatch.setattr(FORMATS, "_items", dict(FORMATS._items))
 
-    @reader("table", lambda files: files.place.suffix == ".csv")
-    def table(
+    @reader("rows", lambda files: files.place.suffix == ".rows")
+    def rows_of_numbers(
         files: Files, name: str | None = None, *, column: Annotated[int, "Which has the labels."] = -1
     ) -> Dataset:
         """A table of numbers."""
@@ -113,11 +113,11 @@ def test_a_users_own_reader_is_asked_too(tmp_path: Path, monkeypatch: pytest.Mon
         return dataset_from_arrays(name or files.label, arrays, str(files.place))
 
     np.savetxt(
-        tmp_path / "mine.csv",
+        tmp_path / "mine.rows",
         np.column_stack([np.arange(60) % 3, np.random.default_rng(0).random((60, 4))]),
         delimiter=",",
     )
-    data = load(str(tmp_path / "mine.csv"), {"column": 0}, clients=3)
+    data = load(str(tmp_path / "mine.rows"), {"column": 0}, clients=3)
     assert (data.name, data.shape, data.classes) == ("mine", (4,), 3)
 
 

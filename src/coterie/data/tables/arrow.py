@@ -107,7 +107,7 @@ def _images(values: Any) -> Column:
     """Return packed images; one that is only named by a path is read from there."""
     contents = np.empty(len(values), object)
     for row, image in enumerate(values.to_pylist()):
-        content, path = (image or {}).get("bytes"), (image or {}).get("path")
+        content, path = (image or {}).get("bytes"), (image or {}).get("path") or ""
         if content is None and not path:
             return Column("other", np.zeros(len(values)), described=f"images of which row {row + 1} is missing")
         contents[row] = content if content is not None else Path(path)

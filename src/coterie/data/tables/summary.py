@@ -37,7 +37,9 @@ def suggested(table: Table, options: TableOptions, place: str) -> TableOptions:
 
 def _likely_label(table: Table) -> str | None:
     """Return the column that is called like a label, or else the last one that could be one."""
-    return usual_label(table) or next((name for name in reversed(table.columns) if _could_be_label(table, name)), None)
+    return usual_label(table) or next(
+        (name for name in reversed(list(table.columns)) if _could_be_label(table, name)), None
+    )
 
 
 def _could_be_label(table: Table, name: str) -> bool:
