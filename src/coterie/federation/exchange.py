@@ -94,9 +94,9 @@ class Exchange:
                 continue
             request = self.requests[answer.client]
             self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
-            declared = (mapping.get(answer.client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
+            samples, tests = (mapping.get(answer.client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
             frozen = frozen_part(request.spec, self.seed)
-            limits = Limits(initial(request.spec, self.seed), *declared, frozen=frozen.keys())
+            limits = Limits(initial(request.spec, self.seed), samples, tests, frozen.keys())
             error = error_in_reply(request, answer, limits)
             if error:
                 self.failures.append(Failure(answer.client, self.round, "invalid", error))

@@ -58,7 +58,7 @@ def sent(batches: Iterator[Step], place: torch.device) -> Iterator[tuple[torch.T
     """Yield the batches of each step as tensors at a place, where those of many steps go together."""
     while block := [*islice(batches, BLOCK)]:
         parts = [batch for step in block for batch in step]
-        tensors = torch.from_numpy(np.concatenate(parts)).to(place).split([len(part) for part in parts])
+        tensors = torch.split(torch.from_numpy(np.concatenate(parts)).to(place), [len(part) for part in parts])
         per_step = len(block[0])
         yield from (tensors[i : i + per_step] for i in range(0, len(tensors), per_step))
 

@@ -107,18 +107,18 @@ class StackedNetwork:
             offset = offset.to(network.device)
         first = np.cumsum([0, *(len(job.y) for job in jobs)]).tolist()
         paths = [steps(len(job.y), plan, job.rng, job.order, job.even_batches) for job in jobs]
-        taken, losses, results = np.zeros(len(jobs), np.int64), [], models.learnt.clone()
-        together = zip_longest(*paths)
+        taken, results, losses = np.zeros(len(jobs), np.int64), models.learnt.clone(), list[torch.Tensor]()
+        together, done = zip_longest(*paths), 0
         while block := [*islice(together, BLOCK)]:
             batches, by_step = _Batches.of(block, first), []
             for step, (index, weight) in enumerate(batches.on(place)):
                 loss, gradient = self._gradients(models, samples, index, weight, offset)
-                rule.step(models.learnt, gradient, sum(map(len, losses)) + step)
+                rule.step(models.learnt, gradient, done + step)
                 by_step.append(loss)
                 for client in batches.last_of(step):
                     results[client] = models.learnt[client]
             losses.append(torch.stack(by_step))
-            taken += batches.steps
+            taken, done = taken + batches.steps, done + len(block)
         known = torch.cat(losses).cpu().numpy().astype(np.float64) if losses else np.zeros((0, len(jobs)))
         learnt = results.cpu().numpy()
         return [self._outcome(job, learnt[i], known[: taken[i], i], int(taken[i])) for i, job in enumerate(jobs)]
@@ -213,7 +213,7 @@ class _Models:
     def views(self, network: TorchNetwork) -> Tensors:
         """Return what learns by name, each (clients, ...)."""
         sizes = [parameter.numel() for parameter in network.parameters]
-        parts = zip(network.names, network.parameters, self.learnt.split(sizes, dim=1), strict=True)
+        parts = zip(network.names, network.parameters, torch.split(self.learnt, sizes, dim=1), strict=True)
         return {name: part.view(len(part), *parameter.shape) for name, parameter, part in parts}
 
 

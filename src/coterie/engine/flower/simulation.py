@@ -125,7 +125,7 @@ class FlowerSimulation(Engine):
 
         Each process asks for a core, and for `gpu_share` of a GPU.
         """
-        self._resources = {"num_cpus": 1, "num_gpus": gpu_share}
+        self._resources: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpu_share}
         self._faults, self._seed = faults or SimulatedFaults(), seed
         self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
         self._samples = self._faults.declared(samples)
