@@ -228,4 +228,4 @@ def _terms(d2: Floats, s: Floats, n: Floats, t: Floats, m: Floats) -> tuple[Floa
 
 def _members(labels: Ints) -> Floats:
     """Return 1 where a client is in a group, else 0, (n, groups)."""
-    return (labels[:, None] == np.arange(int(labels.max(initial=-1)) + 1)).astype(np.float64)
+    return np.asarray(labels[:, None] == np.arange(int(labels.max(initial=-1)) + 1), np.float64)

@@ -98,8 +98,8 @@ def read_share(
             f"class_names = [{here}, ...], the names of all {classes} classes, to [samples] of federation.toml"
         )
     agreed = {"classes": classes, "class_names": class_names and list(class_names)}
-    if given := sorted(agreed.keys() & (options or {}).keys()):
-        raise CoterieError(f"{given[0]} is agreed on by all sites: leave it out of a site's own options")
+    if own := sorted(agreed.keys() & (options or {}).keys()):
+        raise CoterieError(f"{own[0]} is agreed on by all sites: leave it out of a site's own options")
     given = {**(options or {}), **{key: value for key, value in agreed.items() if key in accepted}}
     if recognised.format == "table":
         return table_share(recognised.files, TableOptions(**recognised.check(given)), encoding)
