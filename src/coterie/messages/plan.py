@@ -208,6 +208,8 @@ def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
         return f"smoothing = {plan.smoothing} should be at least 0 and less than 1"
     if loss is not None and (plan.label_offset is not None or plan.smoothing):
         return f"label offsets and smoothing are of the cross-entropy: they are not defined with the loss '{loss}'"
+    if plan.clip is not None and (plan.mixture is not None or plan.proximal is not None):
+        return "clipping is of one gradient a step: it is not defined for APFL and pFedMe, leave it out"
     adam = plan.optimiser
     if adam is None:
         return None
