@@ -332,7 +332,7 @@ def reproductions() -> Iterator[Case]:
 
 def reproduction(name: str, *flags: str, needs: tuple[str, ...] = ()) -> Case:
     arguments = ("reproduce", name, *flags, "--jobs", "1", "--quiet", "--out", "OUT")
-    return Case(f"reproduce/{name}", "command", arguments=arguments, reads=f"{name}/reproduction.json", needs=needs)
+    return Case(f"reproduce/{name}", "command", arguments=arguments, reads=f"{name}*/reproduction.json", needs=needs)
 
 
 def a_run(name: str, *tables: dict[str, Any], same: str | None = None, **settings: Any) -> Case:
