@@ -25,6 +25,8 @@ VALUES: dict[str, tuple[str, Any]] = {
     "partition.surplus": ("3", 3),
     "partition.name": ("label-skew", "label-skew"),
     "model.name": ("mclr", "mclr"),
+    "model.initial": ("start.safetensors", "start.safetensors"),
+    "model.initial_digest": ("0123456789abcdef", "0123456789abcdef"),
     "training.rounds": ("8", 8),
     "training.fraction": ("0.25", 0.25),
     "training.epochs": ("3", 3),
@@ -76,6 +78,9 @@ VALUES: dict[str, tuple[str, Any]] = {
     "engine.name": ("embedded", "embedded"),
     "engine.trainer": ("torch", "torch"),
     "engine.workers": ("3", 3),
+    "engine.device": ("cuda:1", "cuda:1"),
+    "engine.batch_clients": ("4", 4),
+    "engine.gpu_share": ("0.25", 0.25),
     "engine.state": ("disk", "disk"),
     "engine.address": ("127.0.0.1:6379", "127.0.0.1:6379"),
     "engine.deadline": ("30", 30.0),
@@ -115,7 +120,8 @@ def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -
     written, value = VALUES[key.path]
     method = ["--algorithm", "pacfl"] if key.section == "grouping" else []
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
-    method += ["--engine", "flower"] if key.name == "address" else []
+    method += ["--engine", "flower"] if key.name in ("address", "gpu_share") else []
+    method += ["--initial", "start.safetensors"] if key.name == "initial_digest" else []
     (place / "expert.safetensors").touch()
     (place / "more.npz").touch()
     by_flag = printed(key.flag, *([] if value is True else [written]), *method)

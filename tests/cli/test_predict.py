@@ -58,7 +58,7 @@ def test_a_group_uses_its_model() -> None:
     cli("run", *SMALL, "--algorithm", "pacfl:count=2", "--out", "pacfl", "--quiet")
     assert "the model of group 0" in cli("predict", "pacfl", "images.npz", "--group", 0).err
     assert "the model of group 1" in cli("export", "pacfl", "--group", 1).out
-    assert "the model of group 1" in cli("export", "pacfl", "--cluster", 1).out
+    assert "the model of group 1" in cli("export", "pacfl", "--cluster", 1, "--overwrite").out
 
 
 def test_images_of_another_size_are_resized_on_request(place: Path, finished: Path) -> None:

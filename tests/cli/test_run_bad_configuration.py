@@ -77,7 +77,7 @@ WRONG_FLAGS = {
     "--set of an unknown section": (["--set", "trainig.lr=1"], ["[trainig]", "'training'"]),
     "--set of an unknown key": (["--set", "training.lrr=1"], ["[training]", "'lrr'", "'lr'"]),
     "no configuration file": (["nofile.toml"], ["'nofile.toml'", "no configuration file"]),
-    "a folder for a configuration": (["."], ["'.'", "directory"]),
+    "a folder for a configuration": (["."], ["'.'", "--dataset ."]),
     "too many arguments": (["a.toml", "b.toml"], ["b.toml"]),
     "no file of data": (["--dataset", "nofile.npz"], ["'nofile.npz'", "no file"]),
     "data of another format": (["--dataset", "data.csv"], ["data.csv"]),

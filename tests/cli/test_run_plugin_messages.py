@@ -117,8 +117,8 @@ def test_a_file_of_ours_that_cannot_be_written_is_not_blamed_on_the_method(
     def answer(self: Client, request: object) -> None:
         raise PermissionError(13, "Permission denied", "state")
 
-    answer = type(answer)(answer.__code__, Client.answer.__globals__ | {"PermissionError": PermissionError})  # type: ignore[assignment]
-    monkeypatch.setattr(Client, "answer", answer)
+    answer = type(answer)(answer.__code__, Client.answering.__globals__ | {"PermissionError": PermissionError})  # type: ignore[assignment]
+    monkeypatch.setattr(Client, "answering", answer)
     (place / "mine.py").write_text(ALL)
     assert refusal(cli("run", *flags("method"))) == "coterie: 'state': Permission denied"
 

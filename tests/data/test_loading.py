@@ -132,6 +132,8 @@ def test_every_entry_describes_itself_and_its_options() -> None:
     assert {"iid", "label-skew"} <= set(PARTITIONS)
     for registry in (DATASETS, PARTITIONS):
         for name in registry:
+            if not registry[name].__module__.startswith("coterie."):
+                continue  # of another test
             assert registry.summary(name).endswith(".")
             assert all(option.help.endswith(".") for option in registry.options(name).values())
     assert [name for name in DATASETS if traits(name).divided] == [

@@ -31,7 +31,7 @@ from coterie.messages import (
     Train,
     TrainReply,
 )
-from coterie.models import initial
+from coterie.models import MODELS, initial
 from coterie.testing import OnTheWire
 from coterie.training import Job, Outcome
 from coterie.training.torch_trainer import TorchTrainer
@@ -108,7 +108,15 @@ def test_a_client_can_not_change_the_servers_model(wrap: Wrap) -> None:
 
 
 @engines
-def test_a_client_can_not_change_the_options_of_the_servers_network(wrap: Wrap) -> None:
+def test_a_client_can_not_change_the_options_of_the_servers_network(
+    wrap: Wrap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODELS, "_items", dict(MODELS._items))
+
+    @MODELS.register("wide")
+    def wide(shape: tuple[int, ...], classes: int, *, widths: Any) -> Any:
+        return MODELS["mclr"](shape, classes)
+
     class Meddler(TorchTrainer):
         def train(self, job: Job) -> Outcome:
             with pytest.raises(TypeError, match="does not support item assignment"):
@@ -117,7 +125,7 @@ def test_a_client_can_not_change_the_options_of_the_servers_network(wrap: Wrap) 
             return super().train(replace(job, spec=SPEC))
 
     given: dict[str, Any] = {"widths": [[3], 4]}
-    spec, model = ModelSpec("mclr", (1, 8, 8), 10, given), initial(SPEC, 0)
+    spec, model = ModelSpec("wide", (1, 8, 8), 10, given), initial(SPEC, 0)
     request = Request(1, 0, spec, (Train(Plan(Schedule(0.1))),), {"model": model})
     with EmbeddedEngine(load("digits", clients=4), MemoryStore(), Meddler()) as embedded:
         [reply] = wrap(embedded).exchange({2: request}, None)

@@ -287,7 +287,7 @@ print(reply.answer(SampleCountReply).samples)
 def test_a_verb_is_added_with_two_modules_and_an_entry_in_one_list(tmp_path: Path) -> None:
     source = Path(coterie.__file__).parent
     package = tmp_path / "coterie"
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "reproduce"))
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "messages" / "verbs" / "sample_count.py").write_text(QUESTION)
     (package / "client" / "verbs" / "sample_count.py").write_text(HANDLER)
     verbs = package / "messages" / "verbs" / "__init__.py"

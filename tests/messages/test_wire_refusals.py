@@ -29,10 +29,13 @@ from coterie.messages import (
     Losses,
     LossesReply,
     MetaStep,
+    Mixture,
     ModelSpec,
     Moments,
     MomentsReply,
+    Optimiser,
     Plan,
+    ProximalSteps,
     Prune,
     PruneReply,
     Reply,
@@ -49,6 +52,7 @@ from coterie.messages import (
 PLAN = Plan(
     Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
     meta_step=MetaStep(0.1, True), snapshots=(1,), l1=L1Penalty(0.1, ("bn.weight",)),
+    mixture=Mixture(0.5), proximal=ProximalSteps(15.0, 5, 0.1), optimiser=Optimiser("adam"),
 )  # fmt: skip
 WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REQUEST = Request(
@@ -245,6 +249,9 @@ VALUES: dict[str, Any] = {
     "curriculum": {"$": "Curriculum"},
     "meta step": {"$": "MetaStep", "rate": 0.1},
     "penalty": {"$": "L1Penalty", "strength": 0.1, "tensors": ["a"]},
+    "mixture": {"$": "Mixture", "alpha": 0.5},
+    "proximal": {"$": "ProximalSteps", "strength": 1.0, "steps": 2, "rate": 0.1},
+    "optimiser": {"$": "Optimiser", "name": "adam"},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
     "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
@@ -280,6 +287,10 @@ ACCEPTED: dict[str, set[str]] = {
     "Curriculum | None": {"curriculum", "nothing"},
     "MetaStep | None": {"meta step", "nothing"},
     "L1Penalty | None": {"penalty", "nothing"},
+    "Literal['adam', 'adamw']": set(),
+    "Mixture | None": {"mixture", "nothing"},
+    "ProximalSteps | None": {"proximal", "nothing"},
+    "Optimiser | None": {"optimiser", "nothing"},
     "Literal['network'] | None": {"nothing"},
     "Literal[True] | None": {"nothing", "truth"},
     "LabelOffset | None": {"nothing"},

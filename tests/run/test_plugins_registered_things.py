@@ -50,7 +50,7 @@ def test_methods_rules_and_measures_of_a_module_are_imported_elsewhere(module: s
 def test_what_is_ours_needs_no_import() -> None:
     config = settings_to_config(None, SMALL | {"algorithm": "pacfl:measure=theta1", "rule": "gap"})
     names = [name for _, name in registered_things(config)]
-    assert names == ["pacfl", "mlp", "digits-rotated", "gap", "theta1"]
+    assert names == ["pacfl", "mlp", "digits-rotated", "gap", "theta1", "cross-entropy", "accuracy"]
     assert modules_to_import(registered_things(config)) == ([], None)
 
 

@@ -22,7 +22,8 @@ from coterie.testing import SMALL, outcome, small_run
 CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
     "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
-    "engine", "versions", "validation", "unadapted", "accuracy_by_true_group", "accuracy_group_mean", "format",
+    "engine", "versions", "validation", "unadapted", "accuracy_by_true_group", "accuracy_group_mean",
+    "metric", "format",
 ]  # fmt: skip
 
 

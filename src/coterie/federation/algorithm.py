@@ -63,7 +63,12 @@ class LabelOptions:
         return self.serving if self.labels in ("served", "both") else None
 
 
-class Algorithm(ServerOptions, LabelOptions, Resumable, ABC):
+@dataclass(kw_only=True, eq=False)
+class CommonOptions(ServerOptions, LabelOptions):
+    """The options that every method has."""
+
+
+class Algorithm(CommonOptions, Resumable, ABC):
     """A method, on the server's side. It sees clients only through the federation.
 
     It must implement `begin`, `round` and `model_for`; everything else has a default.
