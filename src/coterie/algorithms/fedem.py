@@ -15,7 +15,10 @@ from coterie.models.mixture import MIXTURE, SHARES
 class FedEM(Algorithm):
     """All clients train the same component models, and each mixes their predictions in shares of its own."""
 
-    traits = Traits(default_model=MIXTURE, battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}})
+    traits = Traits(
+        default_model=MIXTURE,
+        battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}, "batch_size": 30},
+    )
     transfers = 2.0
 
     start: Params = saved()
