@@ -37,6 +37,12 @@ class PFedMe(FedAvg):
         """Each step goes towards θ, by a share of the way."""
         return None if name == "sgd" else f"its steps go towards what the inner loop found, those of {name} do not"
 
+    def error_in_server_step(self) -> str | None:
+        """What β ≠ 1 leads to is not the model that an optimiser's moments belong to."""
+        if self.beta != 1 and self.server_step.remembers:
+            return "beta is a server's step of its own: leave it out, or the server's optimiser"
+        return super().error_in_server_step()
+
     def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
         """W ← (1 − β) w + β WAvg(w_i); what BatchNorm counts is the mean's."""
         mean, before = super().aggregate(fed, trained), self.model
