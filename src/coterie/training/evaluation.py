@@ -110,11 +110,12 @@ def _scores(
     return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y, loss), score)
 
 
-def softmax(outputs: Floats) -> Floats:
-    """Return probabilities of labels, (samples, classes)."""
+def softmax(outputs: Floats) -> npt.NDArray[np.float64]:
+    """Return probabilities of labels, (samples, classes), in float64: in float32 those that are nearly 1 are equal."""
+    z = outputs.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)
+        powers = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def by_frequency(correct: npt.NDArray[np.bool_], y: Index, counts: Index, fewest: int = 0) -> float | None:
