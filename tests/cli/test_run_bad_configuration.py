@@ -50,6 +50,8 @@ WRONG_FLAGS = {
     ),
     "decoupled penalty": (["--algorithm", "mtl", "--optimiser", "adamw"], ["'mtl'", "penalty", "adamw"]),
     "clip of nothing": (["--gradient-clip", "0"], ["training.clip", "0", "greater than 0", "--gradient-clip"]),
+    "clip of two models": (["--algorithm", "apfl", "--gradient-clip", "1"], ["'apfl'", "several", "--gradient-clip"]),
+    "clip of an inner loop": (["--algorithm", "pfedme", "--gradient-clip", "1"], ["'pfedme'", "one gradient a step"]),
     "labels all smooth": (["--label-smoothing", "1"], ["training.smoothing", "1", "less than 1"]),
     "unknown loss": (["--loss", "binry"], ["loss", "'binry'", "'binary'", "--loss"]),
     "unknown metric": (["--metric", "f2"], ["metric", "'f2'", "f1", "--metric"]),

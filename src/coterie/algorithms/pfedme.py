@@ -19,7 +19,7 @@ from coterie.messages.params import STATISTICS
 class PFedMe(FedAvg):
     """FedAvg of models that follow what each client makes of them in a few steps that stay near; it uses the latter."""
 
-    traits = Traits(battery={"batch_size": 30, "algorithm_options": {"inner_steps": 2}})
+    traits = Traits(clips=False, battery={"batch_size": 30, "algorithm_options": {"inner_steps": 2}})
     notes = ("pfedme trains by an inner loop, which PyTorch does; the compiled trainer only evaluates",)
 
     lam: Annotated[float, Gt(0), "strength λ of the term λ/2·‖θ_i − w_i‖² that holds a client's θ near its w"] = 15.0

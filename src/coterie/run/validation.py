@@ -105,6 +105,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
             raise CoterieError(f"method '{config.algorithm.name}': {error}")
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
+    with _place_in_errors(origins, "training", "clip"):
+        _check_clipping(config, method)
     with _place_in_errors(origins, "training", "loss"):
         _check_loss(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
@@ -158,6 +160,13 @@ def _check_optimiser(config: Config, method: Algorithm) -> None:
         raise CoterieError(
             f"method '{config.algorithm.name}' is not defined with the optimiser '{name}': {error}: leave it out, "
             "--optimiser sgd"
+        )
+
+
+def _check_clipping(config: Config, method: Algorithm) -> None:
+    if config.training.clip is not None and not method.traits.clips:
+        raise CoterieError(
+            f"clipping is of one gradient a step, and method '{config.algorithm.name}' has several: leave it out"
         )
 
 
