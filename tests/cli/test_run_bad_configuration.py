@@ -56,6 +56,7 @@ WRONG_FLAGS = {
     "unknown loss": (["--loss", "binry"], ["loss", "'binry'", "'binary'", "--loss"]),
     "unknown metric": (["--metric", "f2"], ["metric", "'f2'", "f1", "--metric"]),
     "smoothing of no softmax": (["--loss", "mse", "--label-smoothing", "0.1"], ["'mse'", "leave it out"]),
+    "mixture without a softmax": (["--algorithm", "fedem", "--loss", "mse"], ["'mixture'", "'mse'", "leave the loss"]),
     "offsets without a softmax": (["--algorithm", "fedavg:labels=both", "--loss", "mse"], ["'mse'", "labels=none"]),
     "no clients": (["--clients", "0"], ["data.clients", "0", "greater than or equal to 1"]),
     "more drops than requests": (["--drop", "2"], ["faults.drop", "2", "less than or equal to 1"]),
