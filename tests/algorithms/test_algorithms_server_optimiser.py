@@ -136,6 +136,7 @@ def test_runs_go_on_with_their_moments(
         ("solo:server_momentum=0.9", "it averages nothing"),
         ("mtl:server_optimiser=yogi", "it has no server model"),
         ("fedgroup:eta_g=0.1,server_lr=0.5", "eta_g is a server's step of its own"),
+        ("pfedme:beta=0.5,server_momentum=0.9", "beta is a server's step of its own"),
         ("flis-hc:hc_mode=row-threshold,server_optimiser=adam", "goes on from no model"),
         ("fedavg:server_tau=0.1", "server_tau is of server_optimiser = adam or yogi"),
         ("fedavg:server_optimiser=adagrad", "should be 'sgd', 'adam' or 'yogi'"),
@@ -150,5 +151,6 @@ def test_what_does_not_fit_is_refused_in_a_sentence(method: str, message: str) -
 
 
 def test_a_method_with_a_step_of_its_own_still_runs_without_the_servers() -> None:
-    for method in ("fedgroup:eta_g=0.1", "flis-hc:hc_mode=row-threshold", "solo:server_lr=1", "mtl"):
+    plain = ("fedgroup:eta_g=0.1", "pfedme:beta=0.5,server_lr=0.5", "flis-hc:hc_mode=row-threshold", "solo:server_lr=1")
+    for method in (*plain, "mtl"):
         settings_to_config(None, {"algorithm": method})

@@ -12,8 +12,8 @@ from coterie.algorithms.feddrift import APART, FedDrift
 from coterie.algorithms.fielding import Fielding
 from coterie.data import FederatedData, Samples
 from coterie.federation.loop import rounds
-from coterie.messages import LossesReply
-from coterie.testing import small_federation
+from coterie.messages import Failure, LossesReply, Reply, Request
+from coterie.testing import RecordingEngine, small_federation
 
 ISOLATED = {"isolated": 20}
 pytestmark = pytest.mark.integration
@@ -40,6 +40,29 @@ def test_feddrift_isolates_clients_that_see_what_nobody_has_seen_and_merges_them
         assert isinstance(run.algorithm, FedDrift)
         assert run.algorithm.drifted == 2
         assert "2 times one drifted away" in (run.algorithm.reason or "")
+
+
+def test_who_drifts_and_does_not_answer_drifts_again() -> None:
+    silent: set[int] = set()
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        lost = request.kind == "isolated" and reply.client in silent
+        return Failure(reply.client, reply.round, "dropped", "") if lost else reply
+
+    with small_federation("feddrift", fraction=1.0, algorithm_options={"isolated": 1}) as (run, _):
+        method = run.algorithm
+        assert isinstance(method, FedDrift)
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, change))
+        method.begin(run.fed)
+        play(run, 1)
+        silent.add(0)
+        method.last[0] = before = -10.0  # so that what it has now is a rise
+        play(run, 2)
+        assert (method.last[0], method.drifted) == (before, 0)
+        silent.clear()
+        play(run, 3)
+        assert method.last[0] > 0
+        assert method.drifted == 1
 
 
 def test_distances_of_feddrift_by_hand() -> None:

@@ -242,3 +242,26 @@ def test_nobody_who_cannot_be_compared_joins_a_group_of_one() -> None:
         method.member = {c: elsewhere if c in mates[1:] else group for c, group in method.member.items() if c}
         method.place(fed, [0])
         assert method.member[0] != method.member[mates[0]]
+
+
+def test_who_cannot_be_compared_keeps_its_model_when_newcomers_renumber_the_groups() -> None:
+    absent = {11}
+
+    def change(reply: Reply, _: Request) -> Reply | Failure:
+        if reply.client in absent:
+            return Failure(reply.client, reply.round, "dropped", "")
+        return with_moments(reply, blank) if reply.client == 0 else reply
+
+    with small_federation("kindred", **ROTATED, algorithm_options={"assign": "recluster"}) as (run, _):
+        method: Any = run.algorithm
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, change))
+        method.begin(run.fed)
+        last = method.grouping.n_groups - 1  # as if groups had been numbered the other way round
+        method.grouping = replace(method.grouping, labels=last - method.grouping.labels)
+        method.models = [dict(method.start) for _ in range(last + 1)]
+        method.by_loss[0] = last
+        served = method.models[last]
+        absent.clear()
+        method.place(run.fed, [11])
+        assert method.models[last] is not served
+        assert method.models[method.member[0]] is served

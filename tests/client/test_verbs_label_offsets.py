@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from client_world import CLASSES, PLAN, World, equal, local_data, model, normalise, scores
+from sklearn.metrics import f1_score
 
 from coterie.client import LocalData, Protection
 from coterie.client.verbs.evaluate import MOST_LACKING
 from coterie.messages import Evaluate, EvaluateReply, LabelOffset, Train, TrainReply
+from coterie.messages.envelope import Part
 from coterie.training.label_offsets import label_offset
 
 
@@ -127,3 +129,25 @@ def test_labels_with_few_test_samples_are_not_told_of() -> None:
     assert answer.own == pytest.approx(right[data.test_y[data.test] == int(tested.argmax())].mean())
     world.client.protection = Protection(min_label_samples=int(tested.max()) + 1)
     assert world.reply(1, Evaluate(by_label=True), model=model(1)).answer(EvaluateReply).own is None
+
+
+@pytest.mark.parametrize("on", ["test", "train"])
+@pytest.mark.parametrize("common", [False, True])
+def test_labels_with_few_samples_do_not_enter_a_metric(common: bool, on: Part) -> None:
+    world = World(local_data(common))
+    data = world.data
+    x, y = (
+        (data.test_x[data.test], data.test_y[data.test]) if on == "test" else (data.x[data.train], data.y[data.train])
+    )
+    most = int(np.bincount(y).max())
+    assert most > np.sort(np.bincount(y))[-2]
+    label = int(np.bincount(y).argmax())
+    given = scores(model(1), normalise(x[y == label])).argmax(axis=1)
+    for fewest, expected in (
+        (most, f1_score(y[y == label], given, average="macro", zero_division=0)),
+        (most + 1, None),
+    ):
+        world.client.protection = Protection(min_label_samples=fewest)
+        answer = world.reply(1, Evaluate(on=on, metric="f1"), model=model(1)).answer(EvaluateReply)
+        assert answer.score == (None if expected is None else pytest.approx(expected))
+        assert answer.samples == len(y)

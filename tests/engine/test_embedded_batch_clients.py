@@ -1,5 +1,6 @@
 """Clients trained at once in the embedded engine: the run is that of clients one by one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from coterie.messages import (
     TrainReply,
 )
 from coterie.testing import SMALL, outcome, small_settings
-from coterie.training import Diverged, Job, Outcome
+from coterie.training import Diverged, Job, Outcome, Trainer
+from coterie.training.native_trainer import NativeTrainer
 from coterie.training.torch_trainer import TorchTrainer
 
 SPEC = ModelSpec("mclr", (1, 8, 8), 10)
-CLIENTS = 7
+CLIENTS, PLAN = 7, Plan(Schedule(0.1))
 
 
 class Counting(TorchTrainer):
@@ -45,10 +47,10 @@ class Counting(TorchTrainer):
         raise AssertionError("one by one")
 
 
-def exchange(trainer: TorchTrainer, batch_clients: int, **faults: float) -> dict[int, Reply | Failure]:
+def exchange(trainer: Trainer, batch_clients: int, plan: Plan = PLAN, **faults: float) -> dict[int, Reply | Failure]:
     data = load("digits", clients=CLIENTS, partition=("iid", {}))
     requests = {
-        client: Request(1, 0, SPEC, (Train(Plan(Schedule(0.1)), ("initial",)), Evaluate("trained")), kind="train")
+        client: Request(1, 0, SPEC, (Train(plan, ("initial",)), Evaluate("trained")), kind="train")
         for client in range(CLIENTS)
     }
     played = SimulatedFaults(**faults)  # type: ignore[arg-type]
@@ -69,6 +71,22 @@ def test_the_trainer_gets_as_many_clients_as_asked_those_with_most_samples_first
         found = at_once.answer(TrainReply).params
         assert all(np.allclose(found[name], value, atol=1e-5) for name, value in one.answer(TrainReply).params.items())
         assert at_once.answer(EvaluateReply).correct == one.answer(EvaluateReply).correct
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_can_not_be_stacked_is_a_task_for_each_client(compiled: bool) -> None:
+    """Nothing is gained by one worker for all: smoothed labels train one by one, and so does all compiled code."""
+    given: list[int] = []
+
+    class Noting(NativeTrainer if compiled else TorchTrainer):  # type: ignore[misc]
+        def train_together(self, jobs: Any) -> list[Outcome | Diverged]:
+            given.append(len(jobs))
+            return super().train_together(jobs)  # type: ignore[no-any-return]
+
+    trainer = Noting(TorchTrainer()) if compiled else Noting()
+    replies = exchange(trainer, 4, PLAN if compiled else replace(PLAN, smoothing=0.1))
+    assert len(replies) == CLIENTS
+    assert max(given, default=1) == 1
 
 
 def test_who_is_dropped_is_the_same_and_does_not_train() -> None:

@@ -14,6 +14,7 @@ from coterie.errors import CoterieError
 from coterie.messages import Evaluate, EvaluateReply, Limits, ModelSpec, Request
 from coterie.testing import small_federation
 
+ONE_LABEL: dict[str, Any] = {"metric": "auc", "dataset": "digits", "partition": "label-skew:rho=0.1", "clients": 10}
 SMALL: dict[str, Any] = {"dataset": "digits", "partition": "label-skew:rho=0.3", "clients": 6, "rounds": 2, "epochs": 1}
 
 
@@ -49,6 +50,14 @@ def test_what_a_client_says_is_scikit_learns() -> None:
             expected.append(f1_score(data.test.y[part], outputs.argmax(axis=1), average="macro", zero_division=0))
     assert pytest.approx(np.mean(expected)) == evaluation.C
     assert pytest.approx(np.mean(expected)) == evaluation.L
+
+
+@pytest.mark.integration
+def test_clients_of_whom_the_metric_says_nothing_are_not_counted() -> None:
+    with small_federation("fedavg", MemoryStore(), **ONE_LABEL) as (run, data):
+        run.algorithm.begin(run.fed)
+        told = [len(np.unique(data.test.y[part])) > 1 for part in data.test_parts]
+        assert run.evaluator.evaluate().covered == sum(told) < len(told)
 
 
 def test_a_score_is_a_share_that_was_asked_for() -> None:

@@ -53,6 +53,13 @@ def test_auc_of_several_labels_is_scikit_learns_one_against_the_rest() -> None:
     assert measured("auc", probability, y) == pytest.approx(expected)
 
 
+def test_auc_tells_confident_samples_apart() -> None:
+    """In float32 the probabilities of margins 15 and beyond are not all different from 1."""
+    margins, y = np.float32([30, 15, 20, 25, -15, -30, 18, 28]), np.array([1, 0, 1, 0, 0, 0, 0, 1])
+    outputs = np.stack([np.zeros_like(margins), margins], axis=1)
+    assert measured("auc", softmax(outputs), y) == pytest.approx(roc_auc_score(y, margins))
+
+
 @pytest.mark.parametrize("name", ["accuracy", "f1", "auc"])
 def test_no_samples_and_no_numbers(name: str) -> None:
     assert measured(name, np.zeros((0, 3), np.float32), np.zeros(0, np.int64)) is None

@@ -54,8 +54,8 @@ class FedDrift(GroupedMethod):
         """Compare, isolate, merge; then θ_z ← mean of LocalSGD(θ_z) over the clients of group z (Alg. 1 and 2)."""
         alone = self.compare(fed, cohort)
         if alone:
-            self.isolate(fed, alone)
-            self.merge(fed, [client for client in cohort if client in self.member])
+            waiting = {*alone} - {*self.isolate(fed, alone)}  # they drift again when they compare next
+            self.merge(fed, [client for client in cohort if client in self.member and client not in waiting])
         self.forget_empty()
         self.average(fed, self.train(fed, cohort))
 
@@ -72,12 +72,10 @@ class FedDrift(GroupedMethod):
             best = int(np.argmin(losses.losses))
             loss = losses.losses[best]
             before = self.last.get(client, usual.get(best, loss))
-            self.last[client] = loss
-            if loss > before + self.delta:
+            if loss > before + self.delta:  # what it was stays, until its own model is there
                 alone.append(client)
-                self.drifted += client in self.member
             else:
-                self.member[client] = best
+                self.member[client], self.last[client] = best, loss
         return alone
 
     def losses(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, LossesReply]:
@@ -94,16 +92,19 @@ class FedDrift(GroupedMethod):
                 by_group.setdefault(group, []).append(self.last[client])
         return {group: float(np.mean(losses)) for group, losses in by_group.items()}
 
-    def isolate(self, fed: Federation, clients: Sequence[ClientId]) -> None:
-        """Let each of these train a model of its own from θ⁰, which is a new group."""
+    def isolate(self, fed: Federation, clients: Sequence[ClientId]) -> list[ClientId]:
+        """Let each of these train a model of its own from θ⁰, which is a new group; return who has."""
         plan = replace(self.plan(fed), epochs=self.isolated)
         verb = Train(plan, start=("initial",), keep=False, purpose="isolated")
         replies = fed.ask(dict.fromkeys(clients, fed.request(verb, kind="isolated")))
         answers = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-        for client, answer in fed.aggregator.tamed(answers, self.start, kind="isolated").items():
+        own = fed.aggregator.tamed(answers, self.start, kind="isolated")
+        for client, answer in own.items():
+            self.drifted += client in self.member
             self.member[client] = len(self.models)
             self.models.append(answer.params)
             self.last[client] = answer.loss
+        return [*own]
 
     def merge(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Merge groups by complete linkage up to δ of d(a, b) = max(L_ab − L_bb, L_ba − L_aa, 0).

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms import algorithm
-from coterie.algorithms.one_shot import OneShotClustering
+from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
 from coterie.federation import CandidateModels, Contribution, Federation, saved
 from coterie.federation.algorithm import LabelUse
@@ -206,11 +206,22 @@ class Kindred(OneShotClustering[MomentsReply]):
     def follow(self, fed: Federation, changed: Mapping[ClientId, MomentsReply], why: str) -> list[int]:
         """Group all clients anew; those that can't be compared stay with the model that they had."""
         parents = super().follow(fed, changed, why)
-        heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
         self.mute -= {*changed}
-        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items() if client in self.mute}
+        self.by_loss = {client: group for client, group in self.by_loss.items() if client in self.mute}
+        self.renumber(parents)
         self.member |= self.by_loss
         return parents
+
+    def regroup(self, rule: Rule, old: Grouping, cross: Floats, among: Floats) -> list[int | None]:
+        """Those that can't be compared stay with the model that they had."""
+        parents = super().regroup(rule, old, cross, among)
+        self.renumber(parents)
+        return parents
+
+    def renumber(self, parents: Sequence[int | None]) -> None:
+        """Let who can't be compared go on in the first group that has its old one's model."""
+        heirs = {parent: group for group, parent in reversed([*enumerate(parents)])}
+        self.by_loss = {client: heirs.get(group, 0) for client, group in self.by_loss.items()}
 
     def form_again(self, fed: Federation, old: Grouping | None, proximity: npt.NDArray[Any]) -> Grouping:
         """By what chance explains now, not by an earlier cut."""

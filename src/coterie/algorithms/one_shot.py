@@ -99,7 +99,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         if self.assign == "frozen":
             self._join(rule, grouping, cross, among)
         else:
-            self._regroup(rule, grouping, cross, among)
+            self.regroup(rule, grouping, cross, among)
 
     def _join(self, rule: Rule, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Groups stay as they are; newcomers near enough join, others form new ones (PACFL, Alg. 2 and 3)."""
@@ -108,10 +108,11 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             founder = int(np.flatnonzero(self.grouping.labels[len(grouping.labels) :] == group)[0])
             self.models.append(self._first_model(rule, grouping, cross[founder]))
 
-    def _regroup(self, rule: Rule, old: Grouping, cross: Floats, among: Floats) -> None:
+    def regroup(self, rule: Rule, old: Grouping, cross: Floats, among: Floats) -> list[int | None]:
         """Cut the tree of all clients at the same height; a group goes on with the model of the old one it is most of.
 
-        Old clients may change groups: a newcomer can be the bridge between two.
+        Old clients may change groups: a newcomer can be the bridge between two. Return the old group of each new one,
+        None of one that has only newcomers.
         """
         n = len(old.labels)
         distances = self.distances(list(self.described.values())[:n])
@@ -119,13 +120,17 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         new = self.form_anew(rule, old, np.block([[distances, cross.T], [cross, among]]))
         self.grouping = replace(new, reason=f"{old.reason} All were grouped anew with {len(among)} more.")
         heirs, models = matched(new.labels[:n], old.labels), []
+        parents: list[int | None] = []
         for group in range(new.n_groups):
             came_from = old.labels[new.labels[:n] == group]
             if len(came_from):  # of several parts of one old group the largest is its heir, but all have its model
-                models.append(self.models[heirs.get(group, int(np.bincount(came_from).argmax()))])
+                parents.append(parent := heirs.get(group, int(np.bincount(came_from).argmax())))
+                models.append(self.models[parent])
             else:
+                parents.append(None)
                 models.append(self._first_model(rule, old, cross[np.flatnonzero(new.labels[n:] == group)[0]]))
         self.models = models
+        return parents
 
     def follow(self, fed: Federation, changed: Mapping[ClientId, D], why: str) -> list[int]:
         """Group all clients anew; a group goes on with the model of the old one that most of its clients look like.

@@ -19,7 +19,7 @@ from coterie.messages.params import STATISTICS
 class PFedMe(FedAvg):
     """FedAvg of models that follow what each client makes of them in a few steps that stay near; it uses the latter."""
 
-    traits = Traits(battery={"batch_size": 30, "algorithm_options": {"inner_steps": 2}})
+    traits = Traits(clips=False, battery={"batch_size": 30, "algorithm_options": {"inner_steps": 2}})
     notes = ("pfedme trains by an inner loop, which PyTorch does; the compiled trainer only evaluates",)
 
     lam: Annotated[float, Gt(0), "strength λ of the term λ/2·‖θ_i − w_i‖² that holds a client's θ near its w"] = 15.0
@@ -36,6 +36,12 @@ class PFedMe(FedAvg):
     def error_in_optimiser(self, name: str) -> str | None:
         """Each step goes towards θ, by a share of the way."""
         return None if name == "sgd" else f"its steps go towards what the inner loop found, those of {name} do not"
+
+    def error_in_server_step(self) -> str | None:
+        """What β ≠ 1 leads to is not the model that an optimiser's moments belong to."""
+        if self.beta != 1 and self.server_step.remembers:
+            return "beta is a server's step of its own: leave it out, or the server's optimiser"
+        return super().error_in_server_step()
 
     def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
         """W ← (1 − β) w + β WAvg(w_i); what BatchNorm counts is the mean's."""

@@ -40,9 +40,9 @@ class EmbeddedEngine(Engine):
     ) -> None:
         """`arrivals` says in which round late clients come; `protection` is what clients hold back.
 
-        `batch_clients` is how many train at once, as one task of the trainer.
+        `batch_clients` is how many train at once, as one task of the trainer; the compiled one takes them one by one.
         """
-        self._trainer, self._batch_clients = trainer, batch_clients
+        self._trainer, self._batch_clients = trainer, 1 if trainer.name == "native" else batch_clients
         self._clients = make_clients(data, store, trainer, common_test, protection)
         for newcomers in data.later:
             self._clients += make_clients(newcomers, store, trainer, None, protection, len(self._clients))
@@ -82,10 +82,16 @@ class EmbeddedEngine(Engine):
                 future.cancel()
 
     def _batches(self, requests: Mapping[ClientId, Request]) -> list[dict[ClientId, Request]]:
-        """Divide requests into those answered at once: of clients that train, with about as many samples; else one."""
+        """Divide requests into those answered at once: of clients that can train so, with about as many samples."""
         if self._batch_clients == 1:
             return [{client: request} for client, request in requests.items()]
-        training = [c for c, request in requests.items() if any(isinstance(verb, Train) for verb in request.verbs)]
+        from coterie.training.torch_together import can_stack
+
+        training = [
+            client
+            for client, request in requests.items()
+            if any(isinstance(verb, Train) and can_stack(verb.plan) for verb in request.verbs)
+        ]
         training.sort(key=lambda client: (-len(self._clients[client].data_at(requests[client].round).train), client))
         batches = [training[i : i + self._batch_clients] for i in range(0, len(training), self._batch_clients)]
         alone = [[client] for client in requests.keys() - {*training}]

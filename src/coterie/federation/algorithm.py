@@ -30,6 +30,8 @@ class Traits:
     """Whether newcomers may form a group of their own."""
     default_model: str | None = None
     """The network for images if the user names none."""
+    clips: bool = True
+    """Whether its clients' gradients can be clipped: one gradient makes each of their steps."""
     battery: Mapping[str, Any] = field(default_factory=dict)
     """Settings of ``coterie.run`` for the battery of tests."""
 

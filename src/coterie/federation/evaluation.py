@@ -52,7 +52,7 @@ class Evaluation:
     C: float | None
     G: float | None
     covered: int
-    """How many clients C is averaged over: those for which the server has a model."""
+    """How many clients C is averaged over: those for which the server has a model, and that have a score with it."""
     W: float | None
     """Σ correct / Σ samples under C; None unless every client has a model (FedGroup's W-max takes its maximum)."""
     unadapted: dict[str, float | None] | None = None
@@ -114,7 +114,7 @@ class Evaluator(Resumable):
                 self.seen[client] = names[client]
         auxiliary = None if clients else self.algorithm.global_model()
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
-        covered = len(self.received)
+        covered = sum(samples > 0 for _, samples in self.received.values())
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
         return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
 

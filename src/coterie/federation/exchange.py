@@ -132,12 +132,18 @@ def trains(requests: Mapping[ClientId, Request]) -> bool:
     return any(r.kind == "train" and any(verb.trains() for verb in r.verbs) for r in requests.values())
 
 
-def completed(request: Request, reply: Reply, start: Params) -> Reply:
-    """Add to what was trained what the network freezes, which clients do not send; it is as it was at the start."""
+def completed(request: Request, reply: Reply, template: Params) -> Reply:
+    """Add to what was trained what the network freezes, which clients do not send.
+
+    It is as in the model that was trained, and thus in θ⁰ unless the server has changed and sent it.
+    """
 
     def whole(verb: Verb, answer: Answer) -> Answer:
         if not (isinstance(verb, Train) and isinstance(answer, TrainReply)):
             return answer
+        start = dict(template)
+        for name in verb.start:
+            start |= request.models.get(name, {})
         return replace(
             answer, params={name: answer.params.get(name, value) for name, value in verb.sent(start).items()}
         )

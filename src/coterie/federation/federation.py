@@ -16,7 +16,7 @@ from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs
-from coterie.federation.sampling import ClientSampler, UniformSampler
+from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share
 from coterie.federation.server_optimiser import ServerStep
 from coterie.federation.training import Training
 from coterie.messages import (
@@ -50,20 +50,6 @@ class ServerData:
     y: npt.NDArray[np.int64]
 
 
-USUAL_FRACTION = 0.1
-LEAST_COHORT = 5
-"""Clients of a round unless the user says otherwise, where there are so many: of a mean of two, half is chance."""
-
-
-def cohort_share(fraction: float | None, clients: int) -> float:
-    """Return the share of the clients that a round has: `fraction`, or where that is not set a usual one.
-
-    >>> cohort_share(0.3, 20), cohort_share(None, 100), cohort_share(None, 20), cohort_share(None, 3)
-    (0.3, 0.1, 0.25, 1.0)
-    """
-    return max(USUAL_FRACTION, min(LEAST_COHORT, clients) / max(clients, 1)) if fraction is None else fraction
-
-
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings:
     """What a federation is set up with."""
@@ -74,7 +60,7 @@ class FederationSettings:
     """How clients train unless the method says otherwise."""
     rounds: int
     fraction: float | None
-    """The share of the clients in a cohort; None: a tenth, but at least `LEAST_COHORT` clients."""
+    """The share of the clients in a cohort; None: a tenth, but at least five clients."""
     server_data: ServerData
     """Before any standardisation that clients agree on."""
     input_moments: InputMoments | None = None
@@ -278,8 +264,12 @@ class Federation:
         return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
-        """Return the common initial model θ⁰, or others for methods that start several models."""
-        return initial(self.spec, self.seed, which)
+        """Return the common initial model θ⁰, or others for methods that start several models.
+
+        What the network freezes is that of θ⁰ in all of them: clients have it, and do not send it.
+        """
+        start = initial(self.spec, self.seed, which)
+        return {**start, **frozen_part(self.spec, self.seed)} if which else start
 
     def request(
         self,

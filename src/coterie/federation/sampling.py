@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from coterie.federation.federation import Federation
 
 
+USUAL_FRACTION = 0.1
+LEAST_COHORT = 5
+"""Clients of a round unless the user says otherwise, where there are so many: of a mean of two, half is chance."""
+
+
+def cohort_share(fraction: float | None, clients: int) -> float:
+    """Return the share of the clients that a round has: `fraction`, or where that is not set a usual one.
+
+    >>> cohort_share(0.3, 20), cohort_share(None, 100), cohort_share(None, 20), cohort_share(None, 3)
+    (0.3, 0.1, 0.25, 1.0)
+    """
+    return max(USUAL_FRACTION, min(LEAST_COHORT, clients) / max(clients, 1)) if fraction is None else fraction
+
+
 class ClientSampler(Resumable, ABC):
     """Draws the clients of a round; it declares what later rounds depend on with `saved`."""
 

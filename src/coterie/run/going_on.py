@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.errors import CoterieError
-from coterie.federation.federation import cohort_share
+from coterie.federation.sampling import cohort_share
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import make_method, make_plan
 from coterie.run.config import Config

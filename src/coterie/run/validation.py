@@ -105,8 +105,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
             raise CoterieError(f"method '{config.algorithm.name}': {error}")
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
-    with _place_in_errors(origins, "training", "loss"):
-        _check_loss(config, method)
+    with _place_in_errors(origins, "training", "clip"):
+        _check_clipping(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
         METRICS[config.evaluation.metric]
     if method.needs_server_data == "reserved":
@@ -121,6 +121,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
         elif config.model.options:
             raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
+    with _place_in_errors(origins, "training", "loss"):
+        _check_loss(config, method, chosen["model"])
     divided = False
     with _place_in_errors(origins, "data"):
         data.check(config.data.name, config.data.options, files=files)
@@ -161,7 +163,15 @@ def _check_optimiser(config: Config, method: Algorithm) -> None:
         )
 
 
-def _check_loss(config: Config, method: Algorithm) -> None:
+def _check_clipping(config: Config, method: Algorithm) -> None:
+    if config.training.clip is not None and not method.traits.clips:
+        raise CoterieError(
+            f"clipping is of one gradient a step, and method '{config.algorithm.name}' has several: leave it out"
+        )
+
+
+def _check_loss(config: Config, method: Algorithm, network: Mapping[str, Any]) -> None:
+    from coterie.models.mixture import MIXTURE
     from coterie.training.objectives import LOSSES
 
     LOSSES[config.training.loss]
@@ -174,6 +184,11 @@ def _check_loss(config: Config, method: Algorithm) -> None:
         )
     if config.training.smoothing:
         raise CoterieError(f"label smoothing is of the cross-entropy, not of the loss '{other}': leave it out")
+    if (network["name"] or method.traits.default_model) == MIXTURE and network.get("components") != 1:
+        raise CoterieError(
+            f"the network '{MIXTURE}' mixes probabilities of a softmax, which the loss '{other}' has none of: leave "
+            "the loss out, or take another network"
+        )
 
 
 def _check_initial(config: Config) -> None:

@@ -84,11 +84,15 @@ def score(
     y: Index,
     offset: Floats | None = None,
     metric: str | None = None,
+    fewest: int = 0,
 ) -> SampleScores:
-    """Score a model on each of some samples; a label offset, (classes,), is added to the logits."""
+    """Score a model on each of some samples; a label offset, (classes,), is added to the logits.
+
+    A metric leaves out labels with fewer than `fewest` samples.
+    """
     if not len(y):
         return SampleScores(np.zeros(0, bool), np.zeros(0))
-    return _scores(trainer.logits(spec, params, x), y, offset, spec.loss, metric)
+    return _scores(trainer.logits(spec, params, x), y, offset, spec.loss, metric, fewest)
 
 
 def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> EvaluateReply:
@@ -97,18 +101,21 @@ def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: In
 
 
 def _scores(
-    outputs: Floats, y: Index, offset: Floats | None, loss: str | None, metric: str | None = None
+    outputs: Floats, y: Index, offset: Floats | None, loss: str | None, metric: str | None = None, fewest: int = 0
 ) -> SampleScores:
-    outputs = outputs if offset is None else outputs + offset
-    score = None if metric is None else measured(metric, outputs if loss else softmax(outputs), y)
+    outputs, score = outputs if offset is None else outputs + offset, None
+    if metric is not None:
+        enough = np.bincount(y, minlength=1)[y] >= fewest
+        score = measured(metric, (outputs if loss else softmax(outputs))[enough], y[enough])
     return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y, loss), score)
 
 
-def softmax(outputs: Floats) -> Floats:
-    """Return probabilities of labels, (samples, classes)."""
+def softmax(outputs: Floats) -> npt.NDArray[np.float64]:
+    """Return probabilities of labels, (samples, classes), in float64: in float32 those that are nearly 1 are equal."""
+    z = outputs.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)
+        powers = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def by_frequency(correct: npt.NDArray[np.bool_], y: Index, counts: Index, fewest: int = 0) -> float | None:
@@ -179,8 +186,9 @@ class CommonTest:
         part: Index,
         offset: Floats | None = None,
         metric: str | None = None,
+        fewest: int = 0,
     ) -> SampleScores:
-        """Score a model on each sample of a part; a label offset, (classes,), is added to the logits."""
+        """Score a model on each sample of a part; as `score` does."""
         by_sample = offset is None and metric is None
         known = self._of(self._name(params), 0 if by_sample else spec.classes)
         with known.lock:
@@ -196,7 +204,7 @@ class CommonTest:
                     known.done[block] = True
         if by_sample:
             return SampleScores(known.scores.correct[part], known.scores.loss[part])
-        return _scores(known.outputs[part], self.y[part], offset, spec.loss, metric)
+        return _scores(known.outputs[part], self.y[part], offset, spec.loss, metric, fewest)
 
     def _name(self, params: Params) -> str:
         """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""

@@ -31,17 +31,18 @@ def answer(handler: RequestHandler, verb: Evaluate) -> EvaluateReply:
 def _on_test(handler: RequestHandler, verb: Evaluate, part: Index, offset: Floats | None) -> SampleScores:
     """Score the model on samples of the test set."""
     names, data, spec = verb.models_needed(), handler.data, handler.request.spec
+    measured = offset, verb.metric, handler.protection.min_label_samples
     params = handler.model(names[0]) if len(names) == 1 else handler.overlaid(names)
     # No other client has these models; the winner of ``Losses`` usually is one that others received.
     personal = handler.made.keys() - {"best"} | ({"own"} if "model" in handler.state else set())
     if data.common_test is not None and len(names) == 1 and names[0] not in personal:
-        return data.common_test.score(handler.trainer, spec, params, part, offset, verb.metric)
+        return data.common_test.score(handler.trainer, spec, params, part, *measured)
     x, y = data.normalise(data.test_x[part]), data.test_y[part]
-    return score(handler.trainer, spec, params, x, y, offset, verb.metric)
+    return score(handler.trainer, spec, params, x, y, *measured)
 
 
 def _on_training(handler: RequestHandler, verb: Evaluate, offset: Floats | None) -> SampleScores:
     """Score the model on training samples, or on those held out."""
     x, y = handler.samples(verb.on, verb.share)
-    params = handler.overlaid(verb.models_needed())
-    return score(handler.trainer, handler.request.spec, params, x, y, offset, verb.metric)
+    params, fewest = handler.overlaid(verb.models_needed()), handler.protection.min_label_samples
+    return score(handler.trainer, handler.request.spec, params, x, y, offset, verb.metric, fewest)

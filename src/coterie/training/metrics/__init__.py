@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from coterie.errors import CoterieError
 from coterie.registry import Registry
-from coterie.training.job import Floats, Index
+from coterie.training.job import Index
 
 USUAL = "accuracy"
 """The one that needs no name."""
@@ -22,7 +23,7 @@ METRICS: Registry[Callable[..., float | None]] = Registry("metric", "coterie.tra
 metric = METRICS.register
 
 
-def measured(name: str, scores: Floats, y: Index) -> float | None:
+def measured(name: str, scores: npt.NDArray[np.floating], y: Index) -> float | None:
     """Return what a metric says of scores; None where there are no samples, or they do not tell it."""
     if not len(y):
         return None
