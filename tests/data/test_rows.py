@@ -171,6 +171,24 @@ def test_rows_to_test_on_are_a_share_a_file_or_those_of_a_column(write: Write, t
         assert data.test.x.ravel().tolist() == list(range(3, 40, 4))
 
 
+def test_test_rows_need_the_label_and_the_inputs_only(write: Write) -> None:
+    path = write()
+    write("income,town,age,job\nlow,Oslo,30,cook\n", "more.csv")
+    data = read(path, label="income", inputs="age+job", client="town", group="town", test="more.csv")
+    write("income,age,job\nlow,30,cook\n", "fewer.csv")
+    fewer = read(path, label="income", inputs="age+job", client="town", group="town", test="fewer.csv")
+    assert data.test is not None
+    assert fewer.test is not None
+    assert np.array_equal(data.test.x, fewer.test.x)
+    assert "there is no column 'town' in the test rows: there are: age, income, job" in refusal(
+        path, label="income", test="fewer.csv"
+    )
+    write("age,job,town,incom\n30,cook,Oslo,low\n", "unlabelled.csv")
+    assert "no column 'income' in the test rows: did you mean 'incom'?" in refusal(
+        path, label="income", test="unlabelled.csv"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

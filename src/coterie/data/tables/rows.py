@@ -85,6 +85,11 @@ class Roles:
         """The columns in which no value may be missing."""
         return [name for name in (self.label, self.client, self.group, *self.inputs) if name is not None]
 
+    @property
+    def tested(self) -> list[str]:
+        """Those of them that test rows need."""
+        return [self.label, *self.inputs]
+
 
 def roles(table: Table, options: TableOptions, place: str) -> Roles:
     """Return which column is what, by the options; without them, by the names of columns."""
@@ -200,7 +205,11 @@ def _parts(
     else:
         parts = {"train": table}
     for part, rows in parts.items():
-        absent = {name: column.missing for name in columns.used if (column := rows.columns[name]).missing}
+        needed = columns.used if part == "train" else columns.tested
+        if lacking := [name for name in needed if name not in rows.columns]:
+            known = suggestion(lacking[0], rows.columns) if len(rows.columns) <= 100 else "see coterie data check"
+            raise CoterieError(f"{place}: there is no column '{one_line(lacking[0])}' in the {part} rows: {known}")
+        absent = {name: column.missing for name in needed if (column := rows.columns[name]).missing}
         if absent and options.missing == "drop":
             keep = ~np.any([rows.columns[name].absent for name in absent], axis=0)
             notes.append(
@@ -263,10 +272,6 @@ def _labels(
     arrays, names = dict[str, Array](), list(options.class_names or [])
     for part, rows in parts.items():
         where = f"{place}: the label column '{one_line(label)}'"
-        if label not in rows.columns:
-            raise CoterieError(
-                f"{place}: there is no column '{one_line(label)}' in the {part} rows: {suggestion(label, rows.columns)}"
-            )
         if note := note_on_label(rows.columns[label], where):
             notes += [note] if part == "train" else []
         codes, there = levels(rows.columns[label], where)
