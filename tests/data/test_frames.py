@@ -71,6 +71,18 @@ def test_a_pair_of_data_frames_is_to_train_and_test_on() -> None:
     assert held.name != hold(frame).name
 
 
+def test_test_rows_of_a_data_frame_are_never_left_out_silently() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS).assign(Part=["train", "train", "test"] * 20)
+    data = hold(frame).read(test="part")  # letters as for the label
+    assert data.test is not None
+    assert (len(data.train), len(data.test), data.shape) == (40, 20, hold(frame).read(drop="Part").shape)
+    with pytest.raises(CoterieError, match="test = 'prat' is not a column: did you mean 'Part'?"):
+        hold(frame).read(test="prat")
+    with pytest.raises(CoterieError, match=r"test = 0\.2, but it has test rows of its own: leave test out"):
+        hold((frame[:40], frame[40:])).read(test=0.2)
+
+
 def test_names_follow_from_the_content() -> None:
     pandas = pytest.importorskip("pandas")
     one, same = (hold(pandas.DataFrame(COLUMNS)) for _ in range(2))

@@ -237,8 +237,14 @@ def test_infinite_numbers_are_refused_by_column(write: Write) -> None:
 
 
 def test_the_index_that_pandas_writes_is_no_input(write: Write) -> None:
-    data = read(write(",x,label\n0,5,a\n1,7,b\n2,5,a\n"))
-    assert data.shape == (1,)
+    for name in ("", "Unnamed: 0", "__index_level_0__"):
+        for first in (0, 7):  # rows may have been shuffled or left out
+            path = write(f"{name},x,label\n{first},5,a\n1,7,b\n2,5,a\n")
+            data = read(path)
+            assert data.shape == (1,)
+            assert f"column '{name}', the index that pandas writes, is left out: inputs can name it" in data.notes
+            assert read(path, inputs=[name, "x"]).shape == (2,)
+    assert not any("index" in note for note in read(write(",x,label\n3,5,a\n1,7,b\n"), drop=[""]).notes)
     numbered = read(write("id,x,label\n1,5,a\n2,7,b\n3,5,a\n"))
     assert "column 'id' only numbers the rows: drop=id leaves it out" in numbered.notes
 
