@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.data import Dataset, load, read
+from coterie.data.readers.tables import read_table
 from coterie.data.tables.encoding import TableEncoding
 from coterie.errors import CoterieError
 
@@ -146,6 +147,19 @@ def test_missing_values_are_refused_with_columns_and_counts_unless_told(write: W
     assert filled.train.x.tolist() == [[1, 1, 0, 0], [3, 0, 1, 0], [3, 0, 0, 1], [8, 0, 1, 0]]
     assert filled.encoding is not None
     assert filled.encoding.features == ("x", "job=a", "job=b", "job=(missing)")
+
+
+def test_a_text_that_only_test_or_new_rows_miss_counts_as_none(write: Write) -> None:
+    path = write("x,job,part,label\n1,a,train,u\n2,b,train,v\n3,,test,u\n,c,test,v\n")
+    data = read(path, test="part", missing="fill")
+    assert data.test is not None
+    assert data.test.x.tolist() == [[3, 0, 0], [1.5, 0, 0]]
+    assert any("2 rows have values that no training row has ('(missing)', 'c'), and count" in n for n in data.notes)
+    assert data.encoding is not None
+    new, notes = data.encoding.encode(read_table(write("x,job\n5,\n6,a\n", "new.csv")), "new.csv")
+    assert new.tolist() == [[5, 0, 0], [6, 1, 0]]
+    assert "column 'job': 1 rows have values that no training row has ('(missing)')" in notes[0]
+    assert "say what to do, missing=drop" in refusal(path, test="part")
 
 
 def test_missing_labels_are_never_filled(write: Write) -> None:
