@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.data import Dataset, read, recognise
-from coterie.data.in_memory import hold
+from coterie.data.in_memory import _parts_of, hold
 from coterie.data.tables.frames import tables_of
 from coterie.errors import CoterieError
 
@@ -90,6 +90,15 @@ def test_names_follow_from_the_content() -> None:
     other = hold(pandas.DataFrame({**COLUMNS, "job": COLUMNS["job"][::-1]}))
     renamed = hold(pandas.DataFrame(COLUMNS).rename(columns={"age": "years"}))
     assert len({one.name, other.name, renamed.name}) == 3
+
+
+def test_the_name_of_long_texts_takes_no_room_beyond_them() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["x" * 10**5, "0", "1", "2"], "label": ["a", "b"] * 2})
+    tables = tables_of(frame)
+    assert tables is not None
+    assert sum(array.nbytes for array in _parts_of(tables).values()) < 1000
+    assert hold(frame).name != hold(frame.assign(text=["x" * 10**5 + "0", "", "1", "2"])).name
 
 
 def test_a_parquet_file_is_what_the_csv_file_is(tmp_path: Path) -> None:

@@ -194,8 +194,18 @@ def _parts_of(tables: tuple[Table, Table | None]) -> dict[str, Array]:
     for part, table in zip(("train", "test"), tables, strict=True):
         for position, (name, column) in enumerate(table.columns.items() if table is not None else ()):
             arrays[f"{part} {position} {name}"] = column.values
-            arrays[f"{part} {position} texts"] = np.array(column.texts, str)
+            arrays[f"{part} {position} texts"] = _digest_of(column.texts)
     return arrays
+
+
+def _digest_of(texts: Sequence[str]) -> Array:
+    """Return a digest of texts, one by one: an array of them would take for each the room of the longest."""
+    content = hashlib.sha256()
+    for text in texts:
+        encoded = text.encode(errors="surrogatepass")
+        content.update(len(encoded).to_bytes(8, "little"))
+        content.update(encoded)
+    return np.frombuffer(content.digest(), np.uint8)
 
 
 def _is_pair(part: Any) -> bool:
