@@ -9,6 +9,7 @@ import pytest
 
 from coterie.data import Dataset, read, recognise
 from coterie.data.in_memory import _parts_of, hold
+from coterie.data.tables.arrow import inside
 from coterie.data.tables.frames import tables_of
 from coterie.errors import CoterieError
 
@@ -194,3 +195,37 @@ def test_a_saved_folder_that_leads_elsewhere_is_refused(tmp_path: Path, filename
     state.write_text(state.read_text().replace("data-00000-of-00001.arrow", filename))
     with pytest.raises(CoterieError, match="it names a file outside of it"):
         read(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("content", ["null", "[]", '{"_data_files": 3}', '{"_data_files": ["a"]}'])
+def test_a_saved_folder_that_was_made_up_is_refused(tmp_path: Path, content: str) -> None:
+    pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    (tmp_path / "state.json").write_text(content)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(CoterieError, match="cannot be read as a data set of Hugging Face"):
+        read(tmp_path)
+
+
+def test_a_file_of_others_names_images_in_its_own_folder_only(tmp_path: Path) -> None:
+    assert inside("a/b.png", tmp_path) == tmp_path / "a" / "b.png"
+    assert inside("/elsewhere/b.png", None) == Path("/elsewhere/b.png")  # what a program has is its own
+    for path in ("/etc/passwd", "../b.png", "a/../../b.png"):
+        with pytest.raises(ValueError, match="names an image outside of its folder"):
+            inside(path, tmp_path)
+
+
+def test_images_of_a_parquet_file_are_bytes_or_files_beside_it(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet, image = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("PIL.Image")
+    image.fromarray(np.zeros((3, 3), np.uint8)).save(tmp_path / "a.png")
+
+    def reads(cell: dict[str, Any]) -> Dataset:
+        parquet.write_table(pyarrow.table({"image": [cell] * 4, "label": [0, 1] * 2}), tmp_path / "t.parquet")
+        return read(tmp_path / "t.parquet")
+
+    assert reads({"bytes": None, "path": "a.png"}).shape == (1, 3, 3)
+    assert reads({"bytes": (tmp_path / "a.png").read_bytes(), "path": None}).shape == (1, 3, 3)
+    with pytest.raises(CoterieError, match="outside of its folder"):
+        reads({"bytes": None, "path": str(tmp_path.parent / "a.png")})
+    with pytest.raises(CoterieError, match="'image' holds values of type struct"):
+        reads({"bytes": 7, "path": "a.png"})
