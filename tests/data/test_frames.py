@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.data import Dataset, read, recognise
-from coterie.data.in_memory import _parts_of, hold
+from coterie.data.in_memory import _parts_of, arrays_to_dataset, hold
 from coterie.data.tables.arrow import inside
 from coterie.data.tables.frames import tables_of
 from coterie.errors import CoterieError
@@ -38,6 +38,16 @@ def test_a_data_frame_is_what_its_csv_file_is(tmp_path: Path) -> None:
     assert_alike(hold(frame).read(), read(tmp_path / "t.csv"))
     odd = frame.astype({"age": "Int64", "job": "category", "member": "boolean", "hours": "Float64"})
     assert_alike(hold(odd).read(), read(tmp_path / "t.csv"))
+
+
+def test_a_function_may_return_a_data_frame_whose_label_is_called_so() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    assert_alike(arrays_to_dataset(frame, "mine"), hold(frame).read())
+    both = arrays_to_dataset((frame[:40], frame[40:]), "mine")
+    assert both.test is not None
+    with pytest.raises(CoterieError, match="mine returned a table without one column that is called label: rename"):
+        arrays_to_dataset(frame.rename(columns={"label": "answer"}), "mine")
 
 
 def test_missing_values_of_a_data_frame_are_those_of_its_csv_file(tmp_path: Path) -> None:
