@@ -135,9 +135,10 @@ def listed(value: Any) -> tuple[str, ...]:
 _COMMAND_OR_FLAG = re.compile(
     r"""(?P<command>'(?:coterie|flwr|pip|ray)\s[^']*')"""
     r"""|(?<![\w-])--(?P<flag>[a-z][a-z0-9-]*)"""
-    r"""(?:\s(?P<value>\d+(?=\s)|[^\s;:()'"]*[^\s;:()'".,](?=[,;:.)]|$|\s(?:or|and|--))))?"""
+    r"""(?:\s(?P<value>\d+(?=\s)|(?!(?:or|and)\s)[^\s;()'"]*[^\s;:()'".,]"""
+    r"""(?=[,;:.)]+(?:\s|$)|$|\s(?:or|and|write|--)))|(?=\s['"(])(?P<other>))?"""
 )
-"""A command in quotes, which stays; or a flag, perhaps with its value."""
+"""A command in quotes, which stays; or a flag, perhaps with its value, which may hold a colon; or with some other."""
 
 
 def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
@@ -170,4 +171,6 @@ def _as_keyword(found: re.Match[str], parameters: Mapping[str, inspect.Parameter
         return found[0]
     if parameters[name].default is False:
         return f"{name}=True" + ("" if value is None else f" {value}")
+    if found["other"] is not None:
+        return found[0]
     return f"{name}=" + ("" if value is None else value if value.isdigit() else repr(value))

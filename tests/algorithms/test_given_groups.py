@@ -152,3 +152,9 @@ def test_files_that_are_refused(name: str, content: str, told: str, tmp_path: Pa
     (tmp_path / name).write_text(content)
     with pytest.raises(CoterieError, match=told):
         read_groups(tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.csv", "client,group\n0,north\n"), ("a.json", '{"0": "north"}')])
+def test_a_file_may_begin_with_the_mark_of_excel(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, "utf-8-sig")
+    assert read_groups(tmp_path / name) == {0: "north"}

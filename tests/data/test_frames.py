@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from coterie.data import Dataset, read, recognise
-from coterie.data.in_memory import hold
+from coterie.data.in_memory import _parts_of, arrays_to_dataset, hold
+from coterie.data.tables.arrow import inside
 from coterie.data.tables.frames import tables_of
 from coterie.errors import CoterieError
 
@@ -37,6 +38,16 @@ def test_a_data_frame_is_what_its_csv_file_is(tmp_path: Path) -> None:
     assert_alike(hold(frame).read(), read(tmp_path / "t.csv"))
     odd = frame.astype({"age": "Int64", "job": "category", "member": "boolean", "hours": "Float64"})
     assert_alike(hold(odd).read(), read(tmp_path / "t.csv"))
+
+
+def test_a_function_may_return_a_data_frame_whose_label_is_called_so() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    assert_alike(arrays_to_dataset(frame, "mine"), hold(frame).read())
+    both = arrays_to_dataset((frame[:40], frame[40:]), "mine")
+    assert both.test is not None
+    with pytest.raises(CoterieError, match="mine returned a table without one column that is called label: rename"):
+        arrays_to_dataset(frame.rename(columns={"label": "answer"}), "mine")
 
 
 def test_missing_values_of_a_data_frame_are_those_of_its_csv_file(tmp_path: Path) -> None:
@@ -71,6 +82,18 @@ def test_a_pair_of_data_frames_is_to_train_and_test_on() -> None:
     assert held.name != hold(frame).name
 
 
+def test_test_rows_of_a_data_frame_are_never_left_out_silently() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS).assign(Part=["train", "train", "test"] * 20)
+    data = hold(frame).read(test="part")  # letters as for the label
+    assert data.test is not None
+    assert (len(data.train), len(data.test), data.shape) == (40, 20, hold(frame).read(drop="Part").shape)
+    with pytest.raises(CoterieError, match="test = 'prat' is not a column: did you mean 'Part'?"):
+        hold(frame).read(test="prat")
+    with pytest.raises(CoterieError, match=r"test = 0\.2, but it has test rows of its own: leave test out"):
+        hold((frame[:40], frame[40:])).read(test=0.2)
+
+
 def test_names_follow_from_the_content() -> None:
     pandas = pytest.importorskip("pandas")
     one, same = (hold(pandas.DataFrame(COLUMNS)) for _ in range(2))
@@ -78,6 +101,15 @@ def test_names_follow_from_the_content() -> None:
     other = hold(pandas.DataFrame({**COLUMNS, "job": COLUMNS["job"][::-1]}))
     renamed = hold(pandas.DataFrame(COLUMNS).rename(columns={"age": "years"}))
     assert len({one.name, other.name, renamed.name}) == 3
+
+
+def test_the_name_of_long_texts_takes_no_room_beyond_them() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["x" * 10**5, "0", "1", "2"], "label": ["a", "b"] * 2})
+    tables = tables_of(frame)
+    assert tables is not None
+    assert sum(array.nbytes for array in _parts_of(tables).values()) < 1000
+    assert hold(frame).name != hold(frame.assign(text=["x" * 10**5 + "0", "", "1", "2"])).name
 
 
 def test_a_parquet_file_is_what_the_csv_file_is(tmp_path: Path) -> None:
@@ -173,3 +205,37 @@ def test_a_saved_folder_that_leads_elsewhere_is_refused(tmp_path: Path, filename
     state.write_text(state.read_text().replace("data-00000-of-00001.arrow", filename))
     with pytest.raises(CoterieError, match="it names a file outside of it"):
         read(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("content", ["null", "[]", '{"_data_files": 3}', '{"_data_files": ["a"]}'])
+def test_a_saved_folder_that_was_made_up_is_refused(tmp_path: Path, content: str) -> None:
+    pytest.importorskip("datasets", reason="needs Hugging Face's datasets")
+    (tmp_path / "state.json").write_text(content)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(CoterieError, match="cannot be read as a data set of Hugging Face"):
+        read(tmp_path)
+
+
+def test_a_file_of_others_names_images_in_its_own_folder_only(tmp_path: Path) -> None:
+    assert inside("a/b.png", tmp_path) == tmp_path / "a" / "b.png"
+    assert inside("/elsewhere/b.png", None) == Path("/elsewhere/b.png")  # what a program has is its own
+    for path in ("/etc/passwd", "../b.png", "a/../../b.png"):
+        with pytest.raises(ValueError, match="names an image outside of its folder"):
+            inside(path, tmp_path)
+
+
+def test_images_of_a_parquet_file_are_bytes_or_files_beside_it(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet, image = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("PIL.Image")
+    image.fromarray(np.zeros((3, 3), np.uint8)).save(tmp_path / "a.png")
+
+    def reads(cell: dict[str, Any]) -> Dataset:
+        parquet.write_table(pyarrow.table({"image": [cell] * 4, "label": [0, 1] * 2}), tmp_path / "t.parquet")
+        return read(tmp_path / "t.parquet")
+
+    assert reads({"bytes": None, "path": "a.png"}).shape == (1, 3, 3)
+    assert reads({"bytes": (tmp_path / "a.png").read_bytes(), "path": None}).shape == (1, 3, 3)
+    with pytest.raises(CoterieError, match="outside of its folder"):
+        reads({"bytes": None, "path": str(tmp_path.parent / "a.png")})
+    with pytest.raises(CoterieError, match="'image' holds values of type struct"):
+        reads({"bytes": 7, "path": "a.png"})

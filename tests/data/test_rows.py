@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.data import Dataset, load, read
+from coterie.data.readers.tables import read_table
 from coterie.data.tables.encoding import TableEncoding
 from coterie.errors import CoterieError
 
@@ -148,6 +149,19 @@ def test_missing_values_are_refused_with_columns_and_counts_unless_told(write: W
     assert filled.encoding.features == ("x", "job=a", "job=b", "job=(missing)")
 
 
+def test_a_text_that_only_test_or_new_rows_miss_counts_as_none(write: Write) -> None:
+    path = write("x,job,part,label\n1,a,train,u\n2,b,train,v\n3,,test,u\n,c,test,v\n")
+    data = read(path, test="part", missing="fill")
+    assert data.test is not None
+    assert data.test.x.tolist() == [[3, 0, 0], [1.5, 0, 0]]
+    assert any("2 rows have values that no training row has ('(missing)', 'c'), and count" in n for n in data.notes)
+    assert data.encoding is not None
+    new, notes = data.encoding.encode(read_table(write("x,job\n5,\n6,a\n", "new.csv")), "new.csv")
+    assert new.tolist() == [[5, 0, 0], [6, 1, 0]]
+    assert "column 'job': 1 rows have values that no training row has ('(missing)')" in notes[0]
+    assert "say what to do, missing=drop" in refusal(path, test="part")
+
+
 def test_missing_labels_are_never_filled(write: Write) -> None:
     path = write("x,label\n1,u\n2,\n3,v\n")
     assert "can't be filled in: use missing=drop" in refusal(path, missing="fill")
@@ -169,6 +183,24 @@ def test_rows_to_test_on_are_a_share_a_file_or_those_of_a_column(write: Write, t
         assert sorted([*data.train.x.ravel(), *data.test.x.ravel()]) == list(range(40))
     if test == "part":
         assert data.test.x.ravel().tolist() == list(range(3, 40, 4))
+
+
+def test_test_rows_need_the_label_and_the_inputs_only(write: Write) -> None:
+    path = write()
+    write("income,town,age,job\nlow,Oslo,30,cook\n", "more.csv")
+    data = read(path, label="income", inputs="age+job", client="town", group="town", test="more.csv")
+    write("income,age,job\nlow,30,cook\n", "fewer.csv")
+    fewer = read(path, label="income", inputs="age+job", client="town", group="town", test="fewer.csv")
+    assert data.test is not None
+    assert fewer.test is not None
+    assert np.array_equal(data.test.x, fewer.test.x)
+    assert "there is no column 'town' in the test rows: there are: age, income, job" in refusal(
+        path, label="income", test="fewer.csv"
+    )
+    write("age,job,town,incom\n30,cook,Oslo,low\n", "unlabelled.csv")
+    assert "no column 'income' in the test rows: did you mean 'incom'?" in refusal(
+        path, label="income", test="unlabelled.csv"
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,8 +251,14 @@ def test_infinite_numbers_are_refused_by_column(write: Write) -> None:
 
 
 def test_the_index_that_pandas_writes_is_no_input(write: Write) -> None:
-    data = read(write(",x,label\n0,5,a\n1,7,b\n2,5,a\n"))
-    assert data.shape == (1,)
+    for name in ("", "Unnamed: 0", "__index_level_0__"):
+        for first in (0, 7):  # rows may have been shuffled or left out
+            path = write(f"{name},x,label\n{first},5,a\n1,7,b\n2,5,a\n")
+            data = read(path)
+            assert data.shape == (1,)
+            assert f"column '{name}', the index that pandas writes, is left out: inputs can name it" in data.notes
+            assert read(path, inputs=[name, "x"]).shape == (2,)
+    assert not any("index" in note for note in read(write(",x,label\n3,5,a\n1,7,b\n"), drop=[""]).notes)
     numbered = read(write("id,x,label\n1,5,a\n2,7,b\n3,5,a\n"))
     assert "column 'id' only numbers the rows: drop=id leaves it out" in numbered.notes
 

@@ -64,6 +64,8 @@ def test_texts_as_labels_are_named() -> None:
         (Pairs(X, X), "label of shape"),
         (Pairs([X[0], X[1][:2]], [0, 1]), "2 shapes"),
         (Pairs(X[:0], []), "no samples"),
+        (TensorDataset(X.bfloat16(), Y), r"a tensor of torch\.bfloat16.* is no array: convert it"),
+        (Pairs(X.bfloat16(), Y), r"a tensor of torch\.bfloat16"),
         (Pairs(X, torch.rand(40)), "labels must be integers"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import coterie
+from coterie.errors import CoterieError, in_keywords
 from coterie.testing import small_run
 
 X, Y = np.zeros((60, 4)), np.arange(60) % 3
@@ -84,3 +85,25 @@ def test_formats_and_columns_of_tables() -> None:
     with pytest.raises(coterie.CoterieError, match="can't be written as 'latx': did you mean 'latex'"):
         made.report("latx")  # type: ignore[arg-type]
     assert made.report("LaTeX", columns="L,C") == made.report("latex", columns=["L", "C"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("flags", "keywords"),
+    [
+        (
+            "in place of --model mlp write --model mixture:of=mlp,components=3",
+            "in place of model='mlp' write model='mixture:of=mlp,components=3'",
+        ),
+        ("--model names no network: use --model or --out", "model= names no network: use model= or out="),
+        ("for instance --model 'a b'", "for instance --model 'a b'"),
+        ("(--out runs/a.b) --model mlp: --out 3.", "(out='runs/a.b') model='mlp': out=3."),
+    ],
+)
+def test_flags_become_keywords_with_their_whole_values(flags: str, keywords: str) -> None:
+    @in_keywords
+    def function(model: str | None = None, out: str | None = None) -> None:
+        raise CoterieError(flags)
+
+    with pytest.raises(CoterieError) as raised:
+        function()
+    assert str(raised.value) == keywords

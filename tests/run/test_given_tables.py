@@ -64,6 +64,10 @@ def test_other_rows_go_the_way_of_those_trained_on(tmp_path: Path) -> None:
     assert agree > 0.8
     assert f"{100 * agree:.2f} % agree with the labels in the file" in made.summary
     assert set(made.lines()) == {"high", "low"}
+    known = other.assign(income=[made.class_names[k] for k in made.labels[:2]] + [None] * (len(other) - 2))
+    known.to_csv(tmp_path / "odd.csv", index=False)
+    said = f"{len(other)} predictions by the model of all clients, after round 3; 100.00 % of the 2 with a known label"
+    assert said in predict(tmp_path / "run", tmp_path / "odd.csv").summary
     assert np.array_equal(coterie.predict(result, other.drop(columns="income")), made.labels)
     other.assign(job="mayor").to_csv(tmp_path / "odd.csv", index=False)
     assert "count as none" in predict(tmp_path / "run", tmp_path / "odd.csv").summary

@@ -15,7 +15,7 @@ import coterie
 from coterie.cli.main import app
 from coterie.results.run_folder import RunFolder
 from coterie.testing import small_run
-from coterie.tracking import scalars
+from coterie.tracking import TrackedRun, make_tracker, scalars
 
 pytestmark = [
     pytest.mark.integration,
@@ -100,6 +100,17 @@ def test_tensorboard_reads_a_run_that_was_interrupted_and_one_that_is_over(finis
     assert not (folder / "tensorboard").exists()
 
 
+def test_runs_without_a_folder_do_not_replace_each_other(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
+    for round in (1, 2):
+        tracker = make_tracker("tensorboard", tmp_path)
+        tracker.begin(TrackedRun("fedavg-digits-seed0", {}, 0.0), [])
+        tracker.row({"round": round, "seconds": 1.0, "L": 0.5})
+        tracker.end(None)
+    assert from_tensorboard(tmp_path / "fedavg-digits-seed0")[0]["L"] == [(1, 0.5)]
+    assert from_tensorboard(tmp_path / "fedavg-digits-seed0-2")[0]["L"] == [(2, 0.5)]
+
+
 # -------------------------------------------------------------------------------------------------------- MLflow
 
 
@@ -130,6 +141,16 @@ def test_mlflow_reads_the_runs_of_a_comparison_from_one_store(tmp_path: Path) ->
                 history = client.get_metric_history(run.info.run_id, name)
                 assert sorted((metric.step, metric.value) for metric in history) == values
             assert run.data.metrics["result/L"] == coterie.load(folder).accuracy["L"]  # type: ignore[union-attr]
+
+
+def test_mlflow_keeps_all_runs_that_have_no_folder(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+    pytest.importorskip("sqlalchemy", reason="the extra 'mlflow' is not installed")
+    for folder in (None, None, tmp_path / "run", tmp_path / "run"):  # of those with one the second replaces the first
+        tracker = make_tracker("mlflow", tmp_path)
+        tracker.begin(TrackedRun("mine", {"training.lr": 0.1}, 0.0, folder), [])
+        tracker.end(None)
+    assert len(mlflow_runs(tmp_path)[1]) == 3
 
 
 # ----------------------------------------------------------------------------------------------------------- W&B

@@ -15,6 +15,7 @@ from coterie.errors import CoterieError
 from coterie.results.run_folder import RunFolder
 from coterie.run.progress import Progress
 from coterie.run.settings import settings_to_config
+from coterie.run.tracked import trackers_of
 from coterie.testing import small_run
 from coterie.tracking import Row, TrackedRun, make_tracker
 
@@ -113,6 +114,8 @@ def test_names_that_are_wrong_are_refused(track: str, message: str) -> None:
 def test_what_is_no_tracker_is_refused() -> None:
     with pytest.raises(CoterieError, match="give a name, a function that takes a row, or an object"):
         small_run("fedavg", track=[3])
+    with pytest.raises(CoterieError, match="track can't be 5: give a name"):
+        small_run("fedavg", track=5)
     with pytest.raises(CoterieError, match="needs a run folder: add out=, or write wandb:folder=DIR"):
         small_run("fedavg", track="wandb")
     with pytest.raises(CoterieError, match="track takes names here"):
@@ -146,3 +149,14 @@ def test_runs_of_a_comparison_share_a_folder_wherever_they_are_made(
     tracks = {label: design.config(label, 0, Path("/x")).run.track for label in design.cells}
     assert tracks == {label: [f'mlflow:folder="{tmp_path / "a store"}"'] for label in ("fedavg", "solo")}
     assert design.base["run"]["track"] == tracks["solo"]
+
+
+def test_a_tracker_that_is_named_twice_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
+    monkeypatch.chdir(tmp_path)
+    config, folder = settings_to_config(None, {"track": f"tensorboard:folder={tmp_path / 'a'}"}), RunFolder(tmp_path)
+    mine = Noting()
+    again = trackers_of(config, folder, ["tensorboard:folder=a", "tensorboard", mine])
+    assert [type(tracker).__name__ for tracker in again] == ["TensorBoardTracker", "TensorBoardTracker", "Noting"]
+    with pytest.raises(CoterieError, match="is no option of a tracker"):
+        trackers_of(config, folder, ["mlflow:folder=3"])

@@ -166,8 +166,13 @@ def read_groups(path: Path) -> dict[ClientId, str]:
     return groups
 
 
+def _text(path: Path) -> str:
+    """Return what a file holds, without the mark that Excel begins UTF-8 with."""
+    return read_text(path).removeprefix("\ufeff")
+
+
 def _csv_pairs(path: Path) -> list[tuple[str, str]]:
-    rows = [[cell.strip() for cell in row] for row in csv.reader(read_text(path).splitlines()) if any(row)]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(_text(path).splitlines()) if any(row)]
     wrong = next((row for row in rows if len(row) != 2), None)
     if wrong is not None:
         raise ValueError(f"a line has {len(wrong)} columns in place of two, client and group: {','.join(wrong)}")
@@ -177,7 +182,7 @@ def _csv_pairs(path: Path) -> list[tuple[str, str]]:
 
 
 def _json_pairs(path: Path) -> list[tuple[str, str]]:
-    content = parse_json(read_text(path))
+    content = parse_json(_text(path))
     if isinstance(content, list):
         content = dict(enumerate(content))
     plain = isinstance(content, dict) and all(isinstance(group, str | int) for group in content.values())

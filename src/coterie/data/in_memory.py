@@ -19,7 +19,7 @@ from coterie.data.federated import Array, Dataset, FederatedData
 from coterie.data.readers.arrays import dataset_from_arrays, regular
 from coterie.data.registries import dataset, divided_dataset
 from coterie.data.tables.frames import tables_of
-from coterie.data.tables.rows import TableOptions, dataset_from_table
+from coterie.data.tables.rows import TableOptions, dataset_from_table, usual_label
 from coterie.data.tables.table import Table
 from coterie.data.torch_datasets import torch_arrays
 from coterie.errors import CoterieError, suggestion
@@ -95,9 +95,16 @@ def is_table(name: str) -> bool:
 
 
 def arrays_to_dataset(given: Any, name: str) -> Dataset:
-    """Return the pooled data set that a user's function has made: as it is, or of arrays."""
+    """Return the pooled data set that a user's function has made: as it is, of arrays, or of a table with a label."""
     if isinstance(given, Dataset):
         return given
+    if (tables := tables_of(given)) is not None:
+        if usual_label(tables[0]) is None:
+            raise CoterieError(
+                f"{name} returned a table without one column that is called label: rename the one to predict, or give "
+                "the table itself as dataset, with dataset_options={'label': ...}"
+            )
+        return dataset_from_table(name, tables[0], TableOptions(), f"{name}()", tables[1])
     arrays, divided = _arrays(given)
     if divided:
         raise CoterieError(f"{name} returned a list of clients' samples: give the list itself as dataset")
@@ -194,8 +201,18 @@ def _parts_of(tables: tuple[Table, Table | None]) -> dict[str, Array]:
     for part, table in zip(("train", "test"), tables, strict=True):
         for position, (name, column) in enumerate(table.columns.items() if table is not None else ()):
             arrays[f"{part} {position} {name}"] = column.values
-            arrays[f"{part} {position} texts"] = np.array(column.texts, str)
+            arrays[f"{part} {position} texts"] = _digest_of(column.texts)
     return arrays
+
+
+def _digest_of(texts: Sequence[str]) -> Array:
+    """Return a digest of texts, one by one: an array of them would take for each the room of the longest."""
+    content = hashlib.sha256()
+    for text in texts:
+        encoded = text.encode(errors="surrogatepass")
+        content.update(len(encoded).to_bytes(8, "little"))
+        content.update(encoded)
+    return np.frombuffer(content.digest(), np.uint8)
 
 
 def _is_pair(part: Any) -> bool:

@@ -69,4 +69,12 @@ def _pair(sample: Any, position: int, torch: Any) -> tuple[Array, Any]:
 
 
 def _array(value: Any, torch: Any) -> Array:
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    try:
+        array: Array = value.detach().cpu().numpy()
+    except (TypeError, RuntimeError):  # such as bfloat16, or sparse
+        raise CoterieError(
+            f"dataset: a tensor of {value.dtype}, {value.layout}, is no array: convert it, .to_dense().float()"
+        ) from None
+    return array

@@ -145,7 +145,7 @@ def resume(
     from coterie.run.given import check_given_again, named
     from coterie.run.live_progress import listener
     from coterie.run.plugins import Permission
-    from coterie.run.tracked import divided, make_trackers
+    from coterie.run.tracked import divided
 
     place = given_path(folder, "folder", A_RUN)
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
@@ -155,9 +155,8 @@ def resume(
             check_given_again(RunFolder.open(place), made)
         permission = Permission(listed(plugins), trust)
         names, own = divided(track)
-        trackers = [*make_trackers(names, RunFolder(place)), *own]
         more = whole_number(rounds, "rounds")
-        return runner.resume(place, listener(progress), permission, more, listed(admit), trackers)
+        return runner.resume(place, listener(progress), permission, more, listed(admit), [*names, *own])
 
 
 @in_keywords

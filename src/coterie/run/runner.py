@@ -102,12 +102,12 @@ def resume(
     permission: Permission = NOBODY,
     rounds: int | None = None,
     admit: Sequence[str] = (),
-    track: Sequence[Tracker] = (),
+    track: Sequence[Tracker | str] = (),
 ) -> Result:
     """Go on with a run after any kill; of a finished one, return the result.
 
     A finished one, too, goes on to more `rounds`, or to `admit` the clients whose data these are. Of the plugins that
-    its folder names only what is permitted is imported. What to `track` is as for `start`.
+    its folder names only what is permitted is imported. What to `track` is as for `start`, or a name.
     """
     progress = progress or Progress()
     folder = RunFolder.open(path)

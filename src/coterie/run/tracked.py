@@ -11,11 +11,13 @@ from coterie.results.run_folder import RunFolder
 from coterie.run.config import Config
 from coterie.run.values import parse_choice, split_list
 from coterie.tracking import Callback, Tracker, make_tracker
+from coterie.tracking.several import check_tracker
 
 
 def divided(track: Any) -> tuple[list[str], list[Tracker]]:
     """Divide what a program gives as ``track`` into names, and objects; a function is told the rows."""
-    given = [track] if isinstance(track, str | Tracker) or callable(track) else [*(track or ())]
+    one = isinstance(track, str | Tracker) or callable(track) or not isinstance(track, Iterable)
+    given = [] if track is None else [track] if one else [*track]
     names = [name for item in given if isinstance(item, str) for name in split_list(item)]
     objects = list[Tracker]()
     for item in given:
@@ -42,14 +44,17 @@ def make_trackers(names: Iterable[str], folder: RunFolder | None) -> list[Tracke
     return made
 
 
-def trackers_of(config: Config, folder: RunFolder | None, objects: Sequence[Tracker]) -> list[Tracker]:
-    """Return all trackers of a run."""
-    return [*make_trackers(config.run.track, folder), *objects]
+def trackers_of(config: Config, folder: RunFolder | None, more: Sequence[Tracker | str]) -> list[Tracker]:
+    """Return all trackers of a run, and `more`; one that is named twice is one."""
+    names = [absolute(name) for name in (*config.run.track, *more) if isinstance(name, str)]
+    objects = [tracker for tracker in more if isinstance(tracker, Tracker)]
+    return [*make_trackers(dict.fromkeys(names), folder), *objects]
 
 
 def absolute(text: str) -> str:
     """Return a tracker with the absolute path of the folder that it writes into, if it names one."""
     choice = parse_choice(text)
+    check_tracker(choice)
     if "folder" not in choice:
         return text
     path = Path(os.path.abspath(os.path.expanduser(choice["folder"])))

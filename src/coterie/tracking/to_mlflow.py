@@ -53,13 +53,13 @@ class MLflowTracker(Tracker):
         make_folder(place)
         self.run, self.client = run, self.connect(f"sqlite:///{place / MLFLOW}")
         experiment = self.experiment(place)
-        whose = str((run.folder or Path(run.name)).absolute())
-        same = f"tags.`{FOLDER}` = '{whose.replace(chr(39), '')}'"
+        whose = run.identity.replace("'", "")
+        same = f"tags.`{FOLDER}` = '{whose}'"
         for earlier in self.client.search_runs([experiment], filter_string=same):
             self.client.delete_run(earlier.info.run_id)
         made = self.client.create_run(experiment, start_time=round(1000 * run.began), run_name=run.name)
         self.id: str = made.info.run_id
-        tag = self.entities.RunTag(FOLDER, whose.replace("'", ""))
+        tag = self.entities.RunTag(FOLDER, whose)
         parameters = [self.entities.Param(key, str(value)[:LONGEST]) for key, value in run.settings.items()]
         for first in range(0, len(parameters), PER_BATCH):
             self.client.log_batch(self.id, params=parameters[first : first + PER_BATCH], tags=[tag])

@@ -49,7 +49,7 @@ class TensorBoardTracker(Tracker):
 
 def own_place(folder: Path, run: TrackedRun) -> Path:
     """Return the folder of a run among those of others, one of which may have its name; a file says whose it is."""
-    owner = str((run.folder or Path(run.name)).absolute()).encode()
+    owner = run.identity.encode()
     for number in count(1):
         place = folder / (run.name if number == 1 else f"{run.name}-{number}")
         said = place / OWNER

@@ -23,7 +23,7 @@ class WandbTracker(Tracker):
     def begin(self, run: TrackedRun, rows: Sequence[Row]) -> None:
         """Begin an offline run in place of the one that this run had, if it goes on or is told again."""
         place = self.folder or Path(str(run.folder))
-        own = f"{zlib.crc32(str((run.folder or Path(run.name)).absolute()).encode()):08x}"
+        own = f"{zlib.crc32(run.identity.encode()):08x}"
         for earlier in (place / WANDB).glob(f"offline-run-*-{own}"):
             remove_tree(earlier)
         make_folder(place)

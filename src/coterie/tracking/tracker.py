@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 Row: TypeAlias = Mapping[str, Any]
 """A line of ``metrics.jsonl``."""
@@ -26,6 +28,11 @@ class TrackedRun:
     """When, in seconds since 1970, the run would have begun had it never been interrupted."""
     folder: Path | None = None
     """The run folder, if there is one."""
+
+    @cached_property
+    def identity(self) -> str:
+        """By which a tracker finds what it has of the run: its folder. Without one it is new each time it is made."""
+        return uuid4().hex if self.folder is None else str(self.folder.absolute())
 
     def time_of(self, row: Row) -> float:
         """Return when a row was measured, in seconds since 1970."""

@@ -1,5 +1,6 @@
 """Tables in files: CSV, Parquet, and folders that Hugging Face's ``save_to_disk`` wrote."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,11 @@ def dataset_of(
 ) -> Dataset:
     """Return the data set that a table makes up, of which `tables` may have been read; a file beside it may test."""
     train, test = tables or read_tables(files)
-    if test is None and isinstance(options.test, str) and options.test not in train.columns:
+    if test is None and isinstance(options.test, str) and train.find(options.test) is None:
         beside = files.place.parent / Path(options.test).expanduser()
         if not beside.exists():
             raise CoterieError(f"{files.place}: test = '{options.test}' is neither a column nor a file beside it")
-        test = read_table(beside)
+        test, options = read_table(beside), replace(options, test=None)
     return dataset_from_table(
         name or files.label.removesuffix(".csv"), train, options, str(files.place), test, encoding
     )

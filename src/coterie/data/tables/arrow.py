@@ -1,5 +1,6 @@
 """Columns as Apache Arrow has them: Parquet files, and the data sets of Hugging Face."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from coterie.errors import CoterieError, one_line
 
 ClassNames = Mapping[str, Sequence[str]]
 """The names of classes, for columns that hold their numbers."""
+
+ODD = (TypeError, AttributeError, LookupError, NotImplementedError)
+"""What is raised over files that were made up, beside Arrow's own exceptions."""
 
 
 def read_parquet(path: Path) -> Table:
@@ -34,8 +38,8 @@ def read_parquet(path: Path) -> Table:
             check_unpacked(max(announced, 8 * about.num_rows * about.num_columns), path.stat().st_size)
             stored = file.read()
         stored.validate(full=True)
-        return from_arrow(stored, _class_names(stored.schema.metadata or {}))
-    except ArrowException as error:
+        return from_arrow(stored, _class_names(stored.schema.metadata or {}), path.parent)
+    except (ArrowException, *ODD) as error:
         raise ValueError(one_line(str(error), 200)) from None
 
 
@@ -48,26 +52,26 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
         return {}
 
 
-def from_arrow(stored: Any, class_names: ClassNames) -> Table:
-    """Return a table of Arrow's."""
+def from_arrow(stored: Any, class_names: ClassNames, folder: Path | None = None) -> Table:
+    """Return a table of Arrow's; images that are only named must lie in the `folder` of the file, if it is of one."""
     names = [one_line(str(name), 200) for name in stored.column_names]
     if len(set(names)) < len(names):
         raise ValueError("two of its columns have one name")
     columns = {}
     for name, values in zip(names, stored.columns, strict=True):
         columns[name] = _column(
-            values.combine_chunks() if values.num_chunks != 1 else values.chunk(0), class_names.get(name)
+            values.combine_chunks() if values.num_chunks != 1 else values.chunk(0), class_names.get(name), folder
         )
     return Table(columns, stored.num_rows)
 
 
-def _column(values: Any, class_names: Sequence[str] | None) -> Column:
+def _column(values: Any, class_names: Sequence[str] | None, folder: Path | None) -> Column:
     """Return a column of one of Arrow's types."""
     from pyarrow import types
 
     kind = values.type
     if isinstance(values, _extension_array()):
-        return _column(values.storage, class_names)
+        return _column(values.storage, class_names, folder)
     if types.is_boolean(kind):
         codes = values.cast("int8").fill_null(-1).to_numpy(zero_copy_only=False)
         return text_column(codes, ("False", "True"))
@@ -83,9 +87,9 @@ def _column(values: Any, class_names: Sequence[str] | None) -> Column:
         codes = values.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         return text_column(codes, [text or "" for text in values.dictionary.to_pylist()])
     if _is_text(kind):
-        return _column(values.dictionary_encode(), None)
-    if types.is_struct(kind) and {"bytes", "path"} <= {field.name for field in kind}:
-        return _images(values)
+        return _column(values.dictionary_encode(), None, folder)
+    if types.is_struct(kind) and _holds_images({field.name: field.type for field in kind}):
+        return _images(values, folder)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _nested(values)
     return Column("other", np.zeros(len(values)), described=f"values of type {one_line(str(kind), 60)}")
@@ -103,15 +107,36 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _images(values: Any) -> Column:
+def _holds_images(fields: Mapping[str, Any]) -> bool:
+    """Say whether a struct is what Hugging Face has for an image: its bytes, and where they came from."""
+    from pyarrow import types
+
+    if not {"bytes", "path"} <= fields.keys():
+        return False
+    packed, path = fields["bytes"], fields["path"]
+    binary = types.is_binary(packed) or types.is_large_binary(packed) or types.is_binary_view(packed)
+    return bool((binary or types.is_null(packed)) and (_is_text(path) or types.is_null(path)))
+
+
+def _images(values: Any, folder: Path | None) -> Column:
     """Return packed images; one that is only named by a path is read from there."""
     contents = np.empty(len(values), object)
     for row, image in enumerate(values.to_pylist()):
         content, path = (image or {}).get("bytes"), (image or {}).get("path") or ""
         if content is None and not path:
             return Column("other", np.zeros(len(values)), described=f"images of which row {row + 1} is missing")
-        contents[row] = content if content is not None else Path(path)
+        contents[row] = content if content is not None else inside(path, folder)
     return Column("image", contents)
+
+
+def inside(path: str, folder: Path | None) -> Path:
+    """Return where an image is; a file that others made may name those in its folder only."""
+    if folder is None:
+        return Path(path)
+    place = os.path.abspath(folder / path)
+    if not Path(place).is_relative_to(os.path.abspath(folder)):
+        raise ValueError(f"it names an image outside of its folder, '{one_line(path, 100)}': pack images into it")
+    return Path(place)
 
 
 def _nested(values: Any) -> Column:

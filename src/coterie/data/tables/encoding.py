@@ -148,16 +148,14 @@ def _fill_number(x: Floats, column: EncodedColumn, given: Column, where: str) ->
 
 
 def _fill_categories(x: Floats, column: EncodedColumn, given: Column, where: str) -> list[str]:
-    """Write 1 where a row has a category; one that was not there in training has none."""
+    """Write 1 where a row has a category; one that was not there in training has none, nor has a missing text then."""
     codes, names = levels(given, where)
     place_of = {category: position for position, category in enumerate(column.categories)}
     missing = place_of.get(MISSING, -1)
-    if given.missing and missing < 0:
-        raise CoterieError(f"{where} has {given.missing:,} missing values: fill them in")
     places = np.array([*(place_of.get(name, -1) for name in names), missing])[codes]
     rows = np.flatnonzero(places >= 0)
     x[rows, places[rows]] = 1
-    unknown = [name for name in names if name not in place_of]
+    unknown = [*[MISSING] * (missing < 0 < given.missing), *(name for name in names if name not in place_of)]
     count = len(places) - len(rows)
     return (
         [f"{where}: {count:,} rows have values that no training row has ({_listed(unknown)}), and count as none"]

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from coterie.bounded import LARGEST_ARRAYS, parse_json, read_text
-from coterie.data.tables.arrow import from_arrow
+from coterie.data.tables.arrow import ODD, from_arrow
 from coterie.data.tables.rows import VALIDATION
 from coterie.data.tables.table import Table
 from coterie.errors import CoterieError, one_line
@@ -24,12 +24,12 @@ def read_saved(folder: Path) -> tuple[Table, Table | None]:
             f"'{folder}' was saved by Hugging Face's datasets, which is needed to read it: pip install "
             "'coterie[huggingface]' (or datasets)"
         ) from None
-    _check(folder)
     bars = datasets.is_progress_bar_enabled()
     try:
+        _check(folder)
         datasets.disable_progress_bars()
-        return of_splits(datasets.load_from_disk(str(folder)), str(folder))
-    except (ArrowException, TypeError, AttributeError, LookupError, NotImplementedError) as error:
+        return of_splits(datasets.load_from_disk(str(folder)), str(folder), folder)
+    except (ArrowException, *ODD) as error:
         raise ValueError(one_line(f"{type(error).__name__}: {error}", 200)) from None
     finally:
         if bars:
@@ -59,20 +59,23 @@ def is_hugging_face(given: Any) -> bool:
     return package is not None and isinstance(given, package.Dataset | package.DatasetDict)
 
 
-def of_splits(given: Any, place: str) -> tuple[Table, Table | None]:
-    """Return the tables of a data set, or of the splits of one that are called train and test, or validation."""
+def of_splits(given: Any, place: str, folder: Path | None = None) -> tuple[Table, Table | None]:
+    """Return the tables of a data set, or of the splits of one that are called train and test, or validation.
+
+    In a `folder` that it was read from lie the images that it only names.
+    """
     if not isinstance(given, dict):
-        return of_dataset(given), None
+        return of_dataset(given, folder), None
     testing = next((name for name in ("test", *VALIDATION) if name in given), None)
     if "train" not in given:
         there = one_line(", ".join(map(str, given)) or "nothing", 200)
         raise CoterieError(f"{place} has no split 'train', only {there}: give the one to train on, dataset[...]")
-    return of_dataset(given["train"]), None if testing is None else of_dataset(given[testing])
+    return of_dataset(given["train"], folder), None if testing is None else of_dataset(given[testing], folder)
 
 
-def of_dataset(given: Any) -> Table:
+def of_dataset(given: Any, folder: Path | None = None) -> Table:
     """Return the table of a data set; labels have the names that it knows."""
     names = {name: feature.names for name, feature in given.features.items() if type(feature).__name__ == "ClassLabel"}
     stored = given.with_format("arrow")[:]
     stored.validate(full=True)
-    return from_arrow(stored, names)
+    return from_arrow(stored, names, folder)

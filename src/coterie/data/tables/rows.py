@@ -18,6 +18,8 @@ from coterie.streams import stream
 
 LABELS = ("label", "labels", "target", "class", "y")
 """What a label column may be called for nobody to have to name it."""
+INDEX = ("", "Unnamed: 0", "__index_level_0__")
+"""What the index is called that pandas writes without a name."""
 MOST_CLASSES = 100
 """Different whole numbers, written with a decimal point, up to which they are taken for classes."""
 TRAINING = ("train", "training", "0", "false", "no")
@@ -85,6 +87,11 @@ class Roles:
         """The columns in which no value may be missing."""
         return [name for name in (self.label, self.client, self.group, *self.inputs) if name is not None]
 
+    @property
+    def tested(self) -> list[str]:
+        """Those of them that test rows need."""
+        return [self.label, *self.inputs]
+
 
 def roles(table: Table, options: TableOptions, place: str) -> Roles:
     """Return which column is what, by the options; without them, by the names of columns."""
@@ -99,11 +106,11 @@ def roles(table: Table, options: TableOptions, place: str) -> Roles:
         for option, value in (("client", options.client), ("group", options.group))
         if value is not None
     }
-    split = options.test if isinstance(options.test, str) and options.test in table.columns else None
+    split = table.find(options.test) if isinstance(options.test, str) else None
     taken = {label, *named.values(), *([split] if split else [])}
     dropped = {table.checked(name, place, "drop") for name in names_in(options.drop)}
     if options.inputs is None:
-        inputs = [name for name in table.columns if name not in taken | dropped and not _is_index(name, table)]
+        inputs = [name for name in table.columns if name not in {*taken, *dropped, *INDEX}]
     else:
         inputs = [table.checked(name, place, "inputs") for name in names_in(options.inputs)]
     if label in dropped or label in inputs or label in named.values():
@@ -132,11 +139,6 @@ def counts_rows(column: Column) -> bool:
     return first in (0, 1) and np.array_equal(column.values, np.arange(len(column.values)) + first)
 
 
-def _is_index(name: str, table: Table) -> bool:
-    """Say whether a column is the index that pandas writes, which has no name."""
-    return name in ("", "Unnamed: 0", "__index_level_0__") and counts_rows(table.columns[name])
-
-
 def dataset_from_table(
     name: str,
     table: Table,
@@ -158,7 +160,8 @@ def dataset_from_table(
             drop=None,
             missing="drop" if options.missing == "drop" else "fill",
         )
-    columns, notes = roles(table, options, place), list[str]()
+    columns = roles(table, options, place)
+    notes = _said_of_index(table, columns, options)
     parts = _parts(table, test, columns, options, place, notes)
     train = parts["train"]
     arrays, class_names = _labels(parts, columns.label, options, place, notes)
@@ -192,15 +195,21 @@ def _parts(
 ) -> dict[str, Table]:
     """Return training rows and, where there are any, test rows; those with missing values as the user wants."""
     if test is not None:
+        if options.test is not None:
+            raise CoterieError(f"{place}: test = {options.test!r}, but it has test rows of its own: leave test out")
         parts = {"train": table, "test": test}
-    elif columns.split is not None:
-        parts = _by_column(table, columns.split, place, notes)
-    elif isinstance(options.test, float):
+    elif isinstance(options.test, str):
+        parts = _by_column(table, table.checked(options.test, place, "test"), place, notes)
+    elif options.test is not None:
         parts = _by_share(table, options.test, place)
     else:
         parts = {"train": table}
     for part, rows in parts.items():
-        absent = {name: column.missing for name in columns.used if (column := rows.columns[name]).missing}
+        needed = columns.used if part == "train" else columns.tested
+        if lacking := [name for name in needed if name not in rows.columns]:
+            known = suggestion(lacking[0], rows.columns) if len(rows.columns) <= 100 else "see coterie data check"
+            raise CoterieError(f"{place}: there is no column '{one_line(lacking[0])}' in the {part} rows: {known}")
+        absent = {name: column.missing for name in needed if (column := rows.columns[name]).missing}
         if absent and options.missing == "drop":
             keep = ~np.any([rows.columns[name].absent for name in absent], axis=0)
             notes.append(
@@ -263,10 +272,6 @@ def _labels(
     arrays, names = dict[str, Array](), list(options.class_names or [])
     for part, rows in parts.items():
         where = f"{place}: the label column '{one_line(label)}'"
-        if label not in rows.columns:
-            raise CoterieError(
-                f"{place}: there is no column '{one_line(label)}' in the {part} rows: {suggestion(label, rows.columns)}"
-            )
         if note := note_on_label(rows.columns[label], where):
             notes += [note] if part == "train" else []
         codes, there = levels(rows.columns[label], where)
@@ -338,6 +343,13 @@ def _attributes(column: Column, where: str) -> dict[str, Array]:
         "attributes": (codes[:, None] == np.arange(len(names))).astype(np.uint8),
         "attribute_names": np.array(names),
     }
+
+
+def _said_of_index(table: Table, columns: Roles, options: TableOptions) -> list[str]:
+    """Say that the index of pandas is left out, where nobody said what to learn from."""
+    named = {*columns.used, columns.split, *names_in(options.drop)}
+    index = [name for name in table.columns if name in INDEX and name not in named] if options.inputs is None else []
+    return [f"column '{name}', the index that pandas writes, is left out: inputs can name it" for name in index]
 
 
 def _said(encoding: TableEncoding, train: Table, fills: bool) -> list[str]:

@@ -60,13 +60,17 @@ class Table:
         columns = {name: column[rows] for name, column in self.columns.items()}
         return Table(columns, len(np.arange(self.rows)[rows]))
 
-    def checked(self, name: str, place: str, option: str) -> str:
-        """Return the name of a column that must be there; small and capital letters are one."""
+    def find(self, name: str) -> str | None:
+        """Return the name of a column as it is written there, if it is there; small and capital letters are one."""
         if name in self.columns:
             return name
         alike = [column for column in self.columns if column.lower() == name.lower()]
-        if len(alike) == 1:
-            return alike[0]
+        return alike[0] if len(alike) == 1 else None
+
+    def checked(self, name: str, place: str, option: str) -> str:
+        """Return the name of a column that must be there."""
+        if (found := self.find(name)) is not None:
+            return found
         known = suggestion(name, self.columns) if len(self.columns) <= 100 else "see coterie data check"
         raise CoterieError(f"{place}: {option} = '{name}' is not a column: {known}")
 
