@@ -88,7 +88,7 @@ def test_test_rows_of_a_data_frame_are_never_left_out_silently() -> None:
     data = hold(frame).read(test="part")  # letters as for the label
     assert data.test is not None
     assert (len(data.train), len(data.test), data.shape) == (40, 20, hold(frame).read(drop="Part").shape)
-    with pytest.raises(CoterieError, match="test = 'prat' is not a column: did you mean 'Part'?"):
+    with pytest.raises(CoterieError, match=r"test = 'prat' is not a column: did you mean 'Part'\?"):
         hold(frame).read(test="prat")
     with pytest.raises(CoterieError, match=r"test = 0\.2, but it has test rows of its own: leave test out"):
         hold((frame[:40], frame[40:])).read(test=0.2)
