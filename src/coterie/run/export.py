@@ -93,22 +93,12 @@ def predict(
     inputs = _inputs_for(model, images, resize)
     labels = predicted(model, inputs.x, str(images))
     summary = f"{len(labels)} predictions by {model.whose}, after round {model.run.round}"
-    summary = "; ".join((summary, *_agreement(labels, inputs), *inputs.notes))
+    summary = "; ".join((summary, *inputs.agreement(labels), *inputs.notes))
     made = Predictions(labels, model.run.class_names, inputs.files, summary)
     if out is None:
         return made
     made.save(out, overwrite)
     return replace(made, summary=f"{summary}; written to {out}")
-
-
-def _agreement(labels: npt.NDArray[np.int64], inputs: Inputs) -> list[str]:
-    """Say how many labels are those that inputs came with, of those that have one."""
-    known = np.zeros(0, bool) if inputs.labels is None else inputs.labels >= 0
-    if inputs.labels is None or not known.any():
-        return []
-    whose = "the folders that they are in" if inputs.files else "the labels in the file"
-    among = "" if known.all() else f"of the {int(known.sum())} with a known label "
-    return [f"{100 * float(np.mean(labels[known] == inputs.labels[known])):.2f} % {among}agree with {whose}"]
 
 
 def _inputs_for(model: TrainedModel, images: Path, resize: bool) -> Inputs:

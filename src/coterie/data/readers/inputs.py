@@ -32,6 +32,14 @@ class Inputs:
     notes: tuple[str, ...] = ()
     """What is odd about them, a sentence each."""
 
+    def agreement(self, labels: Array) -> list[str]:
+        """Say how many of some labels are those that the inputs came with, where these are known."""
+        if self.labels is None or not (known := self.labels >= 0).any():
+            return []
+        whose = "the folders that they are in" if self.files else "the labels in the file"
+        among = "" if known.all() else f"of the {int(known.sum())} with a known label "
+        return [f"{100 * float(np.mean(labels[known] == self.labels[known])):.2f} % {among}agree with {whose}"]
+
 
 def read_inputs(
     path: Path,
