@@ -58,7 +58,7 @@ def test_clients_that_name_digits_alike_come_to_mix_alike() -> None:
 
 
 def test_another_network_is_refused() -> None:
-    with pytest.raises(CoterieError, match="in place of --model mlp write --model mixture:of=mlp,components=3"):
+    with pytest.raises(CoterieError, match="in place of model='mlp' write model='mixture:of=mlp,components=3'"):
         small_run("fedem", model="mlp", model_options={})
     with pytest.raises(CoterieError, match="it should be a network with its usual options"):
         small_run("fedem", model="mixture", model_options={"of": "mixture"})

@@ -69,7 +69,7 @@ def test_no_two_things_of_a_trial_have_one_folder(tmp_path: Path, name: str) -> 
     assert not (tmp_path / f"{name}-trial").exists()
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_a_trial_in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SuperLink, keys, registration, sites, a run, its result; and then no process is left."""
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,7 @@ class FedEM(Algorithm):
 
     traits = Traits(
         default_model=MIXTURE,
-        battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}, "batch_size": 30},
+        battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}},
     )
     transfers = 2.0
 
