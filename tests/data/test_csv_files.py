@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from coterie.data import read, recognise
 from coterie.data.tables.csv_files import MISSING, read_csv
-from coterie.data.tables.table import Table, levels
+from coterie.data.tables.table import DataTable, levels
 from coterie.errors import CoterieError
 
 
-def parsed(text: str) -> Table:
+def parsed(text: str) -> DataTable:
     return read_csv(lambda: nullcontext(io.BytesIO(text.encode())))
 
 

@@ -21,7 +21,7 @@ from coterie.data.folder import places
 from coterie.data.loading import read_pooled
 from coterie.data.readers.formats import Recognised, recognise
 from coterie.data.readers.tables import dataset_of, read_tables
-from coterie.data.tables.rows import TableOptions
+from coterie.data.tables.rows import ReadingOptions
 from coterie.data.tables.summary import could_be_clients, described, suggested
 from coterie.errors import CoterieError, one_line
 from coterie.registry import same_name
@@ -85,7 +85,7 @@ def check(
 def _check_table(source: Recognised, options: dict[str, Any]) -> None:
     """Say which columns a table has, what it would be as a data set, and by which options."""
     place, tables = str(source.files.place), read_tables(source.files)
-    given = TableOptions(**source.check(options))
+    given = ReadingOptions(**source.check(options))
     chosen = suggested(tables[0], given, place)
     for line in described(tables[0], chosen, place):
         typer.echo(f"  {one_line(line)}")
@@ -96,7 +96,7 @@ def _check_table(source: Recognised, options: dict[str, Any]) -> None:
     dataset = dataset_of(source.files, None, chosen, tables=tables)
     for line in (*_described(dataset), *dataset.notes):
         typer.echo(f"  {one_line(line)}")
-    changed = {key: value for key, value in vars(chosen).items() if value != vars(TableOptions())[key]}
+    changed = {key: value for key, value in vars(chosen).items() if value != vars(ReadingOptions())[key]}
     written = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
     typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{place}:{written}')}")
 

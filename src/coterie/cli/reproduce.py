@@ -84,15 +84,15 @@ def reproduce(
     options = designs.table_options(format, columns, caption, label)
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
+    item = find_entry(name, catalogue)
     if dry_run:
-        typer.echo(plan(find_entry(name, catalogue), request, out or PLACE))
+        typer.echo(plan(item, request, out or PLACE))
         return
     with explain_interrupt():
         result = make(name, request, out, jobs, ConsoleBatchProgress(quiet), catalogue)
     if not quiet:
         typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
-            item = find_entry(name, catalogue)
             folder = (out or PLACE) / request.checked(item).folder_name(item)
             typer.echo(f"\nFiles: {folder} ({FILE}, tables, {len(result.charts)} figures)")
     if result.failed:

@@ -19,8 +19,8 @@ from coterie.data.federated import Array, Dataset, FederatedData
 from coterie.data.readers.arrays import dataset_from_arrays, regular
 from coterie.data.registries import dataset, divided_dataset
 from coterie.data.tables.frames import tables_of
-from coterie.data.tables.rows import TableOptions, dataset_from_table, usual_label
-from coterie.data.tables.table import Table
+from coterie.data.tables.rows import ReadingOptions, dataset_from_table, usual_label
+from coterie.data.tables.table import DataTable
 from coterie.data.torch_datasets import torch_arrays
 from coterie.errors import CoterieError, suggestion
 
@@ -45,7 +45,7 @@ class HeldData:
     """A data set in memory; its name is forgotten when nobody holds it any more."""
 
     name: str
-    content: Dataset | tuple[Table, Table | None]
+    content: Dataset | tuple[DataTable, DataTable | None]
     """Samples; or a table, with rows to test on where they were given, that becomes samples by options."""
     divided: bool = False
     """True: each user is a client. False: a partition divides it."""
@@ -64,7 +64,7 @@ class HeldData:
         if isinstance(self.content, Dataset):
             return self.content
         train, test = self.content
-        return dataset_from_table(self.name, train, TableOptions(**options), "dataset", test)
+        return dataset_from_table(self.name, train, ReadingOptions(**options), "dataset", test)
 
 
 _HELD: WeakValueDictionary[str, HeldData] = WeakValueDictionary()
@@ -104,7 +104,7 @@ def arrays_to_dataset(given: Any, name: str) -> Dataset:
                 f"{name} returned a table without one column that is called label: rename the one to predict, or give "
                 "the table itself as dataset, with dataset_options={'label': ...}"
             )
-        return dataset_from_table(name, tables[0], TableOptions(), f"{name}()", tables[1])
+        return dataset_from_table(name, tables[0], ReadingOptions(), f"{name}()", tables[1])
     arrays, divided = _arrays(given)
     if divided:
         raise CoterieError(f"{name} returned a list of clients' samples: give the list itself as dataset")
@@ -136,7 +136,7 @@ def _register(name: str, data: HeldData) -> None:
         """Data of this session."""
         return held().read(**options)
 
-    pooled.__signature__ = TableOptions.signature() if of_table else inspect.Signature()  # type: ignore[attr-defined]
+    pooled.__signature__ = ReadingOptions.signature() if of_table else inspect.Signature()  # type: ignore[attr-defined]
 
     def of_clients(clients: int, seed: int, server_share: float | None) -> FederatedData:
         """Arrays of this session, by client."""
@@ -195,7 +195,7 @@ def _named(given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
     return arrays
 
 
-def _parts_of(tables: tuple[Table, Table | None]) -> dict[str, Array]:
+def _parts_of(tables: tuple[DataTable, DataTable | None]) -> dict[str, Array]:
     """Return all that is in tables, for a digest."""
     arrays = {}
     for part, table in zip(("train", "test"), tables, strict=True):

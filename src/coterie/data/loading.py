@@ -17,7 +17,7 @@ from coterie.data.readers.images import folders
 from coterie.data.readers.tables import table_share
 from coterie.data.registries import DATASETS, PARTITIONS, SourceTraits, traits
 from coterie.data.tables.encoding import TableEncoding
-from coterie.data.tables.rows import TableOptions
+from coterie.data.tables.rows import ReadingOptions
 from coterie.errors import CoterieError, suggestion
 from coterie.registry import same_name
 
@@ -102,7 +102,7 @@ def read_share(
         raise CoterieError(f"{own[0]} is agreed on by all sites: leave it out of a site's own options")
     given = {**(options or {}), **{key: value for key, value in agreed.items() if key in accepted}}
     if recognised.format == "table":
-        return table_share(recognised.files, TableOptions(**recognised.check(given)), encoding)
+        return table_share(recognised.files, ReadingOptions(**recognised.check(given)), encoding)
     return recognised.read(options=given)
 
 

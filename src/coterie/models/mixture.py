@@ -42,7 +42,7 @@ def mixture(
     import torch
     from torch import nn
 
-    class Mixture(nn.Module):
+    class MixtureNetwork(nn.Module):
         """log Σ_m π_m softmax(h_m(x)), π = softmax(rate · shares); of one component, its outputs."""
 
         def __init__(self) -> None:
@@ -58,4 +58,4 @@ def mixture(
             predictions = torch.stack([torch.log_softmax(network(x), dim=1) for network in self.component])
             return torch.logsumexp(predictions + torch.log_softmax(rate * self.shares, 0)[:, None, None], dim=0)
 
-    return Mixture()
+    return MixtureNetwork()

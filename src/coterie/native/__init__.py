@@ -218,8 +218,7 @@ class Network:
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
-        `learns` says of the weights of each stage, and then of its biases, whether they do. `adam` is its name, adam or
-        adamw, with two betas and eps.
+        `learns` says of each stage's weights, then biases, whether they do. `adam`: adam or adamw, two betas and eps.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         pins = _pins(x)

@@ -79,7 +79,6 @@ def make_config(tables: Mapping[str, Any], source: str | Origins = "", *, files:
 def check_names(config: Config, origins: Origins | None = None, *, files: bool = True) -> Config:
     """Check names and options against what is registered, before any data is read; fill in option defaults."""
     from coterie import data
-    from coterie.data.server_set import check_other
     from coterie.models import MODELS
     from coterie.training.metrics import METRICS
 
@@ -89,20 +88,7 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     chosen = config.model_dump()
     with _place_in_errors(origins, "algorithm"):
         chosen["algorithm"] |= ALGORITHMS.validate(config.algorithm.name, config.algorithm.options)
-    with _place_in_errors(origins, "grouping"):
-        _check_grouping(
-            config.algorithm.name, config.grouping.options(), ALGORITHMS[config.algorithm.name].traits.rules
-        )
-        options = {key: value for key, value in chosen["algorithm"].items() if key != "name"}
-        method = ALGORITHMS[config.algorithm.name](**options)
-        if error := method.error_in_grouping(config.grouping.options()):
-            raise CoterieError(error)
-    with _place_in_errors(origins, "algorithm"):
-        if method.server_data_from is not None:
-            check_other(method.server_data_from)
-        _check_serving(method)
-        if error := method.error_in_server_step():
-            raise CoterieError(f"method '{config.algorithm.name}': {error}")
+    method = _checked_method(config, {**chosen["algorithm"]}, origins)
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
     with _place_in_errors(origins, "training", "clip"):
@@ -141,6 +127,25 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
                 f"{' and '.join(config.partition.described)}"
             )
     return Config.model_validate(chosen)
+
+
+def _checked_method(config: Config, options: dict[str, Any], origins: Origins) -> Algorithm:
+    """Return the method with its options, which fit each other and how groups are to be formed."""
+    from coterie.data.server_set import check_other
+
+    kind = ALGORITHMS[options.pop("name")]
+    with _place_in_errors(origins, "grouping"):
+        _check_grouping(config.algorithm.name, config.grouping.options(), kind.traits.rules)
+        method = kind(**options)
+        if error := method.error_in_grouping(config.grouping.options()):
+            raise CoterieError(error)
+    with _place_in_errors(origins, "algorithm"):
+        if method.server_data_from is not None:
+            check_other(method.server_data_from)
+        _check_serving(method)
+        if error := method.error_in_server_step():
+            raise CoterieError(f"method '{config.algorithm.name}': {error}")
+    return method
 
 
 def _check_newcomers(config: Config) -> None:

@@ -42,7 +42,7 @@ def read(state: Mapping[str, torch.Tensor]) -> dict[str, Array]:
     return {name: tensor.cpu().numpy().copy() for name, tensor in state.items()}
 
 
-class Samples:
+class DeviceSamples:
     """Samples of a training: at one place, from where batches go to the device."""
 
     def __init__(self, x: Floats, y: Index, place: torch.device, device: torch.device) -> None:

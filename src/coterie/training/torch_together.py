@@ -18,7 +18,7 @@ from coterie.training.batches import Step, steps
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome
 from coterie.training.objectives import sample_losses
 from coterie.training.optimisers import StepRule
-from coterie.training.torch_device import BLOCK, Samples, read
+from coterie.training.torch_device import BLOCK, DeviceSamples, read
 
 if TYPE_CHECKING:
     from coterie.training.torch_trainer import TorchNetwork
@@ -149,7 +149,7 @@ class StackedNetwork:
     def _gradients(
         self,
         models: _Models,
-        samples: Samples,
+        samples: DeviceSamples,
         index: torch.Tensor,
         weight: torch.Tensor,
         offset: torch.Tensor | None,
@@ -255,6 +255,8 @@ class _Batches:
         return (client for client, made in enumerate(self.steps) if made == step + 1)
 
 
-def _joined(jobs: Sequence[Job], place: torch.device, device: torch.device) -> Samples:
+def _joined(jobs: Sequence[Job], place: torch.device, device: torch.device) -> DeviceSamples:
     """Return the samples of all clients one after the other."""
-    return Samples(np.concatenate([job.x for job in jobs]), np.concatenate([job.y for job in jobs]), place, device)
+    return DeviceSamples(
+        np.concatenate([job.x for job in jobs]), np.concatenate([job.y for job in jobs]), place, device
+    )

@@ -25,7 +25,7 @@ from coterie.training.job import Diverged, Floats, Job, Outcome, one_by_one
 from coterie.training.objectives import sample_losses
 from coterie.training.optimisers import StepRule
 from coterie.training.own_models import OwnPart, approached, checked, network_at
-from coterie.training.torch_device import SEEDING, Samples, StepLosses, read, sent
+from coterie.training.torch_device import SEEDING, DeviceSamples, StepLosses, read, sent
 from coterie.training.torch_together import StackedNetwork, alike, can_stack
 
 LOG = logging.getLogger("coterie")
@@ -198,7 +198,7 @@ def _train(network: TorchNetwork, job: Job, place: torch.device, own_network: To
     network.load(job.start)
     network.begin_training()
     w, y = network.vector, job.y
-    samples = Samples(job.x, job.y, place, network.device)
+    samples = DeviceSamples(job.x, job.y, place, network.device)
     anchors = [
         (network.flatten(model), network.flatten({name: np.full_like(a, strength) for name, a in model.items()}))
         for model, strength in job.anchors

@@ -28,18 +28,7 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
         return stream(handler.seed, verb.purpose, handler.id, 0 if verb.purpose == ADAPTING else request.round)
 
     if plan.curriculum is not None:
-        order = curriculum_order(
-            plan.curriculum,
-            lambda params: handler.trainer.logits(request.spec, params, x),
-            y,
-            judges={
-                "G": start,
-                "L": handler.state.get("model", start),
-                "E": handler.model("expert") if "expert" in request.models else start,
-            },
-            rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
-            loss=request.spec.loss,
-        )
+        order = _order(handler, verb, plan.curriculum, start, x, y)
     if handler.protection.min_samples:
         outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
         batches = steps(len(y), plan, shuffles(), order, handler.protection.even_batches)
@@ -76,6 +65,23 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
         handler.keep(changed)
     sent = {name: value for name, value in verb.sent(outcome.params).items() if name not in handler.frozen}
     return TrainReply(len(y), outcome.steps, outcome.loss, sent, control or {})
+
+
+def _order(handler: RequestHandler, verb: Train, curriculum: Curriculum, start: Params, x: Floats, y: Index) -> Index:
+    """Return the samples from first to last of the curriculum."""
+    request = handler.request
+    return curriculum_order(
+        curriculum,
+        lambda params: handler.trainer.logits(request.spec, params, x),
+        y,
+        judges={
+            "G": start,
+            "L": handler.state.get("model", start),
+            "E": handler.model("expert") if "expert" in request.models else start,
+        },
+        rng=stream(handler.seed, f"{verb.purpose} order", handler.id, request.round),
+        loss=request.spec.loss,
+    )
 
 
 def _label_offset(handler: RequestHandler, plan: Plan, y: Index) -> Floats | None:

@@ -14,7 +14,7 @@ from coterie.data.readers.images import is_image, read_images
 from coterie.data.readers.npz import read_unlabelled
 from coterie.data.readers.tables import is_table, read_table
 from coterie.data.tables.encoding import TableEncoding
-from coterie.data.tables.table import Table, levels
+from coterie.data.tables.table import DataTable, levels
 from coterie.errors import CoterieError
 
 _RESIZE = "add --resize, which takes the middle square of each, at the size of training"
@@ -75,7 +75,7 @@ def read_inputs(
     return inputs
 
 
-def rows_as_inputs(table: Table, place: str, encoding: TableEncoding | None, class_names: Sequence[str]) -> Inputs:
+def rows_as_inputs(table: DataTable, place: str, encoding: TableEncoding | None, class_names: Sequence[str]) -> Inputs:
     """Return the rows of a table as inputs, with their labels where it has that column."""
     if encoding is None:
         raise CoterieError(

@@ -11,8 +11,8 @@ from coterie.data.tables.arrow import read_parquet
 from coterie.data.tables.csv_files import read_csv
 from coterie.data.tables.encoding import TableEncoding
 from coterie.data.tables.hugging_face import ONE, SEVERAL, read_saved
-from coterie.data.tables.rows import TableOptions, dataset_from_table
-from coterie.data.tables.table import Table
+from coterie.data.tables.rows import ReadingOptions, dataset_from_table
+from coterie.data.tables.table import DataTable
 from coterie.errors import CoterieError
 
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2")
@@ -28,7 +28,7 @@ def is_table(files: Files) -> bool:
     return files.kind == "file" and (name.endswith((*_CSV, *_PARQUET)) or files.head()[:4] == _MAGIC)
 
 
-def read_tables(files: Files) -> tuple[Table, Table | None]:
+def read_tables(files: Files) -> tuple[DataTable, DataTable | None]:
     """Return the rows of a file or folder to train on and, where it says so, to test on."""
     if files.kind == "folder":
         with reading(files.place, "a data set of Hugging Face"):
@@ -40,7 +40,7 @@ def read_tables(files: Files) -> tuple[Table, Table | None]:
         return read_csv(lambda: opened(files.place)), None
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> DataTable:
     """Return the rows of a file."""
     files = look(path)
     if not is_table(files):
@@ -51,9 +51,9 @@ def read_table(path: Path) -> Table:
 def dataset_of(
     files: Files,
     name: str | None,
-    options: TableOptions,
+    options: ReadingOptions,
     encoding: TableEncoding | None = None,
-    tables: tuple[Table, Table | None] | None = None,
+    tables: tuple[DataTable, DataTable | None] | None = None,
 ) -> Dataset:
     """Return the data set that a table makes up, of which `tables` may have been read; a file beside it may test."""
     train, test = tables or read_tables(files)
@@ -67,7 +67,7 @@ def dataset_of(
     )
 
 
-def table_share(files: Files, options: TableOptions, encoding: TableEncoding | None) -> Dataset:
+def table_share(files: Files, options: ReadingOptions, encoding: TableEncoding | None) -> Dataset:
     """Return what one site has of a table; all sites must make the same inputs of theirs.
 
     Without an `encoding` on which they agree they name the columns, in one order, and no column has categories.
@@ -90,7 +90,7 @@ def table_share(files: Files, options: TableOptions, encoding: TableEncoding | N
 @reader("table", is_table)
 def table(files: Files, name: str | None = None, **options: Any) -> Dataset:
     """A table with a label column: CSV, Parquet, or a folder that save_to_disk of Hugging Face's datasets wrote."""
-    return dataset_of(files, name, TableOptions(**options))
+    return dataset_of(files, name, ReadingOptions(**options))
 
 
-table.__signature__ = TableOptions.signature()  # type: ignore[attr-defined]
+table.__signature__ = ReadingOptions.signature()  # type: ignore[attr-defined]

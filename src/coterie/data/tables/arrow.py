@@ -10,7 +10,7 @@ import numpy as np
 from coterie.bounded import check_unpacked, parse_json
 from coterie.data.federated import Array
 from coterie.data.tables.csv_files import MOST_COLUMNS
-from coterie.data.tables.table import Column, Table, text_column
+from coterie.data.tables.table import DataTable, TableColumn, text_column
 from coterie.errors import CoterieError, one_line
 
 ClassNames = Mapping[str, Sequence[str]]
@@ -20,7 +20,7 @@ ODD = (TypeError, AttributeError, LookupError, NotImplementedError)
 """What is raised over files that were made up, beside Arrow's own exceptions."""
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path) -> DataTable:
     """Return what a Parquet file holds; raise a ValueError where it is damaged."""
     try:
         from pyarrow import ArrowException
@@ -52,7 +52,7 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
         return {}
 
 
-def from_arrow(stored: Any, class_names: ClassNames, folder: Path | None = None) -> Table:
+def from_arrow(stored: Any, class_names: ClassNames, folder: Path | None = None) -> DataTable:
     """Return a table of Arrow's; images that are only named must lie in the `folder` of the file, if it is of one."""
     names = [one_line(str(name), 200) for name in stored.column_names]
     if len(set(names)) < len(names):
@@ -62,10 +62,10 @@ def from_arrow(stored: Any, class_names: ClassNames, folder: Path | None = None)
         columns[name] = _column(
             values.combine_chunks() if values.num_chunks != 1 else values.chunk(0), class_names.get(name), folder
         )
-    return Table(columns, stored.num_rows)
+    return DataTable(columns, stored.num_rows)
 
 
-def _column(values: Any, class_names: Sequence[str] | None, folder: Path | None) -> Column:
+def _column(values: Any, class_names: Sequence[str] | None, folder: Path | None) -> TableColumn:
     """Return a column of one of Arrow's types."""
     from pyarrow import types
 
@@ -82,7 +82,7 @@ def _column(values: Any, class_names: Sequence[str] | None, folder: Path | None)
         return text_column(codes, class_names)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = values.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-        return Column("number", np.asarray(numbers, np.float64), fractions=not types.is_integer(kind))
+        return TableColumn("number", np.asarray(numbers, np.float64), fractions=not types.is_integer(kind))
     if types.is_dictionary(kind) and _is_text(kind.value_type):
         codes = values.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         return text_column(codes, [text or "" for text in values.dictionary.to_pylist()])
@@ -92,7 +92,7 @@ def _column(values: Any, class_names: Sequence[str] | None, folder: Path | None)
         return _images(values, folder)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _nested(values)
-    return Column("other", np.zeros(len(values)), described=f"values of type {one_line(str(kind), 60)}")
+    return TableColumn("other", np.zeros(len(values)), described=f"values of type {one_line(str(kind), 60)}")
 
 
 def _extension_array() -> Any:
@@ -118,15 +118,15 @@ def _holds_images(fields: Mapping[str, Any]) -> bool:
     return bool((binary or types.is_null(packed)) and (_is_text(path) or types.is_null(path)))
 
 
-def _images(values: Any, folder: Path | None) -> Column:
+def _images(values: Any, folder: Path | None) -> TableColumn:
     """Return packed images; one that is only named by a path is read from there."""
     contents = np.empty(len(values), object)
     for row, image in enumerate(values.to_pylist()):
         content, path = (image or {}).get("bytes"), (image or {}).get("path") or ""
         if content is None and not path:
-            return Column("other", np.zeros(len(values)), described=f"images of which row {row + 1} is missing")
+            return TableColumn("other", np.zeros(len(values)), described=f"images of which row {row + 1} is missing")
         contents[row] = content if content is not None else inside(path, folder)
-    return Column("image", contents)
+    return TableColumn("image", contents)
 
 
 def inside(path: str, folder: Path | None) -> Path:
@@ -139,7 +139,7 @@ def inside(path: str, folder: Path | None) -> Path:
     return Path(place)
 
 
-def _nested(values: Any) -> Column:
+def _nested(values: Any) -> TableColumn:
     """Return arrays that have one shape; NaN and missing ones are refused later."""
     import pyarrow.compute as pc
     from pyarrow import types
@@ -148,10 +148,10 @@ def _nested(values: Any) -> Column:
     while types.is_list(rows.type) or types.is_large_list(rows.type) or types.is_fixed_size_list(rows.type):
         lengths = pc.list_value_length(rows).unique().to_pylist()
         if len(lengths) != 1 or not lengths[0]:
-            return Column("other", np.zeros(shape[0]), described="lists of several lengths")
+            return TableColumn("other", np.zeros(shape[0]), described="lists of several lengths")
         shape.append(lengths[0])
         rows = rows.flatten()
     if not (types.is_integer(rows.type) or types.is_floating(rows.type)) or rows.null_count:
-        return Column("other", np.zeros(shape[0]), described=f"lists of type {one_line(str(rows.type), 60)}")
+        return TableColumn("other", np.zeros(shape[0]), described=f"lists of type {one_line(str(rows.type), 60)}")
     numbers: Array = rows.to_numpy(zero_copy_only=False).reshape(shape)
-    return Column("array", numbers)
+    return TableColumn("array", numbers)

@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from coterie.data.tables.table import Column, Table, text_column
+from coterie.data.tables.table import DataTable, TableColumn, text_column
 from coterie.errors import one_line
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A", "?"})
@@ -24,7 +24,7 @@ _BLOCK = 2**13
 """Cells that are read at a time, so that they stay near the processor; of wide tables some rows."""
 
 
-def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Table:
+def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> DataTable:
     """Return what a CSV file holds; it is read again where a column of numbers turns out to be one of texts."""
     texts: set[int] = set()
     while True:
@@ -37,7 +37,7 @@ def read_csv(opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Table:
         late = {position for position, column in enumerate(columns) if column.was_number}
         if not late:
             rows = columns[0].rows if columns else 0
-            return Table({name: column.made() for name, column in zip(names, columns, strict=True)}, rows)
+            return DataTable({name: column.made() for name, column in zip(names, columns, strict=True)}, rows)
         texts |= late
 
 
@@ -128,10 +128,10 @@ class _Cells:
             numbers = (math.nan if cell.strip() in MISSING else float(cell) for cell in cells)
             return np.fromiter(numbers, np.float64, len(cells))
 
-    def made(self) -> Column:
+    def made(self) -> TableColumn:
         """Return the column."""
         if not self.is_text:
-            return Column("number", np.concatenate(self._numbers), fractions=self.fractions)
+            return TableColumn("number", np.concatenate(self._numbers), fractions=self.fractions)
         absent = [code for text, code in self._texts.items() if text.strip() in MISSING]
         codes = np.concatenate(self._codes)
         if absent:

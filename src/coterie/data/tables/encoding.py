@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.bounded import LARGEST_ARRAYS
-from coterie.data.tables.table import SHOWN, Column, Table, levels
+from coterie.data.tables.table import SHOWN, DataTable, TableColumn, levels
 from coterie.errors import CoterieError, one_line
 
 MOST_CATEGORIES = 100
@@ -50,14 +50,14 @@ class TableEncoding:
 
     @classmethod
     def of(
-        cls, table: Table, label: str, inputs: list[str], as_categories: set[str], fills: bool, place: str
+        cls, table: DataTable, label: str, inputs: list[str], as_categories: set[str], fills: bool, place: str
     ) -> "TableEncoding":
         """Make the encoding that training rows ask for."""
         return cls(
             label, tuple(_encoded(name, table.columns[name], name in as_categories, fills, place) for name in inputs)
         )
 
-    def encode(self, table: Table, place: str) -> tuple[Floats, list[str]]:
+    def encode(self, table: DataTable, place: str) -> tuple[Floats, list[str]]:
         """Return the inputs, (rows, features), and sentences on what is odd about them."""
         if table.rows * len(self.features) * 4 > LARGEST_ARRAYS:
             raise CoterieError(
@@ -108,7 +108,7 @@ class TableEncoding:
         return cls(label, tuple(made))
 
 
-def _encoded(name: str, column: Column, as_category: bool, fills: bool, place: str) -> EncodedColumn:
+def _encoded(name: str, column: TableColumn, as_category: bool, fills: bool, place: str) -> EncodedColumn:
     where = f"{place}: column '{one_line(name)}'"
     if column.kind == "number" and not as_category:
         known = column.values[~column.absent]
@@ -131,7 +131,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"'{name[:40]}'" for name in names[:SHOWN])
 
 
-def _fill_number(x: Floats, column: EncodedColumn, given: Column, where: str) -> None:
+def _fill_number(x: Floats, column: EncodedColumn, given: TableColumn, where: str) -> None:
     if given.kind != "number":
         odd = f" ({given.described})" if given.described else ""
         raise CoterieError(f"{where} should hold numbers, as in training, but holds {given.kind}s{odd}")
@@ -147,7 +147,7 @@ def _fill_number(x: Floats, column: EncodedColumn, given: Column, where: str) ->
     x[:] = values
 
 
-def _fill_categories(x: Floats, column: EncodedColumn, given: Column, where: str) -> list[str]:
+def _fill_categories(x: Floats, column: EncodedColumn, given: TableColumn, where: str) -> list[str]:
     """Write 1 where a row has a category; one that was not there in training has none, nor has a missing text then."""
     codes, names = levels(given, where)
     place_of = {category: position for position, category in enumerate(column.categories)}

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from coterie.data.tables.hugging_face import is_hugging_face, of_splits
-from coterie.data.tables.table import Column, Table, text_column
+from coterie.data.tables.table import DataTable, TableColumn, text_column
 from coterie.errors import CoterieError, one_line
 
 
-def tables_of(given: Any) -> tuple[Table, Table | None] | None:
+def tables_of(given: Any) -> tuple[DataTable, DataTable | None] | None:
     """Return the rows to train on and, where they are given, to test on; None for what is no table."""
     if isinstance(given, tuple) and len(given) == 2 and all(map(_is_table, given)):
         (train, _), (test, _) = map(_tables, given)
@@ -22,7 +22,7 @@ def _is_table(given: Any) -> bool:
     return is_frame(given) or is_hugging_face(given)
 
 
-def _tables(given: Any) -> tuple[Table, Table | None]:
+def _tables(given: Any) -> tuple[DataTable, DataTable | None]:
     return (of_frame(given), None) if is_frame(given) else of_splits(given, "dataset")
 
 
@@ -32,16 +32,16 @@ def is_frame(given: Any) -> bool:
     return pandas is not None and isinstance(given, pandas.DataFrame)
 
 
-def of_frame(frame: Any) -> Table:
+def of_frame(frame: Any) -> DataTable:
     """Return a data frame as a table; its index is left out."""
     names = [one_line(str(name), 200) for name in frame.columns]
     if len(set(names)) < len(names):
         raise CoterieError("dataset: two columns of the data frame have one name: rename one")
     columns = [_column(frame.iloc[:, position]) for position in range(len(names))]
-    return Table(dict(zip(names, columns, strict=True)), len(frame))
+    return DataTable(dict(zip(names, columns, strict=True)), len(frame))
 
 
-def _column(series: Any) -> Column:
+def _column(series: Any) -> TableColumn:
     import pandas
 
     kinds = pandas.api.types
@@ -50,10 +50,12 @@ def _column(series: Any) -> Column:
         return text_column(codes, map(str, texts))
     if kinds.is_numeric_dtype(series.dtype) and not kinds.is_complex_dtype(series.dtype):
         values = np.asarray(series.to_numpy(np.float64, na_value=np.nan), np.float64)
-        return Column("number", values, fractions=kinds.is_float_dtype(series.dtype))
+        return TableColumn("number", values, fractions=kinds.is_float_dtype(series.dtype))
     codes, texts = pandas.factorize(series) if _of_plain_values(series) else (None, ())
     if codes is None:
-        return Column("other", np.zeros(len(series)), described=f"values of type {one_line(str(series.dtype), 60)}")
+        return TableColumn(
+            "other", np.zeros(len(series)), described=f"values of type {one_line(str(series.dtype), 60)}"
+        )
     return text_column(codes, map(str, texts))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from coterie.bounded import LARGEST_ARRAYS, parse_json, read_text
 from coterie.data.tables.arrow import ODD, from_arrow
 from coterie.data.tables.rows import VALIDATION
-from coterie.data.tables.table import Table
+from coterie.data.tables.table import DataTable
 from coterie.errors import CoterieError, one_line
 
 ONE, SEVERAL = "state.json", "dataset_dict.json"
 """What a folder has in which a data set, or one with several splits, was saved."""
 
 
-def read_saved(folder: Path) -> tuple[Table, Table | None]:
+def read_saved(folder: Path) -> tuple[DataTable, DataTable | None]:
     """Return the rows of a folder to train on and, where it has such, to test on."""
     try:
         import datasets
@@ -59,7 +59,7 @@ def is_hugging_face(given: Any) -> bool:
     return package is not None and isinstance(given, package.Dataset | package.DatasetDict)
 
 
-def of_splits(given: Any, place: str, folder: Path | None = None) -> tuple[Table, Table | None]:
+def of_splits(given: Any, place: str, folder: Path | None = None) -> tuple[DataTable, DataTable | None]:
     """Return the tables of a data set, or of the splits of one that are called train and test, or validation.
 
     In a `folder` that it was read from lie the images that it only names.
@@ -73,7 +73,7 @@ def of_splits(given: Any, place: str, folder: Path | None = None) -> tuple[Table
     return of_dataset(given["train"], folder), None if testing is None else of_dataset(given[testing], folder)
 
 
-def of_dataset(given: Any, folder: Path | None = None) -> Table:
+def of_dataset(given: Any, folder: Path | None = None) -> DataTable:
     """Return the table of a data set; labels have the names that it knows."""
     names = {name: feature.names for name, feature in given.features.items() if type(feature).__name__ == "ClassLabel"}
     stored = given.with_format("arrow")[:]

@@ -12,7 +12,7 @@ from coterie.data.federated import Array, Dataset, Index, Normalisation
 from coterie.data.readers.arrays import Classes, ClassNames, dataset_from_arrays
 from coterie.data.readers.images import Grey, ImageBytes, ImageSource, Size, read_images
 from coterie.data.tables.encoding import MISSING, TableEncoding
-from coterie.data.tables.table import SHOWN, Column, Table, levels
+from coterie.data.tables.table import SHOWN, DataTable, TableColumn, levels
 from coterie.errors import CoterieError, one_line, suggestion
 from coterie.streams import stream
 
@@ -49,7 +49,7 @@ Missing = Annotated[
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class ReadingOptions:
     """What the user says of a table's columns; the options of every reader of tables."""
 
     label: Label = None
@@ -93,7 +93,7 @@ class Roles:
         return [self.label, *self.inputs]
 
 
-def roles(table: Table, options: TableOptions, place: str) -> Roles:
+def roles(table: DataTable, options: ReadingOptions, place: str) -> Roles:
     """Return which column is what, by the options; without them, by the names of columns."""
     label = table.checked(str(options.label), place, "label") if options.label is not None else usual_label(table)
     if label is None:
@@ -120,7 +120,7 @@ def roles(table: Table, options: TableOptions, place: str) -> Roles:
     return Roles(label, inputs, named.get("client"), named.get("group"), split)
 
 
-def usual_label(table: Table) -> str | None:
+def usual_label(table: DataTable) -> str | None:
     """Return the column that is called like a label, if it is one alone."""
     called = [name for name in table.columns if name.lower() in LABELS]
     return called[0] if len(called) == 1 else None
@@ -133,7 +133,7 @@ def names_in(value: list[str] | str | int | None) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list) else str(value).split("+")
 
 
-def counts_rows(column: Column) -> bool:
+def counts_rows(column: TableColumn) -> bool:
     """Say whether a column only numbers the rows."""
     first = column.values[0] if column.kind == "number" and len(column.values) > 1 else -1
     return first in (0, 1) and np.array_equal(column.values, np.arange(len(column.values)) + first)
@@ -141,10 +141,10 @@ def counts_rows(column: Column) -> bool:
 
 def dataset_from_table(
     name: str,
-    table: Table,
-    options: TableOptions,
+    table: DataTable,
+    options: ReadingOptions,
     place: str,
-    test: Table | None = None,
+    test: DataTable | None = None,
     encoding: TableEncoding | None = None,
 ) -> Dataset:
     """Return the data set that a table makes up; `place` is where it came from, `test` rows that were given as such.
@@ -191,8 +191,8 @@ def dataset_from_table(
 
 
 def _parts(
-    table: Table, test: Table | None, columns: Roles, options: TableOptions, place: str, notes: list[str]
-) -> dict[str, Table]:
+    table: DataTable, test: DataTable | None, columns: Roles, options: ReadingOptions, place: str, notes: list[str]
+) -> dict[str, DataTable]:
     """Return training rows and, where there are any, test rows; those with missing values as the user wants."""
     if test is not None:
         if options.test is not None:
@@ -235,7 +235,7 @@ def _check_missing(absent: dict[str, int], columns: Roles, missing: str, place: 
         raise CoterieError(f"{place}: '{fixed[0]}' has missing values, which can't be filled in: use missing=drop")
 
 
-def _by_column(table: Table, split: str, place: str, notes: list[str]) -> dict[str, Table]:
+def _by_column(table: DataTable, split: str, place: str, notes: list[str]) -> dict[str, DataTable]:
     """Divide rows by a column that says what they are for."""
     codes, names = levels(table.columns[split], f"{place}: column '{split}'")
     if unknown := [name for name in names if name.lower() not in (*TRAINING, *TESTING, *VALIDATION)]:
@@ -254,7 +254,7 @@ def _by_column(table: Table, split: str, place: str, notes: list[str]) -> dict[s
     return {"train": table[training], "test": table[testing]}
 
 
-def _by_share(table: Table, share: float, place: str) -> dict[str, Table]:
+def _by_share(table: DataTable, share: float, place: str) -> dict[str, DataTable]:
     """Draw test rows at random, the same in every run."""
     count = round(share * table.rows)
     if not 0 < share < 1 or not 0 < count < table.rows:
@@ -266,7 +266,7 @@ def _by_share(table: Table, share: float, place: str) -> dict[str, Table]:
 
 
 def _labels(
-    parts: dict[str, Table], label: str, options: TableOptions, place: str, notes: list[str]
+    parts: dict[str, DataTable], label: str, options: ReadingOptions, place: str, notes: list[str]
 ) -> tuple[dict[str, Array], list[str]]:
     """Return the numbers of classes, and the names that they stand for, in order."""
     arrays, names = dict[str, Array](), list(options.class_names or [])
@@ -297,7 +297,7 @@ def _agreed(classes: int | None, there: list[str], where: str) -> list[str] | No
     return names
 
 
-def note_on_label(column: Column, where: str) -> str | None:
+def note_on_label(column: TableColumn, where: str) -> str | None:
     """Refuse a label that is a quantity; return a sentence where one may look like it.
 
     Texts, whole numbers and true or false are classes. Numbers with a decimal point are classes if they are whole and
@@ -315,7 +315,7 @@ def note_on_label(column: Column, where: str) -> str | None:
     return f"{where} has numbers with a decimal point; the {len(different)} of them are taken for classes"
 
 
-def _only_input(parts: dict[str, Table], columns: Roles, options: TableOptions, place: str) -> dict[str, Array]:
+def _only_input(parts: dict[str, DataTable], columns: Roles, options: ReadingOptions, place: str) -> dict[str, Array]:
     """Return arrays or images, which must be the only input."""
     if len(columns.inputs) > 1:
         raise CoterieError(
@@ -332,11 +332,11 @@ def _only_input(parts: dict[str, Table], columns: Roles, options: TableOptions, 
     return arrays
 
 
-def _images(column: Column, place: str) -> list[ImageSource]:
+def _images(column: TableColumn, place: str) -> list[ImageSource]:
     return [image if isinstance(image, Path) else ImageBytes(image, place) for image in column.values]
 
 
-def _attributes(column: Column, where: str) -> dict[str, Array]:
+def _attributes(column: TableColumn, where: str) -> dict[str, Array]:
     """Return which value of a column each row has."""
     codes, names = levels(column, where)
     return {
@@ -345,14 +345,14 @@ def _attributes(column: Column, where: str) -> dict[str, Array]:
     }
 
 
-def _said_of_index(table: Table, columns: Roles, options: TableOptions) -> list[str]:
+def _said_of_index(table: DataTable, columns: Roles, options: ReadingOptions) -> list[str]:
     """Say that the index of pandas is left out, where nobody said what to learn from."""
     named = {*columns.used, columns.split, *names_in(options.drop)}
     index = [name for name in table.columns if name in INDEX and name not in named] if options.inputs is None else []
     return [f"column '{name}', the index that pandas writes, is left out: inputs can name it" for name in index]
 
 
-def _said(encoding: TableEncoding, train: Table, fills: bool) -> list[str]:
+def _said(encoding: TableEncoding, train: DataTable, fills: bool) -> list[str]:
     """Say what was made of the columns."""
     categories = [column for column in encoding.columns if column.categories]
     notes = []

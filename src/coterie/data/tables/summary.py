@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from coterie.data.tables.encoding import MOST_CATEGORIES
-from coterie.data.tables.rows import Roles, TableOptions, counts_rows, names_in, note_on_label, roles, usual_label
-from coterie.data.tables.table import SHOWN, Column, Table, levels
+from coterie.data.tables.rows import ReadingOptions, Roles, counts_rows, names_in, note_on_label, roles, usual_label
+from coterie.data.tables.table import SHOWN, DataTable, TableColumn, levels
 from coterie.errors import CoterieError, one_line
 
 FEWEST_ROWS = 10
@@ -15,7 +15,7 @@ MOST_LISTED = 100
 """Columns that are described one by one."""
 
 
-def suggested(table: Table, options: TableOptions, place: str) -> TableOptions:
+def suggested(table: DataTable, options: ReadingOptions, place: str) -> ReadingOptions:
     """Return options by which a table can be used: those that are given, and what it needs beyond them."""
     if options.label is None:
         options = replace(options, label=_likely_label(table))
@@ -35,14 +35,14 @@ def suggested(table: Table, options: TableOptions, place: str) -> TableOptions:
     return replace(options, missing=("fill" if absent <= set(found.inputs) else "drop") if absent else "refuse")
 
 
-def _likely_label(table: Table) -> str | None:
+def _likely_label(table: DataTable) -> str | None:
     """Return the column that is called like a label, or else the last one that could be one."""
     return usual_label(table) or next(
         (name for name in reversed(list(table.columns)) if _could_be_label(table, name)), None
     )
 
 
-def _could_be_label(table: Table, name: str) -> bool:
+def _could_be_label(table: DataTable, name: str) -> bool:
     column = table.columns[name]
     try:
         note_on_label(column, name)
@@ -51,14 +51,14 @@ def _could_be_label(table: Table, name: str) -> bool:
         return False
 
 
-def _is_no_input(column: Column, is_category: bool) -> bool:
+def _is_no_input(column: TableColumn, is_category: bool) -> bool:
     """Say whether a column can't be learned from, or only numbers the rows."""
     if column.kind == "text" or (column.kind == "number" and is_category):
         return len(levels(column, "")[1]) > MOST_CATEGORIES
     return column.kind == "other" or (column.kind == "number" and counts_rows(column))
 
 
-def described(table: Table, options: TableOptions, place: str) -> list[str]:
+def described(table: DataTable, options: ReadingOptions, place: str) -> list[str]:
     """Return a line for each column: its values, how many are missing, and what it is used for."""
     found = None if options.label is None else roles(table, options, place)
     lines = []
@@ -69,7 +69,7 @@ def described(table: Table, options: TableOptions, place: str) -> list[str]:
     return [*lines, f"... and {more:,} more columns"] if more > 0 else lines
 
 
-def _values(column: Column) -> str:
+def _values(column: TableColumn) -> str:
     """Say what a column holds."""
     if column.kind == "number":
         known = column.values[~column.absent]
@@ -87,7 +87,7 @@ def _values(column: Column) -> str:
     return "images" if column.kind == "image" else column.described
 
 
-def _use(name: str, column: Column, found: Roles | None) -> str:
+def _use(name: str, column: TableColumn, found: Roles | None) -> str:
     """Say what a column is used for."""
     if found is None:
         return ""
@@ -102,7 +102,7 @@ def _use(name: str, column: Column, found: Roles | None) -> str:
     return "" if name in found.inputs else " – left out"
 
 
-def could_be_clients(table: Table, options: TableOptions, place: str) -> list[str]:
+def could_be_clients(table: DataTable, options: ReadingOptions, place: str) -> list[str]:
     """Return the columns whose values could be clients, with their numbers of rows."""
     found = roles(table, options, place)
     lines = []

@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column: numbers, texts, arrays, packed images, or something that is no input."""
 
     kind: Literal["number", "text", "array", "image", "other"]
@@ -45,20 +45,20 @@ class Column:
             return np.isnan(self.values)
         return self.values < 0 if self.kind == "text" else np.zeros(len(self.values), bool)
 
-    def __getitem__(self, rows: Any) -> "Column":
+    def __getitem__(self, rows: Any) -> "TableColumn":
         return replace(self, values=self.values[rows])
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Columns of the same length, by name."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     rows: int
 
-    def __getitem__(self, rows: Any) -> "Table":
+    def __getitem__(self, rows: Any) -> "DataTable":
         columns = {name: column[rows] for name, column in self.columns.items()}
-        return Table(columns, len(np.arange(self.rows)[rows]))
+        return DataTable(columns, len(np.arange(self.rows)[rows]))
 
     def find(self, name: str) -> str | None:
         """Return the name of a column as it is written there, if it is there; small and capital letters are one."""
@@ -75,16 +75,16 @@ class Table:
         raise CoterieError(f"{place}: {option} = '{name}' is not a column: {known}")
 
 
-def text_column(codes: Sequence[int] | Array, texts: Iterable[str]) -> Column:
+def text_column(codes: Sequence[int] | Array, texts: Iterable[str]) -> TableColumn:
     """Make a column of texts; those that differ by spaces around them are one."""
     given, places = list(texts), {}  # type: list[str], dict[str, int]
     for text in given:
         places.setdefault(one_line(text.strip()), len(places))
     renumbered = np.array([places[one_line(text.strip())] for text in given] + [-1], np.int64)
-    return Column("text", renumbered[np.asarray(codes, np.int64)], tuple(places))
+    return TableColumn("text", renumbered[np.asarray(codes, np.int64)], tuple(places))
 
 
-def levels(column: Column, place: str) -> tuple[Index, list[str]]:
+def levels(column: TableColumn, place: str) -> tuple[Index, list[str]]:
     """Return for each value the place of its name among the different ones, -1 if it is missing, and these in order.
 
     >>> levels(Column("number", np.array([10.0, 2.0, np.nan])), "here")
