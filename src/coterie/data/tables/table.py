@@ -87,7 +87,7 @@ def text_column(codes: Sequence[int] | Array, texts: Iterable[str]) -> TableColu
 def levels(column: TableColumn, place: str) -> tuple[Index, list[str]]:
     """Return for each value the place of its name among the different ones, -1 if it is missing, and these in order.
 
-    >>> levels(Column("number", np.array([10.0, 2.0, np.nan])), "here")
+    >>> levels(TableColumn("number", np.array([10.0, 2.0, np.nan])), "here")
     (array([ 1,  0, -1]), ['2', '10'])
     """
     if column.kind == "number":
