@@ -9,6 +9,7 @@ through entry points of the groups ``coterie.algorithms``, ``coterie.models``, `
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -18,9 +19,12 @@ import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from coterie.errors import CoterieError, suggestion, what_is_wanted
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -169,9 +173,8 @@ class Registry(Generic[T]):
 
     def validate(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the options given for an entry; return them all, defaults included."""
-        from pydantic import ConfigDict, TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
-        finite = ConfigDict(allow_inf_nan=False)
         options = self.options(name)
         for key in given:
             if key not in options:
@@ -181,9 +184,9 @@ class Registry(Generic[T]):
         for option in options.values():
             if option.name not in given and option.default is inspect.Parameter.empty:
                 raise CoterieError(f"{self.kind} '{name}' needs the option '{option.name}'")
-            value = same_name(given.get(option.name, option.default), choices(option.annotation))
+            value = in_any_case(given.get(option.name, option.default), option.annotation)
             try:
-                values[option.name] = TypeAdapter(option.annotation, config=finite).validate_python(value)
+                values[option.name] = _validator(option.annotation).validate_python(value)
             except ValidationError as error:
                 wanted = what_is_wanted(error.errors())
                 raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wanted}") from None
@@ -264,6 +267,32 @@ def same_name(name: Any, names: Iterable[str]) -> Any:
         return name
     same = [other for other in names if other.casefold() == name.casefold()]
     return same[0] if len(same) == 1 else name
+
+
+def in_any_case(value: Any, annotation: Any) -> Any:
+    """Return a value as its type spells it, if it is one of the type's texts but for capital letters.
+
+    >>> in_any_case("MEAN", Literal["mean", "median"]), in_any_case(3, Literal["mean", "median"])
+    ('mean', 3)
+    """
+    return same_name(value, choices(annotation)) if isinstance(value, str) else value
+
+
+def _validator(annotation: Any) -> TypeAdapter[Any]:
+    """Return what checks values of a type; making one takes a millisecond, so it is kept if the type can be a key."""
+    try:
+        return _kept_validator(annotation)
+    except TypeError:  # a plugin's type may have notes that have no hash
+        return _new_validator(annotation)
+
+
+def _new_validator(annotation: Any) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+
+_kept_validator = functools.lru_cache(maxsize=1024)(_new_validator)
 
 
 def too_large(value: Any) -> bool:

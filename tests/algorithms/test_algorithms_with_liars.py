@@ -13,7 +13,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.engine import SimulatedFaults
 from coterie.testing import goes_on_after_an_interruption, outcome, small_run
 
-SETTINGS: dict[str, Any] = {"fraction": 1.0, "clients": 9, "rounds": 3, "epochs": 2, "dataset": "digits"}
+SETTINGS: dict[str, Any] = {"fraction": 1.0, "clients": 9, "rounds": 3, "epochs": 2, "dataset": "digits", "eval_every": 0}
 AVERAGING = [name for name in ALGORITHMS if name not in ("solo", "mtl", "sub-fedavg-hy")]
 """Those that serve a model which nine clients of few samples train to something in three rounds."""
 
@@ -35,13 +35,12 @@ def honest_accuracy(result: coterie.Result, liars: frozenset[int]) -> float:
 @pytest.mark.parametrize("method", AVERAGING)
 def test_one_update_of_1e11_ends_no_model_by_any_rule_but_the_mean(method: str) -> None:
     liars = SimulatedFaults(liars=1, clients=9).always
-    quiet = {
-        rule: honest_accuracy(small_run(method, **SETTINGS, aggregation=rule), liars) for rule in ("mean", "median")
-    }
-    attack = {**SETTINGS, "liars": 1, "hostile_kind": "huge"}
+    attack = {"liars": 1, "hostile_kind": "huge"}
     for rule in ("clipped", "median"):  # trimmed goes as the median does
-        attacked = honest_accuracy(small_run(method, **attack, aggregation=rule), liars)
-        assert attacked > min(quiet.values()) - 0.15
+        quiet, attacked = (
+            honest_accuracy(small_run(method, **SETTINGS, **more, aggregation=rule), liars) for more in ({}, attack)
+        )
+        assert attacked > quiet - 0.15
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "fednova", "sub-fedavg-un", "fedsoft", "lg-fedavg"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from coterie.clustering import adjusted_rand_index, clustering_error, normalised_mutual_information, row_groups
 
@@ -39,6 +40,24 @@ def test_normalised_mutual_information_by_entropies(labels: list[tuple[int, int]
     expected = 1.0 if total == 0 else 2 * (total - entropy(list(labels))) / total
     assert normalised_mutual_information(a, b) == pytest.approx(expected, abs=1e-9)
     assert 0 <= normalised_mutual_information(a, b) <= 1
+
+
+def test_the_scores_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 7, 40, 1000):
+        for most in (1, 2, 5, 30):
+            a, b = rng.integers(0, most, (2, size))
+            for first, second in ((a, b), (a, a), (a, np.arange(size)), (np.zeros(size, int), b)):
+                assert adjusted_rand_index(first, second) == adjusted_rand_score(first, second)
+                assert normalised_mutual_information(first, second) == pytest.approx(
+                    normalized_mutual_info_score(first, second), abs=1e-12
+                )
+
+
+def test_groupings_of_different_clients_are_refused() -> None:
+    for score in SCORES:
+        with pytest.raises(ValueError, match=r"^two groupings of the same clients: 3 and 2 of them$"):
+            score([0, 0, 1], [0, 1])
 
 
 @pytest.mark.integration

@@ -95,7 +95,7 @@ def test_check_reads_no_data(save: SaveNpz, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("data were read")
 
     monkeypatch.setattr("coterie.data.readers.npz.read_npz", forbidden)
-    monkeypatch.setattr("sklearn.datasets.load_digits", forbidden)
+    monkeypatch.setattr("coterie.data.sources.without_files._digits", forbidden)
     check(str(path), {}, "label-skew", {"rho": 0.5})
     check("own")
     check("digits", {}, "iid", {})

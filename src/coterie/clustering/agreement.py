@@ -14,9 +14,12 @@ def adjusted_rand_index(a: Sequence[int], b: Sequence[int]) -> float:
     >>> adjusted_rand_index([0, 0, 1, 1], [5, 5, 3, 3])
     1.0
     """
-    from sklearn.metrics import adjusted_rand_score
-
-    return float(adjusted_rand_score(a, b))
+    counts = contingency(a, b)
+    together, in_a, in_b = (_pairs(sizes) for sizes in (counts, counts.sum(axis=1), counts.sum(axis=0)))
+    by_chance, pairs = in_a * in_b, _pairs(counts.sum())
+    if together == in_a == in_b:
+        return 1.0
+    return (together * pairs - by_chance) / ((in_a + in_b) * pairs / 2 - by_chance)
 
 
 def normalised_mutual_information(a: Sequence[int], b: Sequence[int]) -> float:
@@ -27,9 +30,36 @@ def normalised_mutual_information(a: Sequence[int], b: Sequence[int]) -> float:
     >>> normalised_mutual_information([0, 0, 1, 1], [5, 5, 3, 3])
     1.0
     """
-    from sklearn.metrics import normalized_mutual_info_score
+    share = contingency(a, b) / max(len(a), 1)
+    in_a, in_b = share.sum(axis=1), share.sum(axis=0)
+    entropies = _entropy(in_a) + _entropy(in_b)
+    if entropies == 0:
+        return 1.0
+    return float(np.clip(2 * (entropies - _entropy(share)) / entropies, 0, 1))
 
-    return min(1.0, float(normalized_mutual_info_score(a, b)))
+
+def contingency(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return how many clients each group of one grouping shares with each of another, (groups, groups).
+
+    >>> contingency([0, 0, 1, 1], [5, 5, 3, 5])
+    array([[0, 2],
+           [1, 1]])
+    """
+    rows, columns = (np.unique(np.asarray(groups), return_inverse=True)[1] for groups in (a, b))
+    if len(rows) != len(columns):
+        raise ValueError(f"two groupings of the same clients: {len(rows)} and {len(columns)} of them")
+    height, width = (int(places.max(initial=-1)) + 1 for places in (rows, columns))
+    return np.bincount(rows * width + columns, minlength=height * width).reshape(height, width)
+
+
+def _pairs(sizes: npt.ArrayLike) -> int:
+    """Return how many pairs there are inside of groups of some sizes; exactly, as numbers of Python."""
+    return sum(size * (size - 1) // 2 for size in np.ravel(sizes).tolist())
+
+
+def _entropy(shares: npt.NDArray[np.float64]) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def clustering_error(groups: npt.ArrayLike, label_sets: Sequence[Collection[int]]) -> float:

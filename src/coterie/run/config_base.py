@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from coterie.registry import Registry, choices, same_name
+from coterie.registry import Registry, in_any_case
 
 MOST = 10**6
 """Clients or rounds of a run: with more it would never end."""
@@ -22,7 +22,7 @@ class ConfigSection(BaseModel):
     def _in_any_case(cls, value: Any, info: ValidationInfo) -> Any:
         """Take a name out of a list of names whatever its capital letters."""
         field = cls.model_fields.get(info.field_name or "")
-        return value if field is None else same_name(value, choices(field.annotation))
+        return value if field is None else in_any_case(value, field.annotation)
 
 
 class ChoiceSection(ConfigSection):

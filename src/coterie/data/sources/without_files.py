@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -25,11 +27,19 @@ def digits() -> Dataset:
 
 @cache
 def _digits() -> Samples:
-    """Read the digits once per process: they are a text file, which takes longer than to train on them."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
+    """Read the digits once per process: they are a text file, which takes longer than to train on them.
 
-    bunch = load_digits()
-    images, labels = bunch.images[:, None].astype(np.uint8), bunch.target.astype(np.int64)
+    The file is read as it is: to import scikit-learn's own reader takes as long as to import PyTorch.
+    """
+    package = find_spec("sklearn")
+    file = Path((package and package.origin) or "").parent / "datasets" / "data" / "digits.csv.gz"
+    try:
+        rows = np.loadtxt(file, delimiter=",")
+    except OSError:  # it lies elsewhere in this version
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
+
+        rows = np.column_stack(load_digits(return_X_y=True))
+    images, labels = rows[:, :-1].astype(np.uint8).reshape(-1, 1, 8, 8), rows[:, -1].astype(np.int64)
     images.flags.writeable = labels.flags.writeable = False
     return Samples(images, labels)
 
