@@ -13,7 +13,8 @@ from coterie.algorithms import ALGORITHMS
 from coterie.engine import SimulatedFaults
 from coterie.testing import goes_on_after_an_interruption, outcome, small_run
 
-SETTINGS: dict[str, Any] = {"fraction": 1.0, "clients": 9, "rounds": 3, "epochs": 2, "dataset": "digits", "eval_every": 0}
+SETTINGS: dict[str, Any] = {"fraction": 1.0, "clients": 9, "rounds": 3, "epochs": 2, "dataset": "digits"}
+SETTINGS |= {"eval_every": 0}
 AVERAGING = [name for name in ALGORITHMS if name not in ("solo", "mtl", "sub-fedavg-hy")]
 """Those that serve a model which nine clients of few samples train to something in three rounds."""
 
