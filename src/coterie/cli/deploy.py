@@ -27,7 +27,10 @@ def init(
     typer.echo(
         f"Next: 'coterie deploy try {folder}' runs it on this machine, with the digits divided among three sites."
     )
-    typer.echo("Then fill in federation.toml and each site's site.toml; docs/deploy.md says how to start them.")
+    typer.echo(
+        "With your own data: fill in [samples] of federation.toml, and a copy of site.toml in a folder for each site; "
+        f"then try 'coterie deploy try {folder} --site site-1/site.toml --site site-2/site.toml'."
+    )
 
 
 @deploy.command(short_help="See whether a site's data fit, and what would leave it.")

@@ -169,14 +169,14 @@ class CurriculumSection(ConfigSection):
 
     data: str | None = setting(
         None,
-        "train on each client's easiest samples first, for instance score=L,order=anti; default: score=G,"
-        "pacing=linear,a=0.8,b=0.2,order=curriculum",
+        "train on each client's easiest samples first, for instance score=L,order=anti; default: score=G, "
+        "pacing=linear, a=0.8, b=0.2, order=curriculum",
         "--curriculum",
     )
     clients: str | None = setting(
         None,
-        "train the easiest clients first, for instance b=0.5,order=anti; default: score=G,pacing=linear,"
-        "a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false",
+        "train the easiest clients first, for instance b=0.5,order=anti; default: score=G, pacing=linear, "
+        "a=0.8, b=0.2, order=curriculum, refresh_every=1, all_batches=false",
         "--client-curriculum",
     )
     expert: str | None = setting(
