@@ -43,3 +43,10 @@ def test_the_values_that_a_message_offers_are_accepted() -> None:
         PARTITIONS.validate("sc-niid", {"allocation": "S"})
     for written in ("R", "r"):  # capital letters do not matter
         assert PARTITIONS.validate("sc-niid", {"allocation": written})["allocation"] == "R"
+
+
+def test_an_unknown_name_says_how_a_method_of_ones_own_is_found() -> None:
+    with pytest.raises(CoterieError, match=r"there are: .*mclr.*; one of your own needs --plugin FILE"):
+        MODELS["zzzzzz"]
+    with pytest.raises(CoterieError, match=r"did you mean 'mclr'\?$"):
+        MODELS["mclrr"]

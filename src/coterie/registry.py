@@ -137,7 +137,9 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         self._load()
         if name not in self._items:
-            raise CoterieError(f"unknown {self.kind} '{name}': {suggestion(name, self._items)}")
+            hint = suggestion(name, self._items)
+            own = "" if hint.endswith("?") else "; one of your own needs --plugin FILE, or plugins in [run]"
+            raise CoterieError(f"unknown {self.kind} '{name}': {hint}{own}")
         return self._items[name]
 
     def __contains__(self, name: object) -> bool:
@@ -192,7 +194,7 @@ class Registry(Generic[T]):
                 raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {wanted}") from None
             if too_large(values[option.name]):
                 raise CoterieError(
-                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: at most {MOST:,} is meant seriously"
+                    f"{self.kind} '{name}': {option.name} = {value!r} is not valid: should be at most {MOST:,}"
                 )
             if error_in_value := option.error_in(values[option.name]):
                 raise CoterieError(f"{self.kind} '{name}': {option.name} = {value!r} is not valid: {error_in_value}")

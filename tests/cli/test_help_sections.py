@@ -61,6 +61,12 @@ def test_flags_stand_under_the_section_of_their_key(command: str, width: int, mo
         assert [line.split()[0] for line in shown[heading] if line.startswith("  -")] == flags
 
 
+@pytest.mark.parametrize("command", ["bench", "data", "deploy"])
+def test_no_summary_of_a_command_is_cut_off(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in cli(command, "-h").out.partition("Commands:")[2]
+
+
 def test_no_name_and_no_command_to_copy_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (60, 80, 91, 100):
         monkeypatch.setenv("COLUMNS", str(width))

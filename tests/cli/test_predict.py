@@ -112,7 +112,9 @@ def test_files_that_are_missing_or_damaged(finished: Path, place: Path, images: 
 
 
 def test_of_what_is_not_a_run(place: Path) -> None:
-    assert "'nowhere' is not a run folder" in refusal(cli("predict", "nowhere", "images.npz"))
+    assert "'nowhere' is not a run folder: it does not exist" in refusal(cli("predict", "nowhere", "images.npz"))
+    Path("now-here").mkdir()
+    assert "it does not exist; did you mean 'now-here'?" in refusal(cli("predict", "nowhere", "images.npz"))
     assert "'.' is not a run folder" in refusal(cli("predict", ".", "images.npz"))
 
 

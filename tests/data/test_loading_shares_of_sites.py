@@ -147,3 +147,13 @@ def test_what_is_nothing_stays_nothing(tmp_path: Path) -> None:
         read_share(tmp_path, 3, NAMES)
     with pytest.raises(CoterieError, match="there is no file or folder"):
         read_share(tmp_path / "none", 3)
+
+
+def test_a_table_of_a_site_says_what_to_write_into_its_file(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n % 2},{'ab'[n % 2]}\n" for n in range(40))
+    (tmp_path / "visits.csv").write_text(f"age,pulse,state\n{rows}")
+    with pytest.raises(CoterieError, match=r'inputs = \[\.\.\.\]\} into site\.toml.*"age", "pulse", "state"'):
+        read_share(tmp_path / "visits.csv", 2, ["a", "b"])
+    options = {"label": "state", "inputs": ["pulse", "age"]}
+    made = read_share(tmp_path / "visits.csv", 2, ["a", "b"], options)
+    assert made.train.x[3].tolist() == [1.0, 3.0]

@@ -135,6 +135,8 @@ def test_our_own_caption_takes_any_title_and_further_tables_have_labels_of_their
     assert r"\caption{Digits \& more, 20 clients, 10 \% noise. Accuracy in \%, mean $\pm$" in text
     assert re.findall(r"\\label{(.*)}", text) == ["tab:comparison", "tab:comparison-2"]
     assert "Differences to FedAvg" in text
+    by_file = replace(compared({"fedavg": LOW, "pacfl": HIGH}), title="visits.csv, 12 clients")
+    assert r"\caption{visits.csv, 12 clients. " in by_file.report("latex")
 
 
 @pytest.mark.parametrize(

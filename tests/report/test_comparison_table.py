@@ -243,3 +243,22 @@ def test_every_format_names_the_metric(format: Any) -> None:
 def test_where_metrics_differ_none_is_named() -> None:
     mixed = table(cell("a", result(0.5, 0.5, metric="auc")), cell("b", result(0.5, 0.5, metric="f1")), seeds=(0,))
     assert mixed.metric == "metric"
+
+
+def test_the_legend_explains_only_columns_that_have_numbers() -> None:
+    told = " ".join(table(BAD, GOOD).report().partition("Accuracy in %")[2].split())
+    assert "G: the server's model" in told
+    assert "MB: megabytes" in told
+    for absent in ("ARI:", "C own:", "by group:", "+: the final model"):
+        assert absent not in told
+    grouped = cell("grouped", *(result(0.9, ari=0.5, groups=[0, 1]) for _ in SEEDS))
+    assert "ARI: agreement" in table(grouped, BAD).report()
+
+
+def test_a_method_that_always_finds_one_group_is_said_to_have_one_model_for_all() -> None:
+    one = cell("pacfl", *(result(0.9, groups=[0, 0]) for _ in SEEDS))
+    sometimes = cell("kindred", *(result(0.9, groups=[0, seed % 2]) for seed in SEEDS))
+    notes = table(one, sometimes, BAD).notes
+    assert [note for note in notes if "one group" in note] == [
+        "pacfl: one group with every seed, so that all clients share one model."
+    ]

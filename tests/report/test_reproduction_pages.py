@@ -16,6 +16,7 @@ from coterie.report.folders import make_page
 from coterie.report.page import render
 from coterie.report.reproduction import digits_of, number_text, reproduction_page
 from coterie.results.charts import Bars, Chart, NumberCell, Series, Table, chart_of, charts_of, plain
+from coterie.results.formats import TableOptions
 from coterie.results.reproductions import NumberPair, Reproduction, read_reproduction
 from coterie.results.statistics import Spread
 
@@ -183,3 +184,13 @@ def test_groups_of_one_seed_are_a_whole_number() -> None:
     assert number_text(line.beside["L"], digits_of(line, "L")) == "97.50"
     several = replace(line, beside={"groups": Spread(3, 4.5, 0.5)})
     assert number_text(several.beside["groups"], digits_of(several, "groups")) == "4.5 ± 0.5"
+
+
+def test_on_a_narrow_terminal_our_other_protocols_are_left_out_and_it_is_said() -> None:
+    whole = made().report("text", TableOptions(width=500))
+    assert whole == made().report()
+    text = made().report("text", TableOptions(width=75))
+    heads = [line.split() for line in text.splitlines() if line.startswith(" method")]
+    assert heads[0] == ["method", "measured", "paper", "ours", "difference", "grade", "notes"]
+    assert max(len(line) for line in text.splitlines() if line.startswith(" ")) <= 75
+    assert "the rest is in table.txt, or choose by --columns" in text

@@ -103,7 +103,7 @@ def keep_subcommand() -> None:
     """Make ``train`` a command of its own, although it is the only one."""
 
 
-@bench.command()
+@bench.command(short_help="Measure steps per second of each trainer.")
 def train(
     models: Annotated[
         str, typer.Option(help=f"Networks, with commas between them [{','.join(SHAPES)}].", show_default=False)

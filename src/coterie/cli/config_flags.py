@@ -84,7 +84,7 @@ _TRUST = inspect.Parameter(
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
     annotation=Annotated[
-        bool, typer.Option("--trust", help="Import the plugins that --expert, or the folder gone on with, names.")
+        bool, typer.Option("--trust", help="Import the plugins named by --expert or by the folder to resume.")
     ],
 )
 

@@ -30,10 +30,10 @@ from coterie.run.values import parse_choice, parse_value
 SHOWN = 20
 """Classes that are listed one by one."""
 
-data = command_group("Get data sets, and check files.")
+data = command_group("Check files of yours; download public data sets.")
 
 
-@data.command()
+@data.command(short_help="Download a public data set.")
 def get(
     name: Annotated[str, typer.Argument(hidden=True, click_type=Names(lambda _: CATALOGUE))],
     folder: Annotated[
@@ -55,7 +55,7 @@ def get(
         typer.echo(f"set COTERIE_DATA={place.absolute()} to use it by name")
 
 
-@data.command()
+@data.command(short_help="See what a file or folder holds, and how to run it.")
 def check(
     path: Annotated[str, typer.Argument(hidden=True)],
 ) -> None:

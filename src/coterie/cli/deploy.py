@@ -11,7 +11,7 @@ from coterie.errors import Stopped, one_line
 deploy = command_group("Run a federation on real machines, with Flower.")
 
 
-@deploy.command()
+@deploy.command(short_help="Write a Flower app: what the sites agree on, and a site's file.")
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
     name: Annotated[str | None, typer.Option(help="Name of the federation; by default the folder's.")] = None,
@@ -27,10 +27,13 @@ def init(
     typer.echo(
         f"Next: 'coterie deploy try {folder}' runs it on this machine, with the digits divided among three sites."
     )
-    typer.echo("Then fill in federation.toml and each site's site.toml; docs/deploy.md says how to start them.")
+    typer.echo(
+        "With your own data: fill in [samples] of federation.toml, and a copy of site.toml in a folder for each site; "
+        f"then try 'coterie deploy try {folder} --site site-1/site.toml --site site-2/site.toml'."
+    )
 
 
-@deploy.command()
+@deploy.command(short_help="See whether a site's data fit, and what would leave it.")
 def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
     site: Annotated[Path | None, typer.Option(help="The site's file; by default site.toml in DIR.")] = None,
@@ -45,12 +48,12 @@ def check(
         typer.echo(one_line(line))
 
 
-@deploy.command()
+@deploy.command(short_help="Take part as a site.")
 def join(
     site: Annotated[Path, typer.Argument(metavar="SITE", hidden=True)],
     superlink: Annotated[str, typer.Option(help="Where the server is.", metavar="HOST:PORT")],
     root_certificates: Annotated[
-        Path | None, typer.Option(help="Of the authority that signed the server's certificate.")
+        Path | None, typer.Option(help="Certificate of the authority that signed the server's.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="This site's private key, whose public half is registered.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without encryption: for one machine only.")] = False,
@@ -66,15 +69,15 @@ def join(
     run(site, superlink, certificates=root_certificates, key=key, insecure=insecure, say=typer.echo)
 
 
-@deploy.command("try")
+@deploy.command("try", short_help="Run server and sites on this machine, as a trial.")
 def try_out(
     folder: Annotated[Path, typer.Argument(metavar="DIR", hidden=True)],
-    sites: Annotated[int, typer.Option(help="Sites that share the digits of scikit-learn.")] = 3,
+    sites: Annotated[int, typer.Option(help="How many sites share scikit-learn's digits.")] = 3,
     site: Annotated[
-        list[Path] | None, typer.Option(help="The file of a site with data of yours instead; once per site.")
+        list[Path] | None, typer.Option(help="Instead: the site.toml of a site with your own data; once per site.")
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of the trial.", min=1)] = 2,
-    minutes: Annotated[float, typer.Option(help="After which it is given up.", min=0.1)] = 15.0,
+    minutes: Annotated[float, typer.Option(help="Time limit.", min=0.1)] = 15.0,
     out: Annotated[Path | None, typer.Option(help="Where it writes; by default beside the app, DIR-trial.")] = None,
 ) -> None:
     """Try a federation on this machine: start server and sites with certificates and keys, run, show, stop all.

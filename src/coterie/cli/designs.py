@@ -24,10 +24,14 @@ SHOWN = 3
 """Failures that the last line names."""
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0-2].", metavar="0-4,7")]
-Baseline = Annotated[str | None, typer.Option("--baseline", help="Show differences to this one; by default the first.")]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", help="Method that differences are taken to; by default the first.")
+]
 By = Annotated[
     ComparedProtocol | None,
-    typer.Option("--protocol", help="What --tune, --plot and a plain --target mean [L].", case_sensitive=False),
+    typer.Option(
+        "--protocol", help="Protocol that --tune, --plot and a plain --target refer to [L].", case_sensitive=False
+    ),
 ]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
 Columns = Annotated[
@@ -35,11 +39,9 @@ Columns = Annotated[
     typer.Option("--columns", help="Columns of the printed table, for instance L,C,groups.", metavar="NAME,NAME"),
 ]
 Caption = Annotated[
-    str | None, typer.Option("--caption", help="Of the LaTeX table, instead of our words.", metavar="TEXT")
+    str | None, typer.Option("--caption", help="Caption of the LaTeX table, instead of ours.", metavar="TEXT")
 ]
-Label = Annotated[
-    str | None, typer.Option("--label", help="Name of the LaTeX table, for references.", metavar="tab:NAME")
-]
+Label = Annotated[str | None, typer.Option("--label", help="Label of the LaTeX table, for \\ref.", metavar="tab:NAME")]
 PValues = Annotated[bool, typer.Option("--p-values", help="Columns of p values in the LaTeX table.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]

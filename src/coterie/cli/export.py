@@ -17,7 +17,7 @@ def export(
         typer.Option(help="File format; by default as --out ends, or safetensors.", case_sensitive=False),
     ] = None,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Take out dead channels and units: a smaller network, the same outputs.")
+        bool, typer.Option("--compact", help="Remove dead channels and units: a smaller network with the same outputs.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="The file; by default named after the group or client, in the run folder.")
@@ -26,7 +26,7 @@ def export(
     plugin: Plugins = None,
     trust: Trust = False,
 ) -> None:
-    """Take a model out of a run, to be used without Coterie.
+    """Save a trained model as a file, to use without Coterie.
 
     RUN: Run folder.
     """

@@ -46,7 +46,7 @@ def inspect(
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
-    """Say how heterogeneous a federation is, without training, and what to do about it.
+    """Show how heterogeneous a federation is, without training, and what to do about it.
 
     CONFIG: A TOML file, as 'coterie run --print-config' writes it; flags override it. The flags are those of 'coterie
     run'.

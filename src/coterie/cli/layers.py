@@ -22,7 +22,7 @@ def layers(
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say how alike clients' models are, layer by layer, given the same test samples.
+    """Show how similar clients' models are, layer by layer, on the same test samples.
 
     RUN...: Run folders, for instance of one data set under several partitions.
     """

@@ -36,7 +36,7 @@ PANELS = {
         "cluster": "See which clients belong together, without training.",
     },
     "After a run": {
-        "resume": "Go on with a run or a comparison.",
+        "resume": "Continue a run or a comparison.",
         "predict": "Label samples with a trained model.",
         "export": "Save a trained model as safetensors or ONNX.",
         "track": "Show finished runs in TensorBoard, MLflow or W&B.",
@@ -47,8 +47,8 @@ PANELS = {
     "Research": {
         "sweep": "Vary the settings of a method.",
         "reproduce": "Reproduce a table or figure of a paper.",
-        "pairs": "See when two clients gain from each other.",
-        "layers": "See how alike clients' models are, layer by layer.",
+        "pairs": "See when two clients benefit from each other.",
+        "layers": "See how similar clients' models are, layer by layer.",
         "coreset": "Choose a few weighted nodes that represent a graph.",
     },
     "Names to use in flags": {

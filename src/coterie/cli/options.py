@@ -19,7 +19,8 @@ Plot = Annotated[
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
 WhoseModel = Annotated[
-    int | None, typer.Option(help="Whose model: the client's own if it has trained, else what it would receive.")
+    int | None,
+    typer.Option(help="Take the model of this client: its own if it has trained, else what it would receive."),
 ]
 Group = Annotated[int | None, typer.Option("--group", "--cluster", help="Take the model of this group.", metavar="N")]
 Name = Annotated[
@@ -27,9 +28,11 @@ Name = Annotated[
     typer.Argument(help="Show the options of this one.", click_type=Names(lambda ctx: names_of(ctx.info_name or ""))),
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import the plugins that the folder names: their code runs with your rights.")
+    bool, typer.Option("--trust", help="Import the plugins that the folder names; their code runs with your rights.")
 ]
-Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="Import this first.", metavar="FILE")]
+Plugins = Annotated[
+    list[str] | None, typer.Option("--plugin", help="Python file or module to import first.", metavar="FILE")
+]
 
 
 def picture_file(plot: Path | None, overwrite: bool = False) -> Path | None:

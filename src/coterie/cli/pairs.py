@@ -30,7 +30,7 @@ def pairs(
     quiet: Quiet = False,
     **flags: Any,
 ) -> None:
-    """Say whether federation helps client 1 when client 2 holds these labels.
+    """Show whether federation helps client 1 when client 2 holds these labels.
 
     CONFIG: A TOML file, as 'coterie run --print-config' writes it; flags override it.
 

@@ -10,29 +10,30 @@ from coterie.cli.options import Group, Overwrite, Plugins, RunArgument, Trust, W
 
 def predict(
     folder: RunArgument,
-    images: Annotated[Path, typer.Argument(hidden=True)],
+    inputs: Annotated[Path, typer.Argument(hidden=True)],
     group: Group = None,
     client: WhoseModel = None,
     resize: Annotated[
-        bool, typer.Option("--resize", help="Bring images to the size of training: the middle square of each.")
+        bool,
+        typer.Option("--resize", help="Crop images to the middle square and scale them to the size of training."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
     overwrite: Overwrite = False,
     plugin: Plugins = None,
     trust: Trust = False,
 ) -> None:
-    """Predict labels with a model that a run has trained.
+    """Label samples with a trained model.
 
     RUN: Run folder.
 
-    IMAGES: A .npz file with the inputs as 'x', and perhaps labels as 'y'; a table (CSV, Parquet) with the columns that
+    INPUTS: A .npz file with the inputs as 'x', and perhaps labels as 'y'; a table (CSV, Parquet) with the columns that
     the run was trained on; an image; or a folder of images.
     """
     from coterie.run.export import predict as predict_labels
 
     made = predict_labels(
         folder,
-        images,
+        inputs,
         client,
         out,
         group=group,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -82,6 +83,8 @@ def reproduce(
         typer.echo(listing(read_own(catalogue) if catalogue else shipped()))
         return
     options = designs.table_options(format, columns, caption, label)
+    if format == "text" and sys.stdout.isatty() and not options.columns:
+        options = replace(options, width=shutil.get_terminal_size().columns)
     seed_numbers = None if seeds is None else tuple(parse_seeds(seeds))
     request = ReproductionRequest(rounds_scale, seed_numbers, _names(datasets), _names(algorithms))
     item = find_entry(name, catalogue)
@@ -94,7 +97,8 @@ def reproduce(
         typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
             folder = (out or PLACE) / request.checked(item).folder_name(item)
-            typer.echo(f"\nFiles: {folder} ({FILE}, tables, {len(result.charts)} figures)")
+            figures = f", {len(result.charts)} figure{'s' * (len(result.charts) > 1)}" if result.charts else ""
+            typer.echo(f"\nFiles: {folder} ({FILE}, tables{figures})")
     if result.failed:
         raise CoterieError(_failures(result.failed, error_files(out or PLACE)))
 

@@ -21,14 +21,14 @@ def resume(
     rounds: Annotated[
         int | None,
         typer.Option(
-            help="Go on to this round, also with a finished run: the numbers are those of a run that had so many from "
-            "the start."
+            help="Continue to this round, even if the run is finished: the numbers are those of a run that was started "
+            "with this many."
         ),
     ] = None,
     admit: Annotated[
         list[str] | None,
         typer.Option(
-            help="Data of clients that join now that training is over, a file or folder: one client, one for each user "
+            help="Data of clients that join after training, a file or folder: one client, one for each user "
             "in it, or one for each .npz file of a folder. The method places them; they fine-tune what they receive.",
             metavar="DATA",
         ),
@@ -37,7 +37,7 @@ def resume(
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a run, or a comparison, after any interruption; or with a finished run: more rounds, more clients.
+    """Continue a run or a comparison after any interruption; give a finished run more rounds or more clients.
 
     RUN: Run folder, or the folder of a comparison or sweep.
     """

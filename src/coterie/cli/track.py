@@ -17,7 +17,7 @@ def track(
         typer.Option(help="Where to write, for instance one store for all runs; by default each run's own folder."),
     ] = None,
 ) -> None:
-    """Tell a tracker of finished runs: settings, every row of metrics.jsonl, and the final accuracies.
+    """Log finished runs to a tracker: settings, every row of metrics.jsonl, and the final accuracies.
 
     RUN...: Run folders, or folders of comparisons or sweeps, of which all runs are tracked together. What the tracker
     already has of a run is replaced. Nothing is sent over a network: W&B runs are offline.

@@ -21,12 +21,6 @@ from coterie.results.protocols import COMPARED, brief
 from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
 
-LEGEND = (
-    "{metric} in %, mean ± standard deviation over seeds (n - 1). "
-    + "; ".join(brief(COMPARED.values()))
-    + "; –: not defined. "
-    + " ".join(column.legend for column in COLUMNS if column.legend)
-)
 TARGET = (
     "Rounds and megabytes to a target: at the first evaluation that reached it, mean over the seeds that did (how many "
     "of them, where not all)."
@@ -127,13 +121,23 @@ def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
 
 def notes_and_legend(table: ComparisonTable, marked: Sequence[str]) -> list[str]:
     """Return what a reader must know; `marked` says what it means that a number is marked."""
-    lines = [*table.notes, LEGEND.format(metric=capital(table.metric))]
+    lines = [*table.notes, _legend(table)]
     if table.rows[0].reached:
         lines.append(TARGET)
     lines += marked
     if len(table.rows) > 1 and len(table.seeds) > 1:
         lines.append(DIFFERENCE.format(baseline=table.baseline))
     return lines
+
+
+def _legend(table: ComparisonTable) -> str:
+    """Say what the columns mean that have a number in any row."""
+    numbers = dict.fromkeys(column for row in table.rows for column, spread in _numbers(row) if spread is not None)
+    protocols = [symbol for key, symbol in COMPARED.items() if any(row.accuracy[key] for row in table.rows)]
+    told = "; ".join([*brief(protocols), "–: not defined"])
+    return f"{capital(table.metric)} in %, mean ± standard deviation over seeds (n - 1). {told}. " + " ".join(
+        column.legend for column in COLUMNS if column in numbers and column.legend
+    )
 
 
 def _accuracy_of(row: ComparisonRow, protocol: str, seeds: int) -> str:
@@ -225,7 +229,7 @@ def main_table(compared: StoredComparison) -> Section:
         rows.append((row.label, *cells[:place], worst, *cells[place:]))
     bold = tuple(_best(table))
     note = [
-        LEGEND.format(metric=capital(table.metric)),
+        _legend(table),
         "Worst tenth: the mean of the clients with the lowest L, in each seed.",
     ]
     main = Table(

@@ -108,4 +108,5 @@ def _other(table: ComparisonTable, part: TextTable) -> str:
 
 
 def _title(table: ComparisonTable) -> str:
-    return capital(table.title)
+    """Return the title as a sentence begins; the name of a file stays as it is."""
+    return table.title if "." in table.title.partition(",")[0] else capital(table.title)

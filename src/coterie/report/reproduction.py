@@ -39,8 +39,11 @@ def reproduction_text(result: Reproduction, format: TableFormat, options: TableO
         return _latex(result, options)
     title, *above = _above(result)
     tables = [(heading, _with_columns(table, options.columns)) for heading, table in _tables(result)]
-    above = [f"### {title}" if format == "markdown" else title, *above]
-    return document(format, above, tables, _below(result))
+    above, below = [f"### {title}" if format == "markdown" else title, *above], _below(result)
+    if options.width and any(len(line) > options.width for _, table in tables for line in table.text().splitlines()):
+        tables = [(heading, table.only(_main_columns(result, heading, table))) for heading, table in tables]
+        below = ["All columns do not fit into the terminal: the rest is in table.txt, or choose by --columns.", *below]
+    return document(format, above, tables, below)
 
 
 def _latex(result: Reproduction, options: TableOptions) -> str:
@@ -51,19 +54,23 @@ def _latex(result: Reproduction, options: TableOptions) -> str:
     papers = []
     for number, (heading, table) in enumerate(_tables(result), 1):
         lines = [line for line in result.lines if result.wide or line.column == heading]
-        beside = {key for line in lines for key in line.beside}
-        narrow = [name for name in table.head[1:] if name not in beside] if not result.wide else ()
         caption = " ".join([f"{': '.join(filter(None, (title, heading)))}.", *short * bool(result.shortened)])
         used = [note for note in result.notes() if any(note in line.notes for line in lines)]
         papers.append(
             PaperTable(
-                _with_columns(table, options.columns or narrow),
+                _with_columns(table, options.columns or _main_columns(result, heading, table)),
                 options.caption or tex(caption),
                 label if number == 1 else f"{label}-{number}",
                 tuple(tex(f"[{result.notes()[note]}] {note}.") for note in used),
             )
         )
     return paper(papers, [title, *above, *_below(result)])
+
+
+def _main_columns(result: Reproduction, heading: str, table: TextTable) -> list[str]:
+    """Return the columns of a table but for our other protocols."""
+    beside = {key for line in result.lines if line.column == heading for key in line.beside}
+    return [name for name in table.head[1:] if result.wide or name not in beside]
 
 
 def _with_columns(table: TextTable, columns: Sequence[str]) -> TextTable:

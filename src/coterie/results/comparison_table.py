@@ -298,6 +298,8 @@ def _notes(
                 notes.append(f"{label}: {symbol} of seed {_listed(not_finite)} is not a number; means leave it out.")
             if measured and len(defined) < len(seeds) - len(missing):
                 notes.append(f"{label}: {symbol} is defined for seed {_listed(list(measured))} only.")
+        if by_seed and all(group_count(run["groups"]) == 1 for run in by_seed.values()):
+            notes.append(f"{label}: one group with every seed, so that all clients share one model.")
     if not any(all(accuracy[label][protocol] for label in runs) for protocol in COMPARED):
         notes.append("No protocol has numbers of all of them: they can't all be compared with each other.")
     return notes

@@ -46,6 +46,8 @@ class TableOptions:
     """LaTeX: by which the text refers to it."""
     p_values: bool = False
     """LaTeX: whether p values stand beside accuracies."""
+    width: int | None = None
+    """Text: letters that fit into a line of the terminal; wider tables of reproductions show the main columns only."""
 
     def __post_init__(self) -> None:
         """Refuse what LaTeX would stumble over."""

@@ -21,7 +21,7 @@ from coterie.bounded import (
     read_tensors,
     read_text,
 )
-from coterie.errors import CoterieError, one_line
+from coterie.errors import CoterieError, one_line, suggestion
 from coterie.files import (
     UNSEALED,
     Flush,
@@ -130,6 +130,12 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open the folder of a run that was started."""
         folder = cls(path)
+        if not path.exists():
+            beside = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
+            hint = suggestion(path.name, beside)
+            raise CoterieError(
+                f"'{path}' is not a run folder: it does not exist" + (f"; {hint}" if hint.endswith("?") else "")
+            )
         if not folder.exists:
             begun = path.is_dir() and any(path.iterdir()) and not folder.other_files
             hint = ", since the run was ended before it had begun: give the same command again" if begun else ""

@@ -61,19 +61,22 @@ class PartitionSection(ChoiceSection):
     )
     f_ord: float | None = setting(
         None,
-        "share of each client's samples to exchange by difficulty, as an expert judges it: the first clients get the "
-        "easiest; class counts stay",
+        "share of each client's samples to swap with other clients by difficulty, as the expert model scores it: the "
+        "first clients get the easiest samples; class counts stay the same",
         ge=0,
         le=1,
     )
     noise: float | None = setting(
         None,
-        "make clients difficult by noise in their training samples: its deviation, for images a share of white, grows "
-        "from 0 for the first client to this for the last",
+        "add noise to clients' training samples: its standard deviation, for images as a fraction of white, grows from "
+        "0 for the first client to this value for the last",
         ge=0,
     )
     surplus: int | None = setting(
-        None, "cut the data into this many times more parts than there are clients; each gets one", ge=1, le=10_000
+        None,
+        "cut the data into this many times as many parts as there are clients; each client gets one",
+        ge=1,
+        le=10_000,
     )
 
     @property
@@ -92,10 +95,11 @@ class ModelSection(ChoiceSection):
 
     name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
     initial: str | None = setting(
-        None, "file of the parameters that all start with, .safetensors; by default the network makes its own"
+        None, ".safetensors file with the initial parameters; by default they are drawn from the seed"
     )
     initial_digest: str | None = setting(
-        None, "digest of these parameters, by which others are refused; a run writes it into its config.toml"
+        None,
+        "digest of the initial parameters: files with another are refused; a run writes it into its config.toml",
     )
 
 
@@ -109,7 +113,9 @@ class GroupingSection(ConfigSection):
     """How methods that form groups find them; by default each its own way."""
 
     rule: str | None = setting(
-        None, "where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'", registry=RULES
+        None,
+        "rule that forms the groups, for instance gap or silhouette:least=0.3; see 'coterie rules'",
+        registry=RULES,
     )
     threshold: float | None = setting(None, "rule degrees: merge groups up to this distance", ge=0)
     groups: int | None = setting(None, "rule count: how many groups", ge=1, le=10_000)
@@ -143,8 +149,8 @@ class NewcomersSection(ConfigSection):
     join_at: int | None = setting(None, "round in which they join; by default when training is over", ge=1, le=MOST)
     admit: list[str] = setting(
         [],
-        "data of clients that come when training is over, a file or folder: one client, one for each user in it, or "
-        "one for each .npz file of a folder",
+        "data of clients that join after training, a file or folder: one client, one for each user in it, or one for "
+        "each .npz file of a folder",
         "--admit",
     )
     epochs: int = setting(
@@ -163,19 +169,19 @@ class CurriculumSection(ConfigSection):
 
     data: str | None = setting(
         None,
-        "train on each client's easiest samples first, for instance score=L,order=anti; what is not set is score=G, "
+        "train on each client's easiest samples first, for instance score=L,order=anti; default: score=G, "
         "pacing=linear, a=0.8, b=0.2, order=curriculum",
         "--curriculum",
     )
     clients: str | None = setting(
         None,
-        "train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear, "
+        "train the easiest clients first, for instance b=0.5,order=anti; default: score=G, pacing=linear, "
         "a=0.8, b=0.2, order=curriculum, refresh_every=1, all_batches=false",
         "--client-curriculum",
     )
     expert: str | None = setting(
         None,
-        "model that judges samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors "
+        "model that scores samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors "
         "file; by default one is trained on the samples of all clients",
     )
     expert_epochs: int = setting(10, "epochs of training the expert", ge=1, le=MOST_EPOCHS)
@@ -246,15 +252,15 @@ def _target(text: str) -> str:
 class RunSection(ConfigSection):
     """The run itself."""
 
-    seed: int = setting(0, "root of all randomness", ge=0, lt=2**63)
+    seed: int = setting(0, "random seed: everything random derives from it", ge=0, lt=2**63)
     out: str | None = setting(None, "run folder; by default a new one under runs/")
     durable: bool = setting(
-        False, "wait for the disk after each round, so that a power cut costs at most the round; a kill always does"
+        False, "flush to disk after every round: a power cut then loses at most one round, as a kill always does"
     )
     track: list[str] = setting(
         [],
-        "tell a tracker of the run: tensorboard, mlflow or wandb (offline); behind its name the folder that it writes "
-        "into, mlflow:folder=DIR, by default the run folder",
+        "log the run to a tracker: tensorboard, mlflow or wandb (offline); mlflow:folder=DIR writes into DIR instead "
+        "of the run folder",
     )
     plugins: list[str] = setting(
         [],

@@ -13,20 +13,20 @@ class EngineSection(ConfigSection):
     """Where clients run."""
 
     name: Literal["embedded", "flower"] = setting(
-        "embedded", "where clients run: in this process, or in those of Ray through Flower", "--engine"
+        "embedded", "where clients run: in this process, or in Ray's processes through Flower", "--engine"
     )
     trainer: Literal["auto", "native", "torch"] = setting(
-        "auto", "what trains; auto: compiled code for the networks that it knows, else PyTorch"
+        "auto", "what trains the clients; auto: compiled code where it supports the network, otherwise PyTorch"
     )
     device: str = setting(
         "cpu",
-        "where PyTorch computes: cpu, cuda, cuda:1, mps; auto: compiled code where it can, else a GPU if there is one",
+        "device for PyTorch: cpu, cuda, cuda:1, mps; auto: compiled code where possible, else a GPU if there is one",
     )
     workers: int | None = setting(None, "clients to train at a time; by default one per core", ge=1, le=4096)
     batch_clients: int = setting(
         1,
-        "clients to train at once as one stacked network, by PyTorch; those whose network or plan does not allow it "
-        "train one by one",
+        "clients to train at once as one stacked network, with PyTorch; those whose network or plan does not allow it "
+        "are trained one by one",
         ge=1,
         le=4096,
     )
@@ -43,9 +43,7 @@ class EngineSection(ConfigSection):
     address: str | None = setting(
         None, "engine flower: a running Ray cluster, for instance auto or 10.0.0.5:6379; by default one is started"
     )
-    deadline: float | None = setting(
-        None, "deployed federations: seconds after which replies are no longer waited for", gt=0
-    )
+    deadline: float | None = setting(None, "deployed federations: how many seconds to wait for replies", gt=0)
     min_replies: int = setting(1, "a training round with fewer replies changes nothing", ge=1, le=MOST)
     oversample: float = setting(
         0.0, "share of extra clients to ask, 0.3 for 30 % more; the first to answer are taken", ge=0, le=1000

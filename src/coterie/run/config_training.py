@@ -17,26 +17,26 @@ class TrainingSection(ConfigSection):
 
     rounds: int = setting(50, "communication rounds", ge=1, le=MOST)
     fraction: float | None = setting(
-        None, "share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer", gt=0, le=1
+        None,
+        "share of the clients that train in a round; by default 0.1, but at least 5 clients, or all if there are fewer",
+        gt=0,
+        le=1,
     )
     epochs: int = setting(10, "local epochs per round", ge=1, le=MOST_EPOCHS)
     batch_size: int = setting(10, "samples per local step", ge=1, le=10**9)
     lr: float = setting(0.01, "learning rate", gt=0)
     lr_decay: float = setting(0.0, "d in lr·(1 + d·step)^-power; steps are counted from 0 in every round", ge=0)
     lr_power: float = setting(0.75, "power in lr·(1 + d·step)^-power", ge=0)
-    loss: str = setting("cross-entropy", "what local training makes smaller", registry=LOSSES)
+    loss: str = setting("cross-entropy", "loss that local training minimises", registry=LOSSES)
     optimiser: str = setting(
         "sgd",
-        "what makes steps of gradients: sgd, adam or adamw, for instance adam:beta2=0.99; what adam remembers starts "
-        "from zero in every round",
+        "local optimiser: sgd, adam or adamw, for instance adam:beta2=0.99; Adam's moments are reset in every round",
     )
     momentum: float = setting(0.5, "momentum of local SGD; starts from zero in every round", ge=0, lt=1)
     weight_decay: float = setting(0.0, "weight decay of local training", ge=0)
-    clip: float | None = setting(
-        None, "largest norm of a local step's gradient: longer ones are shortened", "--gradient-clip", gt=0
-    )
+    clip: float | None = setting(None, "clip the gradient of each local step to this norm", "--gradient-clip", gt=0)
     smoothing: float = setting(
-        0.0, "share of each sample's label that is given to all labels alike", "--label-smoothing", ge=0, lt=1
+        0.0, "share of each label that is spread evenly over all classes", "--label-smoothing", ge=0, lt=1
     )
 
     @field_validator("optimiser")

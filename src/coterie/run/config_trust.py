@@ -1,4 +1,4 @@
-"""Sections of the configuration about trust: what is done about liars, what clients hold back, and what is played."""
+"""Sections of the configuration about trust: robust aggregation, what clients hold back, and simulated faults."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from coterie.run.config_base import MOST, ConfigSection, setting
 
 
 class AggregationSection(ConfigSection):
-    """How the models of clients are put together, inside each group."""
+    """How clients' models are aggregated, within each group."""
 
     rule: AggregationRule = setting(
         "mean",
-        "weighted by samples; the same with long updates cut; or a rule that counts each client once and bears liars",
+        "mean weighted by samples; the same with long updates clipped; or a robust rule that counts each client once",
         "--aggregation",
     )
-    clip: float = setting(3.0, "rule clipped: updates are cut to this multiple of their median length", gt=0)
+    clip: float = setting(3.0, "rule clipped: clip updates to this multiple of their median norm", gt=0)
     trim: float = setting(
-        0.25, "rule trimmed: share of the clients left out at either end, number by number, rounded up", gt=0, lt=0.5
+        0.25, "rule trimmed: share of the clients left out at either end of each coordinate, rounded up", gt=0, lt=0.5
     )
     mixing: Mixing = setting(
-        "neighbours", "rules median and trimmed: replace each model by the mean of the half nearest to it first, or not"
+        "neighbours", "rules median and trimmed: first replace each model by the mean of the half nearest to it, or not"
     )
     assumed_liars: int | None = setting(
         None,
-        "rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2",
+        "rule krum: how many clients of a group may lie; by default as many as the rule tolerates, (n - 3) / 2",
         ge=0,
         le=MOST,
     )
@@ -51,11 +51,12 @@ class FaultsSection(ConfigSection):
     hostile: float = setting(0.0, "a client lies", ge=0, le=1)
     hostile_kind: Lie = setting(
         "nonsense",
-        "how: what no check believes; its update turned round, also ten times as far; a model that replaces all "
-        "others'; 1e11 everywhere; or 1e9 samples claimed for an update turned round",
+        "what a lying client sends: values that every check refuses; its update with the sign flipped, or flipped and "
+        "ten times as long; a model that replaces all others'; 1e11 everywhere; or a flipped update that claims 1e9 "
+        "samples",
     )
     liars: int | None = setting(
-        None, "instead of a probability: so many clients lie in all rounds, drawn by the seed", ge=1, le=MOST
+        None, "instead of a probability: this many clients, drawn by the seed, lie in every round", ge=1, le=MOST
     )
 
     @model_validator(mode="after")
@@ -78,14 +79,14 @@ class PrivacySection(ConfigSection):
     )
     min_label_samples: int = setting(
         0,
-        "a label with fewer samples for each vector that describes it is left out of what a client says of its labels; "
-        "10 in deployments",
+        "labels with fewer samples for each vector that describes them are left out of what a client reports; 10 in "
+        "deployments",
         ge=0,
         le=MOST_SAMPLES,
     )
     max_requests: int | None = setting(
         None,
-        "deployed federations: different requests that a site answers in a round; by default found by a rehearsal",
+        "deployed federations: different requests that a site answers in a round; by default determined by a rehearsal",
         ge=1,
         le=MOST,
     )

@@ -45,15 +45,15 @@ class SharedSettings(TypedDict, total=False):
     partition_options: Mapping[str, Any]
     """Options of the partition, by name."""
     f_ord: Real | None
-    """Share of each client's samples to exchange by difficulty, as an expert judges it: the first clients get the
-    easiest; class counts stay.
+    """Share of each client's samples to swap with other clients by difficulty, as the expert model scores it: the
+    first clients get the easiest samples; class counts stay the same.
     """
     noise: Real | None
-    """Make clients difficult by noise in their training samples: its deviation, for images a share of white, grows
-    from 0 for the first client to this for the last.
+    """Add noise to clients' training samples: its standard deviation, for images as a fraction of white, grows from
+    0 for the first client to this value for the last.
     """
     surplus: Int | None
-    """Cut the data into this many times more parts than there are clients; each gets one."""
+    """Cut the data into this many times as many parts as there are clients; each client gets one."""
 
     # Which network.
     model: ModelLike
@@ -61,15 +61,15 @@ class SharedSettings(TypedDict, total=False):
     model_options: Mapping[str, Any]
     """Options of the network, by name."""
     initial: str | None
-    """File of the parameters that all start with, .safetensors; by default the network makes its own."""
+    """.safetensors file with the initial parameters; by default they are drawn from the seed."""
     initial_digest: str | None
-    """Digest of these parameters, by which others are refused; a run writes it into its config.toml."""
+    """Digest of the initial parameters: files with another are refused; a run writes it into its config.toml."""
 
     # How long, with whom, and how clients train.
     rounds: Int
     """Communication rounds; by default 50."""
     fraction: Real | None
-    """Share of the clients in a round; by default 0.1, but at least 5 clients, or all of fewer."""
+    """Share of the clients that train in a round; by default 0.1, but at least 5 clients, or all if there are fewer."""
     epochs: Int
     """Local epochs per round; by default 10."""
     batch_size: Int
@@ -81,23 +81,23 @@ class SharedSettings(TypedDict, total=False):
     lr_power: Real
     """Power in lr·(1 + d·step)^-power; by default 0.75."""
     loss: str
-    """What local training makes smaller; by default 'cross-entropy'."""
+    """Loss that local training minimises; by default 'cross-entropy'."""
     optimiser: str
-    """What makes steps of gradients: sgd, adam or adamw, for instance adam:beta2=0.99; what adam remembers starts
-    from zero in every round; by default 'sgd'.
+    """Local optimiser: sgd, adam or adamw, for instance adam:beta2=0.99; Adam's moments are reset in every round; by
+    default 'sgd'.
     """
     momentum: Real
     """Momentum of local SGD; starts from zero in every round; by default 0.5."""
     weight_decay: Real
     """Weight decay of local training; by default 0.0."""
     gradient_clip: Real | None
-    """Largest norm of a local step's gradient: longer ones are shortened."""
+    """Clip the gradient of each local step to this norm."""
     label_smoothing: Real
-    """Share of each sample's label that is given to all labels alike; by default 0.0."""
+    """Share of each label that is spread evenly over all classes; by default 0.0."""
 
     # How methods that form groups find them; by default each its own way.
     rule: str | None
-    """Where groups are cut, for instance gap or silhouette:least=0.3; see 'coterie rules'."""
+    """Rule that forms the groups, for instance gap or silhouette:least=0.3; see 'coterie rules'."""
     threshold: Real | None
     """Rule degrees: merge groups up to this distance."""
     groups: Int | None
@@ -107,21 +107,21 @@ class SharedSettings(TypedDict, total=False):
     linkage: Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"] | None
     """Distance between groups; by default what goes with the rule."""
 
-    # How the models of clients are put together, inside each group.
+    # How clients' models are aggregated, within each group.
     aggregation: Literal["mean", "clipped", "median", "trimmed", "krum"]
-    """Weighted by samples; the same with long updates cut; or a rule that counts each client once and bears liars;
+    """Mean weighted by samples; the same with long updates clipped; or a robust rule that counts each client once;
     by default 'mean'.
     """
     clip: Real
-    """Rule clipped: updates are cut to this multiple of their median length; by default 3.0."""
+    """Rule clipped: clip updates to this multiple of their median norm; by default 3.0."""
     trim: Real
-    """Rule trimmed: share of the clients left out at either end, number by number, rounded up; by default 0.25."""
+    """Rule trimmed: share of the clients left out at either end of each coordinate, rounded up; by default 0.25."""
     mixing: Literal["neighbours", "none"]
-    """Rules median and trimmed: replace each model by the mean of the half nearest to it first, or not; by default
+    """Rules median and trimmed: first replace each model by the mean of the half nearest to it, or not; by default
     'neighbours'.
     """
     assumed_liars: Int | None
-    """Rule krum: how many clients of a group may lie; by default as many as the rule bears, (n - 3) / 2."""
+    """Rule krum: how many clients of a group may lie; by default as many as the rule tolerates, (n - 3) / 2."""
     max_samples: Int | None
     """Clients that declare more training samples are left out."""
     max_weight: Real | None
@@ -135,23 +135,23 @@ class SharedSettings(TypedDict, total=False):
     join_at: Int | None
     """Round in which they join; by default when training is over."""
     admit: str | Sequence[str]
-    """Data of clients that come when training is over, a file or folder: one client, one for each user in it, or one
-    for each .npz file of a folder.
+    """Data of clients that join after training, a file or folder: one client, one for each user in it, or one for
+    each .npz file of a folder.
     """
     newcomer_epochs: Int
     """Epochs of fine-tuning the model that each receives; by default 5."""
 
     # In which order samples, and clients, take part in training.
     curriculum: str | None
-    """Train on each client's easiest samples first, for instance score=L,order=anti; what is not set is score=G,
-    pacing=linear, a=0.8, b=0.2, order=curriculum.
+    """Train on each client's easiest samples first, for instance score=L,order=anti; default:
+    score=G,pacing=linear,a=0.8,b=0.2,order=curriculum.
     """
     client_curriculum: str | None
-    """Train the easiest clients first, for instance b=0.5,order=anti; what is not set is score=G, pacing=linear,
-    a=0.8, b=0.2, order=curriculum, refresh_every=1, all_batches=false.
+    """Train the easiest clients first, for instance b=0.5,order=anti; default:
+    score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false.
     """
     expert: FilePath | None
-    """Model that judges samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors file;
+    """Model that scores samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors file;
     by default one is trained on the samples of all clients.
     """
     expert_epochs: Int
@@ -171,18 +171,20 @@ class SharedSettings(TypedDict, total=False):
 
     # Where clients run.
     engine: Literal["embedded", "flower"]
-    """Where clients run: in this process, or in those of Ray through Flower; by default 'embedded'."""
+    """Where clients run: in this process, or in Ray's processes through Flower; by default 'embedded'."""
     trainer: Literal["auto", "native", "torch"]
-    """What trains; auto: compiled code for the networks that it knows, else PyTorch; by default 'auto'."""
+    """What trains the clients; auto: compiled code where it supports the network, otherwise PyTorch; by default
+    'auto'.
+    """
     device: str
-    """Where PyTorch computes: cpu, cuda, cuda:1, mps; auto: compiled code where it can, else a GPU if there is one;
-    by default 'cpu'.
+    """Device for PyTorch: cpu, cuda, cuda:1, mps; auto: compiled code where possible, else a GPU if there is one; by
+    default 'cpu'.
     """
     workers: Int | None
     """Clients to train at a time; by default one per core."""
     batch_clients: Int
-    """Clients to train at once as one stacked network, by PyTorch; those whose network or plan does not allow it
-    train one by one; by default 1.
+    """Clients to train at once as one stacked network, with PyTorch; those whose network or plan does not allow it
+    are trained one by one; by default 1.
     """
     gpu_share: Real | None
     """Engine flower: share of a GPU that each process gets, 0.25 for four to a GPU; by default a whole one with
@@ -193,7 +195,7 @@ class SharedSettings(TypedDict, total=False):
     address: str | None
     """Engine flower: a running Ray cluster, for instance auto or 10.0.0.5:6379; by default one is started."""
     deadline: Real | None
-    """Deployed federations: seconds after which replies are no longer waited for."""
+    """Deployed federations: how many seconds to wait for replies."""
     min_replies: Int
     """a training round with fewer replies changes nothing; by default 1."""
     oversample: Real
@@ -207,11 +209,11 @@ class SharedSettings(TypedDict, total=False):
     by default 0.
     """
     min_label_samples: Int
-    """a label with fewer samples for each vector that describes it is left out of what a client says of its labels;
-    10 in deployments; by default 0.
+    """Labels with fewer samples for each vector that describes them are left out of what a client reports; 10 in
+    deployments; by default 0.
     """
     max_requests: Int | None
-    """Deployed federations: different requests that a site answers in a round; by default found by a rehearsal."""
+    """Deployed federations: different requests that a site answers in a round; by default determined by a rehearsal."""
 
     # Simulated faults, as probabilities per client and round.
     drop: Real
@@ -221,16 +223,17 @@ class SharedSettings(TypedDict, total=False):
     hostile: Real
     """a client lies; by default 0.0."""
     hostile_kind: Literal["nonsense", "flip", "flip10", "replace", "huge", "samples"]
-    """How: what no check believes; its update turned round, also ten times as far; a model that replaces all
-    others'; 1e11 everywhere; or 1e9 samples claimed for an update turned round; by default 'nonsense'.
+    """What a lying client sends: values that every check refuses; its update with the sign flipped, or flipped and
+    ten times as long; a model that replaces all others'; 1e11 everywhere; or a flipped update that claims 1e9
+    samples; by default 'nonsense'.
     """
     liars: Int | None
-    """Instead of a probability: so many clients lie in all rounds, drawn by the seed."""
+    """Instead of a probability: this many clients, drawn by the seed, lie in every round."""
 
     # The run itself.
     durable: bool
-    """Wait for the disk after each round, so that a power cut costs at most the round; a kill always does; by
-    default false.
+    """Flush to disk after every round: a power cut then loses at most one round, as a kill always does; by default
+    false.
     """
     track: TrackLike
     """Who is told of the run: tensorboard, mlflow or wandb (offline), mlflow:folder=DIR where not into the run
@@ -254,7 +257,7 @@ class RunSettings(MethodSettings, total=False):
     """All settings of a run."""
 
     seed: Int
-    """Root of all randomness; by default 0."""
+    """Random seed: everything random derives from it; by default 0."""
     out: FilePath | None
     """Run folder; by default nothing is written."""
 

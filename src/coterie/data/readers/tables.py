@@ -18,6 +18,8 @@ from coterie.errors import CoterieError
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2")
 _PARQUET = (".parquet", ".pq")
 _MAGIC = b"PAR1"
+SHOWN = 20
+"""Columns that a message lists."""
 
 
 def is_table(files: Files) -> bool:
@@ -73,9 +75,10 @@ def table_share(files: Files, options: ReadingOptions, encoding: TableEncoding |
     Without an `encoding` on which they agree they name the columns, in one order, and no column has categories.
     """
     if encoding is None and options.inputs is None:
+        columns = ", ".join(f'"{name}"' for name in [*read_tables(files)[0].columns][:SHOWN])
         raise CoterieError(
-            f"{files.place}: each site would take the columns in its own order: add inputs = [...], the same "
-            "at all sites, to the options of samples"
+            f"{files.place}: sites must name the columns, in one order: write options = {{label = ..., inputs = "
+            f"[...]}} into site.toml, the same at all sites; its columns are {columns}"
         )
     made = dataset_of(files, None, options, encoding)
     named = [column.name for column in made.encoding.columns if column.categories] if made.encoding else []

@@ -90,10 +90,10 @@ class FlowerDeployment(Engine):
             self._look(forget_lost=True, register=False)
             if len(self._nodes) + len(self._introductions) != sites:
                 sites, since = len(self._nodes) + len(self._introductions), time.monotonic()
-                report(f"{sites} sites are here, waiting for {self._min_clients}")
+                report(f"{_here(sites)}, waiting for {self._min_clients}")
                 reminded = since
             elif time.monotonic() - reminded > REMIND:
-                report(f"{sites} sites are here, still waiting for {self._min_clients}: {ABSENT}")
+                report(f"{_here(sites)}, still waiting for {self._min_clients}: {ABSENT}")
                 reminded = time.monotonic()
             if sites >= self._min_clients and (not self._greeted or time.monotonic() - since > START_GRACE):
                 self._register()
@@ -206,3 +206,12 @@ class FlowerDeployment(Engine):
         if unknown is not None and reason not in unknown.reported:
             unknown.reported.add(reason)
             self._incidents.append(Failure(-1, max(self._round, 0), "turned away", f"a node {reason}"))
+
+
+def _here(sites: int) -> str:
+    """Say how many sites are connected.
+
+    >>> _here(1), _here(3)
+    ('1 site is here', '3 sites are here')
+    """
+    return "1 site is here" if sites == 1 else f"{sites} sites are here"
