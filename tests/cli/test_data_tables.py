@@ -48,11 +48,19 @@ def test_names_of_columns_that_need_quotes_get_them(place: Path) -> None:
 
 
 def test_a_table_without_a_label_is_described_and_refused(place: Path) -> None:
+    (place / "x.csv").write_text("a,b\n" + "".join(f"{k},name {k}\n" for k in range(50)))
+    answer = cli("data", "check", "x.csv")
+    assert "a: whole numbers, 0 to 49" in answer.out
+    assert answer.code == 2
+    assert "no column could be a label" in answer.err
+
+
+def test_a_table_of_quantities_is_said_to_have_numbers_to_predict(place: Path) -> None:
     (place / "x.csv").write_text("a,b\n" + "".join(f"{k / 3},{k / 7}\n" for k in range(50)))
     answer = cli("data", "check", "x.csv")
     assert "a: numbers, 0 to 16.3333" in answer.out
-    assert answer.code == 2
-    assert "no column could be a label" in answer.err
+    assert "numbers to predict: 0 to 7, mean 3.5, deviation 2.06155" in answer.out
+    assert answer.out.splitlines()[-1].endswith("x.csv:label=b --metric mae")
 
 
 def test_an_unknown_column_is_refused_before_a_run(place: Path) -> None:

@@ -81,8 +81,13 @@ def test_classes_are_numbered_in_the_order_of_their_names(
     assert any("taken for classes" in note for note in data.notes) == (values[0] == "1.0")
 
 
-def test_a_label_with_fractions_is_refused(write: Write) -> None:
-    assert "a quantity and not a class" in refusal(write("x,label\n1,0.5\n2,1.5\n"))
+def test_a_label_with_fractions_is_a_number_to_predict_and_no_class(write: Write) -> None:
+    path = write("x,label\n1,0.5\n2,1.5\n")
+    made = read(path)
+    assert (made.train.y.tolist(), made.classes, made.class_names) == ([0.5, 1.5], 1, ())
+    assert "a quantity and not a class" in refusal(path, class_names=["0.5", "1.5"])
+    with pytest.raises(CoterieError, match="a quantity and not a class: to predict numbers write --metric mae"):
+        load(str(path))
 
 
 def test_the_label_goes_by_its_name_or_must_be_named(write: Write) -> None:

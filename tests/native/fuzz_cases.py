@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from random_networks import NAME, like
 
-from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Params, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Optimiser, Params, Plan, Schedule
 from coterie.models import initial
 from coterie.training import Job
 
@@ -109,6 +109,16 @@ def random_names(luck: Luck, names: list[str]) -> tuple[str, ...] | None:
     )
 
 
+def with_newer_fields(plan: Plan, luck: Luck) -> Plan:
+    """Draw the optimiser, clipping and smoothing; Adam has neither momentum nor correction."""
+    clip, smoothing = luck.one(None, None, 0.1, 3.0), luck.one(None, None, 0.1, 0.5)
+    plan = replace(plan, clip=clip, smoothing=smoothing)
+    if luck.chance(0.6):
+        return plan
+    adam = Optimiser(luck.one("adam", "adamw"), luck.one(0.9, 0.5), luck.one(0.999, 0.9), eps=0.01)
+    return replace(plan, optimiser=adam, momentum=0.0, correction=None)  # a small eps would make steps of rounding
+
+
 def random_case(seed: int, number: int) -> Case:
     luck = Luck(seed, number)
     rng = luck.rng
@@ -129,6 +139,7 @@ def random_case(seed: int, number: int) -> Case:
         broken = rng.random(x.shape) < luck.one(0.01, 1 / max(1, x[0].size))
         x[broken] = luck.one(np.nan, np.inf, -np.inf)
     plan = replace(plan, train=random_names(Luck(seed, number, 3), list(start)))
+    plan = with_newer_fields(plan, Luck(seed, number, 4))
     shapes = {name: value.shape for name, value in start.items()}
     mask = {name: (rng.random(shape) < 0.7).astype(np.float32) for name, shape in shapes.items()}
     y = rng.integers(0, spec.classes, samples + seen)
@@ -162,6 +173,9 @@ def features(job: Job) -> list[str]:
         "meta-step": plan.meta_step,
         "snapshots": plan.snapshots,
         "frozen layers": plan.train,
+        "Adam": plan.optimiser,
+        "clipping": plan.clip,
+        "label smoothing": plan.smoothing,
         "steps given": plan.steps is not None,
         "partial batch": samples % plan.batch_size,
         "batch larger than data": plan.batch_size > samples,

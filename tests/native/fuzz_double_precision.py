@@ -13,7 +13,7 @@ from fuzz_cases import Luck
 from random_networks import again, build
 from torch import nn
 
-from coterie.messages import ModelSpec
+from coterie.messages import ModelSpec, Plan
 from coterie.messages.plan import steps_per_epoch
 from coterie.training import Job
 from coterie.training.batches import steps
@@ -41,6 +41,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
     w = {name: in_digits(value, luck) for name, value in job.start.items()}
     x, y = in_digits(job.x, luck), torch.from_numpy(job.y)
     v = {name: torch.zeros_like(value) for name, value in w.items()}
+    squares = {name: torch.zeros_like(value) for name, value in w.items()}
     mask = {name: torch.from_numpy(np.asarray(value, np.float64)) for name, value in (job.mask or {}).items()}
     learns = [name for name in w if plan.train is None or name.startswith(plan.train)]
     loss, peak, losses = 0.0, 0.0, []
@@ -56,7 +57,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
     def gradient(w: dict[str, torch.Tensor], batch: Numbers) -> tuple[float, dict[str, torch.Tensor]]:
         leaves = {name: value.requires_grad_() for name, value in w.items()}
         z = torch.func.functional_call(module, leaves, (x[batch],))
-        loss = nn.functional.cross_entropy(z, y[batch])
+        loss = nn.functional.cross_entropy(z, y[batch], label_smoothing=plan.smoothing or 0.0)
         grads = torch.autograd.grad(loss, list(leaves.values()))
         for value in w.values():
             value.requires_grad_(False)
@@ -87,18 +88,49 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
             for anchor, strength in job.anchors:
                 if name in anchor:
                     g[name] = g[name] + strength * (w[name] - torch.from_numpy(anchor[name].astype(np.float64)))
-            v[name] = plan.momentum * v[name] + g[name] + plan.weight_decay * w[name]
-            w[name] = w[name] - plan.lr.at(step) * v[name]
+        if plan.clip is not None:
+            seen = masked(g)
+            norm = float(sum((seen[name] ** 2).sum() for name in learns)) ** 0.5
+            g = {name: value * min(1.0, plan.clip / (norm + 1e-6)) for name, value in g.items()}
+        for name in learns:
+            if plan.optimiser is None:
+                v[name] = plan.momentum * v[name] + g[name] + plan.weight_decay * w[name]
+                w[name] = w[name] - plan.lr.at(step) * v[name]
+            else:
+                adam(plan, step, w, g, v, squares, name)
             if job.correction and name in job.correction:
                 w[name] = w[name] - plan.lr.at(step) * torch.from_numpy(job.correction[name].astype(np.float64))
         w = masked(w)
         losses.append(loss)
-        watch(*w.values(), *v.values())
+        watch(*w.values(), *v.values(), *squares.values())
         found.peaks.append(peak)
         if step + 1 in moments:
             found.snapshots.append(note(w))
     found.params, found.loss = note(w), float(np.mean(losses)) if losses else 0.0
     return found
+
+
+def adam(
+    plan: Plan,
+    step: int,
+    w: dict[str, torch.Tensor],
+    g: dict[str, torch.Tensor],
+    first: dict[str, torch.Tensor],
+    second: dict[str, torch.Tensor],
+    name: str,
+) -> None:
+    """A step of Adam, or AdamW, for one tensor (Kingma & Ba, Algorithm 1; Loshchilov & Hutter, Algorithm 2)."""
+    options, rate = plan.optimiser, plan.lr.at(step)
+    assert options is not None
+    if options.name == "adamw":
+        w[name] = w[name] * (1 - rate * plan.weight_decay)
+        gradient = g[name]
+    else:
+        gradient = g[name] + plan.weight_decay * w[name]
+    first[name] = options.beta1 * first[name] + (1 - options.beta1) * gradient
+    second[name] = options.beta2 * second[name] + (1 - options.beta2) * gradient**2
+    mean, square = first[name] / (1 - options.beta1 ** (step + 1)), second[name] / (1 - options.beta2 ** (step + 1))
+    w[name] = w[name] - rate * mean / (square.sqrt() + options.eps)
 
 
 def in_digits(value: Numbers, luck: Luck | None) -> torch.Tensor:

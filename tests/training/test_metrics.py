@@ -70,15 +70,15 @@ def test_no_samples_and_no_numbers(name: str) -> None:
 
 def test_a_metric_of_ones_own_is_a_share_or_refused() -> None:
     metric("test-only-top2")(lambda scores, y: float(np.mean((np.argsort(scores)[:, -2:] == y[:, None]).any(axis=1))))
-    metric("test-only-error")(lambda scores, y: 7.0)
+    metric("test-only-seven")(lambda scores, y: 7.0)
     try:
         assert (
             measured("test-only-top2", np.eye(3, dtype=np.float32) + [[0, 0.2, 0.5]] * 3, np.array([0, 2, 0])) == 2 / 3
         )
         with pytest.raises(CoterieError, match=r"returned 7.0: return a share from 0 to 1"):
-            measured("test-only-error", np.eye(3, dtype=np.float32), np.arange(3))
+            measured("test-only-seven", np.eye(3, dtype=np.float32), np.arange(3))
     finally:
-        for name in ("test-only-top2", "test-only-error"):
+        for name in ("test-only-top2", "test-only-seven"):
             del METRICS._items[name]
 
 

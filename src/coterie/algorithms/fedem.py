@@ -17,6 +17,7 @@ class FedEM(Algorithm):
 
     traits = Traits(
         default_model=MIXTURE,
+        of_labels=True,
         battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}},
     )
     transfers = 2.0

@@ -22,7 +22,7 @@ UNIT = "total variation"
 class Fielding(OneShotClustering[Array]):
     """Groups by label frequencies that follow drift: who changes moves; if centres move far, all are grouped anew."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances",), UNIT))
+    traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances",), UNIT), of_labels=True)
 
     tau: Annotated[
         float, Gt(0), "group all anew once a centre has moved by more than this share of the mean distance of centres"

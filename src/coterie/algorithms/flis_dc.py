@@ -34,7 +34,11 @@ from coterie.training import losses
 class FLISDC(Inference, GroupedMethod):
     """A model around each client of the cohort, shared with those whose models predict alike; the next ones choose."""
 
-    traits = replace(GroupedMethod.traits, rules=replace(RULES, refuses=("degrees", "count", "components", "spectral")))
+    traits = replace(
+        GroupedMethod.traits,
+        rules=replace(RULES, refuses=("degrees", "count", "components", "spectral")),
+        of_labels=True,
+    )
     linkage: ClassVar[str] = "average"
 
     select_on: Annotated[

@@ -21,7 +21,7 @@ ALIKE = 0.96
 class FLISHC(Inference, OneShotClustering[Array]):
     """One model per group of clients whose models, each trained once, label the server's samples alike."""
 
-    traits = replace(OneShotClustering.traits, rules=RULES)
+    traits = replace(OneShotClustering.traits, rules=RULES, of_labels=True)
 
     hc_mode: Annotated[
         Literal["hierarchical", "row-threshold"],

@@ -43,7 +43,9 @@ WITHHELD = "withheld"
 class Kindred(OneShotClustering[MomentsReply]):
     """One model per group to which labels look alike; label frequencies are offsets, not a reason to part."""
 
-    traits = replace(OneShotClustering.traits, rules=RuleSupport(("chance",), VARIANCES, refuses=("count",)))
+    traits = replace(
+        OneShotClustering.traits, rules=RuleSupport(("chance",), VARIANCES, refuses=("count",)), of_labels=True
+    )
 
     labels: LabelUse = "both"
     rows: Annotated[

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 class SubFedAvgUn(Algorithm):
     """Each client prunes its smallest weights over the rounds; each weight is averaged over those who have it."""
 
-    traits = Traits(battery={"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}})  # always prunes
+    traits = Traits(
+        of_labels=True,
+        battery={"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}},  # always prunes
+    )
 
     rate: Annotated[float, Gt(0), Lt(1), "share of a layer's remaining weights that goes at a time"] = 0.1
     target: Annotated[float, Ge(0), Lt(1), "share of all weights up to which a client prunes"] = 0.5
@@ -172,6 +175,7 @@ class SubFedAvgHy(SubFedAvgUn):
 
     traits = Traits(
         default_model="lenet5-bn",
+        of_labels=True,
         battery={
             "model": "lenet5-bn",
             "model_options": {},

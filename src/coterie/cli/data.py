@@ -79,7 +79,8 @@ def check(
         typer.echo(f"coterie: {one_line(warning)}", err=True)
     given = path.removeprefix(place)
     by_user = " --partition by-user" if dataset.users is not None and name is None else ""
-    typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{name or source.files.place}{given}')}{by_user}")
+    chosen_data = shlex.quote(f"{name or source.files.place}{given}")
+    typer.echo(f"It fits: coterie run --dataset {chosen_data}{by_user}{_metric(dataset)}")
 
 
 def _check_table(source: Recognised, options: dict[str, Any]) -> None:
@@ -90,7 +91,10 @@ def _check_table(source: Recognised, options: dict[str, Any]) -> None:
     for line in described(tables[0], chosen, place):
         typer.echo(f"  {one_line(line)}")
     if chosen.label is None:
-        raise CoterieError(f"{place}: no column could be a label: a few texts or whole numbers, each in several rows")
+        raise CoterieError(
+            f"{place}: no column could be a label: a few texts or whole numbers, each in several rows, or numbers with "
+            "fractions"
+        )
     for line in could_be_clients(tables[0], chosen, place):
         typer.echo(f"  {one_line(line)}")
     dataset = dataset_of(source.files, None, chosen, tables=tables)
@@ -98,7 +102,12 @@ def _check_table(source: Recognised, options: dict[str, Any]) -> None:
         typer.echo(f"  {one_line(line)}")
     changed = {key: value for key, value in vars(chosen).items() if value != vars(ReadingOptions())[key]}
     written = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
-    typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{place}:{written}')}")
+    typer.echo(f"It fits: coterie run --dataset {shlex.quote(f'{place}:{written}')}{_metric(dataset)}")
+
+
+def _metric(dataset: Dataset) -> str:
+    """Return what says that numbers are to be predicted, where they are."""
+    return " --metric mae" if dataset.of_numbers else ""
 
 
 def _written(value: Any) -> str:
@@ -117,18 +126,23 @@ def _described(dataset: Dataset) -> list[str]:
     if dataset.normalisation is not None:
         seen = dataset.normalisation(train.x[:1]).shape[1:]
         shape += f", which networks see as {' x '.join(map(str, seen))}" if seen != dataset.shape else ""
+    users = [] if dataset.users is None else [f"made by {len(set(dataset.users.tolist())):,} users"]
+    if dataset.of_numbers:
+        low, mean, high, deviation = train.y.min(), train.y.mean(), train.y.max(), train.y.std()
+        told = f"numbers to predict: {low:.6g} to {high:.6g}, mean {mean:.6g}, deviation {deviation:.6g}"
+        return [samples, f"inputs of {shape} ({train.x.dtype})", told, *users]
     lines = [samples, f"inputs of {shape} ({train.x.dtype}), {dataset.classes} classes"]
     counts = _class_counts(dataset)
     listed = ", ".join(f"{class_name(dataset, label)}: {counts[label]:,}" for label in range(dataset.classes)[:SHOWN])
     more = f", ... (from {counts.min():,} to {counts.max():,})" if dataset.classes > SHOWN else ""
     lines.append(f"training samples by class: {listed}{more}")
-    if dataset.users is not None:
-        lines.append(f"made by {len(set(dataset.users.tolist())):,} users")
-    return lines
+    return [*lines, *users]
 
 
 def _warnings(dataset: Dataset) -> list[str]:
     """Say which classes no sample has."""
+    if dataset.of_numbers:
+        return []
     empty = [class_name(dataset, int(label)) for label in np.flatnonzero(_class_counts(dataset) == 0)]
     if not empty:
         return []

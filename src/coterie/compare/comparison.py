@@ -111,8 +111,12 @@ class Comparison:
 
     def __repr__(self) -> str:
         design, table = self.design, self.table()
-        accuracy = {row.label: row.accuracy[design.protocol] for row in table.rows}
-        means = [f"{label} {100 * spread.mean:.1f} %" for label, spread in accuracy.items() if spread is not None]
+        accuracy, shown = {row.label: row.accuracy[design.protocol] for row in table.rows}, table.scale
+        means = [
+            f"{label} {shown.text(shown.factor * spread.mean, 1)}"
+            for label, spread in accuracy.items()
+            if spread is not None
+        ]
         failed = f"; {len(self.failed)} runs failed" if self.failed else ""
         metric = "" if table.metric == ACCURACY else f"{table.metric} "
         what = f"{metric}{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"

@@ -9,6 +9,7 @@ import numpy as np
 
 from coterie.data.difficulty import some_of
 from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples, measured
+from coterie.data.numbers import check_partition, scaled
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
 from coterie.streams import stream
@@ -43,6 +44,9 @@ def divide(
     clients, partitions that show samples to groups in different ways are refused.
     """
     values = PARTITIONS.validate(partition_name, options)
+    dataset, target = scaled(dataset)
+    if target is not None:
+        check_partition(partition_name)
     server = _for_server(dataset.train.y, server_share, seed)
     rest = np.setdiff1d(np.arange(len(dataset.train)), server)
     users = None if dataset.users is None else dataset.users[rest]
@@ -78,6 +82,7 @@ def divide(
         notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
         encoding=dataset.encoding,
+        target=target,
     )
     return data if division.concept is None else _with_concept(data, division)
 
@@ -125,7 +130,10 @@ def _with_test_parts(
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
         return parts, *side_by_side(dataset.test, shares)
     test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
-    test_parts = _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
+    if dataset.of_numbers:
+        test_parts = [np.arange(len(test))] * len(parts)
+    else:
+        test_parts = _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
     if division.concept is None or division.true_groups is None:
         return parts, test, test_parts
     copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group
@@ -165,8 +173,10 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
     """Return positions of `count` samples drawn at random, as even over classes as their sizes allow, ascending.
 
     Classes give one sample each in turn. With `spare_half` more than half of a class is taken last and only
-    if there is no other way, so that a rare class is not lost to those who get the rest.
+    if there is no other way, so that a rare class is not lost to those who get the rest. Numbers to predict count
+    as one class.
     """
+    y = np.zeros(len(y), np.int64) if y.dtype.kind == "f" else y
     shuffled = rng.permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     sizes = np.bincount(y)

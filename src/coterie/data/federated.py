@@ -17,10 +17,13 @@ Normaliser = Callable[[Array], npt.NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0."""
+    """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0.
+
+    Where numbers are to be predicted, `y` holds floats instead.
+    """
 
     x: Array
-    y: npt.NDArray[np.int64]
+    y: Array
 
     def __len__(self) -> int:
         return len(self.y)
@@ -80,6 +83,11 @@ class Dataset:
     """What the user should know of how it was read, a sentence each."""
 
     @property
+    def of_numbers(self) -> bool:
+        """Whether numbers are to be predicted, not classes; there is then one output, and `classes` is 1."""
+        return self.train.y.dtype.kind == "f"
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of one raw input: (channels, height, width), (features,), or (length,) for text."""
         return tuple(self.train.x.shape[1:])
@@ -127,6 +135,8 @@ class FederatedData:
     """What the labels stand for, in their order; none: it is not known."""
     encoding: TableEncoding | None = None
     """How rows became inputs, where the data are a table's."""
+    target: tuple[float, float] | None = None
+    """Mean and deviation of numbers to predict, in which all `y` are; None: they are labels."""
     later: "Sequence[FederatedData]" = ()
     """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
 

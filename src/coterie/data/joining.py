@@ -10,6 +10,7 @@ import numpy as np
 from coterie.data.dividing import TEST_FRACTION, held_out, ranges
 from coterie.data.federated import Dataset, FederatedData, Samples
 from coterie.data.loading import read_share
+from coterie.data.numbers import as_labels, as_numbers, scaled
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, recognise
 from coterie.errors import CoterieError
@@ -67,9 +68,12 @@ def _read(path: Path, like: FederatedData, options: Mapping[str, Any]) -> Datase
         for key, value in options.items()
         if key in accepted and key not in ("classes", "class_names", "test")
     }
-    dataset = read_share(path, like.classes, like.class_names or None, given, like.encoding)
+    if like.target is not None:
+        dataset = scaled(as_numbers(read_share(path, None, None, given, like.encoding)), like.target)[0]
+    else:
+        dataset = as_labels(read_share(path, like.classes, like.class_names or None, given, like.encoding))
     labels = [int(part.y.max()) for part in (dataset.train, dataset.test) if part is not None and len(part.y)]
-    if max(labels, default=0) >= like.classes:
+    if like.target is None and max(labels, default=0) >= like.classes:
         raise CoterieError(f"{path}: it holds the label {max(labels)}, but the run knows {like.classes} classes")
     for part in (dataset.train, dataset.test):
         if part is not None and (part.x.shape[1:], part.x.dtype) != (like.train.x.shape[1:], like.train.x.dtype):

@@ -11,6 +11,7 @@ from coterie.data.dividing import divide, with_server_share
 from coterie.data.federated import Dataset, FederatedData
 from coterie.data.folder import find, stored_names
 from coterie.data.in_memory import error_in_name, is_table
+from coterie.data.numbers import as_labels, as_numbers, check_kind
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, Recognised, recognise
 from coterie.data.readers.images import folders
@@ -32,12 +33,14 @@ def load(
     server_share: float | None = None,
     surplus: int = 1,
     exchangeable: bool = False,
+    numbers: bool = False,
 ) -> FederatedData:
     """Load a data set, by its name or the path of a file or folder, divided among clients.
 
     A pooled data set is divided by the partition given; by default by user where it comes so, else `iid`. Among how
     many clients depends on the data where nobody says: see `fitting_clients`.
-    A divided one takes none. `server_share`, `surplus` and `exchangeable` are those of `divide`.
+    A divided one takes none. `server_share`, `surplus` and `exchangeable` are those of `divide`. With `numbers` what is
+    to be predicted are numbers, else they are refused.
     """
     options = options or {}
     partition_name, partition_options = partition or (None, {})
@@ -47,9 +50,9 @@ def load(
         source, values = DATASETS[name], DATASETS.validate(name, options)
         if "server_share" in inspect.signature(source).parameters:
             divided: FederatedData = source(clients, seed, server_share, **values)
-            return divided
-        return with_server_share(source(clients, seed, **values), server_share)
-    dataset = read_pooled(name, options)
+            return check_kind(divided, numbers)
+        return check_kind(with_server_share(source(clients, seed, **values), server_share), numbers)
+    dataset = read_pooled(name, options, numbers)
     by = partition_name or default_partition(name, options)
     return divide(
         dataset,
@@ -64,17 +67,19 @@ def load(
     )
 
 
-def read_pooled(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
-    """Read a data set that does not come divided, by its name or the path of a file or folder."""
+def read_pooled(name: str, options: Mapping[str, Any] | None = None, numbers: bool = False) -> Dataset:
+    """Read a data set that does not come divided, by its name or the path of a file or folder, to predict `numbers`."""
+    dataset: Dataset
     if name not in DATASETS:
-        return _stored(name).read(options=options or {})
-    dataset: Dataset = DATASETS[name](**DATASETS.validate(name, options or {}))
-    return dataset
+        dataset = _stored(name).read(options=options or {})
+    else:
+        dataset = DATASETS[name](**DATASETS.validate(name, options or {}))
+    return as_numbers(dataset) if numbers else as_labels(dataset)
 
 
 def read_share(
     path: Path,
-    classes: int,
+    classes: int | None,
     class_names: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     encoding: TableEncoding | None = None,

@@ -32,6 +32,8 @@ class Traits:
     """The network for images if the user names none."""
     clips: bool = True
     """Whether its clients' gradients can be clipped: one gradient makes each of their steps."""
+    of_labels: bool = False
+    """Whether it tells clients or samples apart by labels, and so can't be used where numbers are predicted."""
     battery: Mapping[str, Any] = field(default_factory=dict)
     """Settings of ``coterie.run`` for the battery of tests."""
 

@@ -35,6 +35,7 @@ from coterie.messages import (
     Request,
     Train,
     Verb,
+    is_error,
 )
 from coterie.messages.verbs.train import ADAPTING
 from coterie.registry import home
@@ -107,7 +108,8 @@ class Evaluator(Resumable):
                 _note(client, own, self.own, self.own_unadapted)
                 self.losses[client] = answers[asked_own - 1].loss
                 if (accuracy := _accuracy(own[-1])) is not None:
-                    self.best[client] = max(accuracy, self.best.get(client, 0.0))
+                    better = min if is_error(self.fed.settings.metric) else max
+                    self.best[client] = better(accuracy, self.best.get(client, accuracy))
                 self.fed.mark_evaluated(client)
             if received := scores[asked_own:]:
                 _note(client, received, self.received, self.received_unadapted)

@@ -39,6 +39,11 @@ def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:
 def check_learning(verbs: Sequence[Verb], spec: ModelSpec) -> None:
     """Raise unless the network has what a training names, something of it learns, and its plan has a meaning."""
     for verb in verbs:
+        if spec.target is not None and verb.of_labels():
+            raise CoterieError(
+                f"{type(verb).__name__} goes by labels, of which there are none where numbers are predicted: use a "
+                "method, or an option of it, that does not ask for them"
+            )
         if isinstance(verb, Train):
             if error := error_in_plan(verb.plan, spec.loss):
                 raise CoterieError(error)

@@ -194,6 +194,11 @@ def inspect(
     progress = progress or Progress()
     if super_clusters is not None and super_clusters < 1:
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
+    if config.evaluation.predicts_numbers:
+        raise CoterieError(
+            "coterie inspect compares clients by labels, of which there are none where numbers are predicted: coterie "
+            "cluster groups them by their inputs"
+        )
     chosen, others = read_measures(measures), read_partitions(config, against)
     check_forms_groups(config)
     progress.phase(f"reading {config.data.title}")

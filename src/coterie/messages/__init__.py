@@ -13,6 +13,7 @@ from coterie.messages.envelope import (
     read_only,
 )
 from coterie.messages.limits import Limits
+from coterie.messages.numbers import is_error
 from coterie.messages.params import (
     LARGEST,
     Array,
@@ -54,5 +55,5 @@ __all__ = [
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
     "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "ProximalSteps", "Prune", "PruneReply",
     "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb",
-    "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

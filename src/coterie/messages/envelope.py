@@ -81,6 +81,10 @@ class Verb(ABC):
         """Name the models that it takes from the request and nowhere else."""
         return ()
 
+    def of_labels(self) -> bool:
+        """Say whether it tells labels apart, of which there are none where numbers are predicted."""
+        return False
+
     def needs_expert(self) -> bool:
         """Say whether the model ``expert`` goes with it, where the server has one."""
         return False

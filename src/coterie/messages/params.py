@@ -35,16 +35,29 @@ class ModelSpec:
     start: str | None = field(default=None, metadata=SENT_IF_SET)
     """The digest of the parameters that it starts with, which who builds it has (`coterie.models.STARTS`); None: such
     as it makes itself."""
+    target: tuple[float, float] | None = field(default=None, metadata=SENT_IF_SET)
+    """Of numbers to predict, mean and deviation: the one output is a number in units of these; None: outputs are of
+    classes."""
 
     def __post_init__(self) -> None:
         fixed = MappingProxyType({key: _as_tuples(value) for key, value in self.options.items()})
         object.__setattr__(self, "options", fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.loss, self.start)
+        return ModelSpec, (self.name, self.shape, self.classes, dict(self.options), self.loss, self.start, self.target)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.shape, self.classes, repr(sorted(self.options.items())), self.loss, self.start))
+        options = repr(sorted(self.options.items()))
+        return hash((self.name, self.shape, self.classes, options, self.loss, self.start, self.target))
+
+    def in_units(self, numbers: Array) -> Array:
+        """Return what the network says of numbers to predict, or is trained for, in their own unit.
+
+        >>> ModelSpec("mlp", (4,), 1, target=(100.0, 20.0)).in_units(np.array([0.0, -1.5]))
+        array([100.,  70.])
+        """
+        mean, deviation = self.target or (0.0, 1.0)
+        return np.asarray(mean + deviation * numbers.astype(np.float64))
 
 
 def _as_tuples(value: Any) -> Any:

@@ -16,9 +16,8 @@ from coterie.results.comparison_table import COLUMNS, Column, ComparisonRow, Com
 from coterie.results.comparisons import StoredComparison
 from coterie.results.events import not_measured
 from coterie.results.formats import TableFormat
-from coterie.results.metrics import ACCURACY, capital
+from coterie.results.metrics import ACCURACY
 from coterie.results.protocols import COMPARED, brief
-from coterie.results.runs import percent
 from coterie.results.statistics import Difference, Spread
 
 TARGET = (
@@ -26,17 +25,16 @@ TARGET = (
     "of them, where not all)."
 )
 RULE = (
-    "{mark}: the highest mean of those with every seed, and significantly better than each of the others: paired t "
+    "{mark}: the {best} mean of those with every seed, and significantly better than each of the others: paired t "
     "test, p < 0.05 divided by the number of others (Bonferroni)."
 )
 DIFFERENCE = (
-    "Differences to {baseline} in percentage points, paired by seed, with 95 % t intervals of the mean, each for "
+    "Differences to {baseline} in {unit}, paired by seed, with 95 % t intervals of the mean, each for "
     "itself (not corrected for several comparisons)."
 )
 
 HEADINGS = [column.heading for column in COLUMNS]
 """Of the columns beside accuracies."""
-PAGE_HEADINGS = [f"{column.heading} (%)" if column.accuracy else column.heading for column in COLUMNS]
 Labelled = list[tuple[str, list[NumberCell]]]
 """Rows of a table, each with its label."""
 
@@ -46,14 +44,14 @@ def comparison_text(table: ComparisonTable, format: TableFormat, columns: Sequen
     if format == "csv":  # numbers as they are: accuracies as fractions, nothing where undefined
         lines = [_flat(row, table) for row in table.rows]
         return csv_text(lines[0], (line.values() for line in lines))
-    best = [RULE.format(mark="*" if format == "text" else "bold")] * any(map(table.best, COMPARED))
+    best = [_rule(table, "*" if format == "text" else "bold")] * any(map(table.best, COMPARED))
     tables = [("", part) for part in comparison_tables(table, _best(table), columns)]
     return document(format, [table.title], tables, notes_and_legend(table, best), 100)
 
 
 def comparison_html(table: ComparisonTable) -> str:
     """Write a comparison for a notebook."""
-    best = [RULE.format(mark="bold")] * any(map(table.best, COMPARED))
+    best = [_rule(table, "bold")] * any(map(table.best, COMPARED))
     return html(table.title, comparison_tables(table, _best(table)), notes_and_legend(table, best))
 
 
@@ -64,7 +62,7 @@ def comparison_tables(
 
     If they must be `narrow`, accuracies by group stand in a table of their own, too.
     """
-    columns, cells = [*COMPARED.values(), *HEADINGS], [(row.label, _cells(row, len(table.seeds))) for row in table.rows]
+    columns, cells = [*COMPARED.values(), *HEADINGS], [(row.label, _cells(row, table)) for row in table.rows]
     whole = replace(_text_table(table.noun, columns, cells), bold=bold)
     if chosen:
         return [whole.chosen([heading_of(name) for name in chosen])]
@@ -82,12 +80,18 @@ def _text_table(corner: str, columns: Sequence[str], rows: Labelled) -> TextTabl
     return TextTable([corner, *columns], [[label, *(cell.text for cell in cells)] for label, cells in rows])
 
 
-def _cells(row: ComparisonRow, seeds: int) -> list[NumberCell]:
+def _rule(table: ComparisonTable, mark: str) -> str:
+    """Say what it means that a number is marked."""
+    return RULE.format(mark=mark, best=table.scale.best)
+
+
+def _cells(row: ComparisonRow, table: ComparisonTable) -> list[NumberCell]:
     """Return the means of a row: accuracies, and `COLUMNS`."""
+    factor = table.scale.factor
     return [
-        *(_cell(row.accuracy[protocol], _accuracy_of(row, protocol, seeds), 100) for protocol in COMPARED),
+        *(_cell(row.accuracy[protocol], _accuracy_of(row, protocol, table), factor) for protocol in COMPARED),
         *(
-            _cell(spread, _number_text(spread, column, seeds), 100 if column.accuracy else 1)
+            _cell(spread, _number_text(spread, column, table), factor if column.accuracy else 1)
             for column, spread in _numbers(row)
         ),
     ]
@@ -111,9 +115,8 @@ def _targets(table: ComparisonTable) -> tuple[list[str], Labelled]:
 
 def _differences(table: ComparisonTable, protocols: Sequence[str]) -> Labelled:
     """Return the differences to the baseline, by label."""
-    seeds = len(table.seeds)
     return [
-        (row.label, [_cell(row.differences[p], difference_text(row.differences[p], seeds)) for p in protocols])
+        (row.label, [_cell(row.differences[p], difference_text(row.differences[p], table)) for p in protocols])
         for row in table.rows
         if row.differences is not None
     ]
@@ -126,7 +129,7 @@ def notes_and_legend(table: ComparisonTable, marked: Sequence[str]) -> list[str]
         lines.append(TARGET)
     lines += marked
     if len(table.rows) > 1 and len(table.seeds) > 1:
-        lines.append(DIFFERENCE.format(baseline=table.baseline))
+        lines.append(DIFFERENCE.format(baseline=table.baseline, unit=table.scale.difference))
     return lines
 
 
@@ -135,22 +138,23 @@ def _legend(table: ComparisonTable) -> str:
     numbers = dict.fromkeys(column for row in table.rows for column, spread in _numbers(row) if spread is not None)
     protocols = [symbol for key, symbol in COMPARED.items() if any(row.accuracy[key] for row in table.rows)]
     told = "; ".join([*brief(protocols), "–: not defined"])
-    return f"{capital(table.metric)} in %, mean ± standard deviation over seeds (n - 1). {told}. " + " ".join(
+    return f"{table.scale.heading}, mean ± standard deviation over seeds (n - 1). {told}. " + " ".join(
         column.legend for column in COLUMNS if column in numbers and column.legend
     )
 
 
-def _accuracy_of(row: ComparisonRow, protocol: str, seeds: int) -> str:
+def _accuracy_of(row: ComparisonRow, protocol: str, table: ComparisonTable) -> str:
     """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
     missing = row.accuracy[protocol] is None and (not row.runs or protocol in not_measured(row.accuracy))
-    return NOT_MEASURED if missing else accuracy_text(row.accuracy[protocol], seeds)
+    return NOT_MEASURED if missing else accuracy_text(row.accuracy[protocol], table)
 
 
-def accuracy_text(spread: Spread | None, seeds: int) -> str:
-    """Write an accuracy in %, with its spread, and how many seeds it is of where not all."""
+def accuracy_text(spread: Spread | None, table: ComparisonTable) -> str:
+    """Write an accuracy, with its spread, and how many seeds it is of where not all."""
     if spread is None:
         return "–"
-    text = f"{100 * spread.mean:.2f}" + ("" if spread.std is None else f" ± {100 * spread.std:.2f}")
+    shown, seeds = table.scale, len(table.seeds)
+    text = shown.written(spread.mean) + ("" if spread.std is None else f" ± {shown.written(spread.std)}")
     return text if spread.n == seeds else f"{text} ({spread.n} of {seeds})"
 
 
@@ -158,10 +162,10 @@ def _numbers(row: ComparisonRow) -> list[tuple[Column, Spread | None]]:
     return [(column, getattr(row, column.key)) for column in COLUMNS]
 
 
-def _number_text(spread: Spread | None, column: Column, seeds: int) -> str:
+def _number_text(spread: Spread | None, column: Column, table: ComparisonTable) -> str:
     """Write a mean, with its spread where the column has one and seeds differ; of whole numbers without a point."""
     if column.accuracy:
-        return accuracy_text(spread, seeds)
+        return accuracy_text(spread, table)
     if spread is None:
         return "–"
     mean = f"{spread.mean:.{column.digits}f}"
@@ -183,13 +187,15 @@ def _reached(reached: Reached) -> list[NumberCell]:
     return [NumberCell(text(number, k), number) for number, k in ((reached.rounds, 1), (reached.megabytes, 2))]
 
 
-def difference_text(difference: Difference | None, seeds: int) -> str:
-    """Write a difference in percentage points, with its interval."""
+def difference_text(difference: Difference | None, table: ComparisonTable) -> str:
+    """Write a difference in percentage points, or in the unit of an error, with its interval."""
     if difference is None:
         return "–"
-    text = f"{100 * difference.mean:+.2f}"
+    shown, seeds = table.scale, len(table.seeds)
+    text = shown.shown(shown.factor * difference.mean, sign="+")
     if difference.low is not None and difference.high is not None:
-        text += f" [{100 * difference.low:+.2f}, {100 * difference.high:+.2f}]"
+        low, high = (shown.shown(shown.factor * end, sign="+") for end in (difference.low, difference.high))
+        text += f" [{low}, {high}]"
     return text if difference.n == seeds else f"{text} ({difference.n} of {seeds})"
 
 
@@ -222,22 +228,23 @@ def _flat(row: ComparisonRow, table: ComparisonTable) -> dict[str, Any]:
 def main_table(compared: StoredComparison) -> Section:
     """Show means over seeds, and when targets were reached."""
     table, seeds, place = compared.table, len(compared.table.seeds), len(COMPARED)
+    shown, headings = table.scale, [f"{c.heading}{table.scale.unit}" if c.accuracy else c.heading for c in COLUMNS]
     rows: list[tuple[str | NumberCell, ...]] = []
     for row in table.rows:
-        low, cells = worst_over_seeds([*compared.runs[row.label].values()]), _cells(row, seeds)
-        worst = _cell(low, accuracy_text(low and Spread(low.n, low.mean / 100, low.std and low.std / 100), seeds))
+        low, cells, factor = worst_over_seeds([*compared.runs[row.label].values()]), _cells(row, table), shown.factor
+        worst = _cell(low, accuracy_text(low and Spread(low.n, low.mean / factor, low.std and low.std / factor), table))
         rows.append((row.label, *cells[:place], worst, *cells[place:]))
     bold = tuple(_best(table))
     note = [
         _legend(table),
-        "Worst tenth: the mean of the clients with the lowest L, in each seed.",
+        f"Worst tenth: the mean of the clients with the {'highest' if shown.is_error else 'lowest'} L, in each seed.",
     ]
     main = Table(
         title="Mean ± standard deviation over seeds" if seeds > 1 else "One seed",
-        columns=(table.noun, *(f"{name} (%)" for name in COMPARED.values()), "worst tenth, L (%)", *PAGE_HEADINGS),
+        columns=(table.noun, *(f"{name}{shown.unit}" for name in (*COMPARED.values(), "worst tenth, L")), *headings),
         rows=tuple(rows),
         bold=bold,
-        note=" ".join(note + [RULE.format(mark="Bold")] * bool(bold)),
+        note=" ".join(note + [_rule(table, "Bold")] * bool(bold)),
     )
     columns, aims = _targets(table)
     title = "Rounds and megabytes to a target"
@@ -272,24 +279,28 @@ def differences_section(compared: StoredComparison) -> Section | None:
     if not by_protocol:
         return Section(heading=heading, text=tuple(texts)) if texts else None
     variants = [(COMPARED[p], _difference_bars(table, COMPARED[p], by_label)) for p, by_label in by_protocol.items()]
-    title, names = f"Minus {table.baseline}, in percentage points", [COMPARED[protocol] for protocol in by_protocol]
-    note = DIFFERENCE.format(baseline=table.baseline) if len(table.seeds) > 1 else ""
+    title, names = (
+        f"Minus {table.baseline}, in {table.scale.difference}",
+        [COMPARED[protocol] for protocol in by_protocol],
+    )
+    note = DIFFERENCE.format(baseline=table.baseline, unit=table.scale.difference) if len(table.seeds) > 1 else ""
     grid = _page_table(title, table.noun, names, _differences(table, [*by_protocol]), note)
     return Section(heading=heading, text=tuple(texts), blocks=(*switch("Protocol", variants), grid))
 
 
 def _difference_bars(table: ComparisonTable, name: str, by_label: Mapping[str, Difference]) -> Chart:
-    low, high = (values((getattr(difference, end) for difference in by_label.values()), 100) for end in ("low", "high"))
+    factor = table.scale.factor
+    low, high = (values((getattr(each, end) for each in by_label.values()), factor) for end in ("low", "high"))
     whiskers = any(number is not None for number in low)
     return Bars(
         title=f"{name} minus {name} of {table.baseline}",
         x_label=table.noun,
-        y_label="percentage points",
+        y_label=table.scale.difference,
         categories=tuple(by_label),
         series=(
             Series(
                 name=f"minus {table.baseline}",
-                y=values((difference.mean for difference in by_label.values()), 100),
+                y=values((difference.mean for difference in by_label.values()), factor),
                 low=low if whiskers else (),
                 high=high if whiskers else (),
             ),
@@ -304,15 +315,16 @@ def choices(compared: StoredComparison) -> Section | None:
     """Show which settings were chosen on validation samples."""
     if not compared.chosen:
         return None
+    shown = compared.table.scale
     return Section(
         heading="Settings chosen on validation samples",
         text=tuple(f"{text}." for text in compared.chosen.values()),
         blocks=(
             Table(
                 title="All values tried",
-                columns=(compared.table.noun, "tried", "score (%)"),
+                columns=(compared.table.noun, "tried", f"score{shown.unit}"),
                 rows=tuple(
-                    (label, values_text(tried), percent(score))
+                    (label, values_text(tried), values([score], shown.factor)[0])
                     for label, choice in compared.tuned.items()
                     for tried, score in choice.scores
                 ),
@@ -331,7 +343,7 @@ def all_runs(compared: StoredComparison) -> Section:
         if run is not None:
             numbers = [*map(run.accuracy, COMPARED), run.group_count, run.ari, run.event_count]
         rows.append((attempt.label, attempt.seed, attempt.state, *numbers, attempt.folder))
-    names = (f"{name} (%)" for name in COMPARED.values())
+    names = (f"{name}{compared.table.scale.unit}" for name in COMPARED.values())
     failed = ", ".join(f"{a.label}, seed {a.seed}" for a in compared.attempts if a.state.startswith("failed"))
     return Section(
         heading="Runs",

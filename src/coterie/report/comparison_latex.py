@@ -12,13 +12,13 @@ from coterie.results.metrics import capital
 from coterie.results.protocols import COMPARED, brief
 
 BOLD = (
-    "Bold: the highest mean, and those not significantly different from it (paired t test, p < 0.05 with Bonferroni's "
+    "Bold: the {best} mean, and those not significantly different from it (paired t test, p < 0.05 with Bonferroni's "
     "correction)."
 )
-P_VALUES = "p: of the two-sided paired t test against the highest mean of the column to its left, not corrected."
+P_VALUES = "p: of the two-sided paired t test against the {best} mean of the column to its left, not corrected."
 FINE_PRINT = (
     "Bonferroni's correction: p < 0.05 divided by the number of others. Methods that miss a seed are not bold, and "
-    "nothing is where none is significantly lower than the highest."
+    "nothing is where none is significantly {worse} than the {best}."
 )
 SMALLEST_P = 0.001
 """Below it the number says nothing more."""
@@ -34,6 +34,8 @@ def comparison_latex(table: ComparisonTable, options: TableOptions) -> str:
     if options.p_values:
         tables[0] = _with_p_values(tables[0], table)
     said = [BOLD] * bool(tables[0].bold) + [P_VALUES] * options.p_values
+    shown = table.scale
+    said, fine = [text.format(best=shown.best) for text in said], FINE_PRINT.format(best=shown.best, worse=shown.worse)
     first = options.caption or tex(_caption(table, tables[0], said))
     captions = [first, *(tex(_other(table, part)) for part in tables[1:])]
     label = options.label or f"tab:{'comparison' if table.noun == 'method' else 'sweep'}"
@@ -42,7 +44,7 @@ def comparison_latex(table: ComparisonTable, options: TableOptions) -> str:
         PaperTable(replace(part, head=[table.noun, *part.head[1:]]), caption, name)
         for part, caption, name in zip(tables, captions, labels, strict=True)
     ]
-    return paper(papers, [table.title, *notes_and_legend(table, [*said, FINE_PRINT])])
+    return paper(papers, [table.title, *notes_and_legend(table, [*said, fine])])
 
 
 def _shown(table: ComparisonTable, label: str) -> str:
@@ -94,7 +96,7 @@ def _caption(table: ComparisonTable, part: TextTable, said: list[str]) -> str:
     over = f"over {len(table.seeds)} seeds" if len(table.seeds) > 1 else f"of one seed ({table.seeds[0]})"
     spread = "mean ± standard deviation " if len(table.seeds) > 1 else ""
     return " ".join(
-        [f"{_title(table)}.", f"{capital(table.metric)} in %, {spread}{over}; {'; '.join(brief(accuracies))}.", *said]
+        [f"{_title(table)}.", f"{table.scale.heading}, {spread}{over}; {'; '.join(brief(accuracies))}.", *said]
     )
 
 
@@ -102,7 +104,7 @@ def _other(table: ComparisonTable, part: TextTable) -> str:
     """Say what a further table holds, by its head."""
     corner, *columns = part.head
     if corner.startswith("minus "):
-        differences = f"Differences to {corner.removeprefix('minus ')} in percentage points, paired by seed"
+        differences = f"Differences to {corner.removeprefix('minus ')} in {table.scale.difference}, paired by seed"
         return f"{_title(table)}. {differences}, with 95 % t intervals of the mean."
     return f"{_title(table)}: {', '.join(columns)}."
 

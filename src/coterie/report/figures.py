@@ -9,7 +9,7 @@ from coterie.report.picture_files import write_picture
 from coterie.report.static import COLOURS, paint
 from coterie.results.charts import Lines, Series, values
 from coterie.results.display_names import display_name
-from coterie.results.metrics import ACCURACY
+from coterie.results.metrics import ACCURACY, scale
 from coterie.results.metrics import title as metric_title
 from coterie.results.protocols import FOLLOWED
 
@@ -27,14 +27,14 @@ def accuracy_plot(
 
 def accuracy_chart(histories: Mapping[str, Sequence[Mapping[str, Any]]], title: str, metric: str = ACCURACY) -> Lines:
     """Return accuracy, or another metric, over rounds: a colour per method, a line style per protocol."""
-    series = []
+    series, shown = list[Series](), scale(metric)
     for number, (method, history) in enumerate(histories.items()):
         for style, protocol in enumerate(FOLLOWED):
             rows = [row for row in history if row.get(protocol) is not None]
-            x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), 100)
+            x, y = values(row["round"] for row in rows), values((row[protocol] for row in rows), shown.factor)
             slot = number % len(COLOURS) + style * len(COLOURS)
             series += [Series(name=f"{display_name(method)} ({protocol})", x=x, y=y, slot=slot)] if rows else []
-    return Lines(title=title, x_label="round", y_label=f"{metric_title(metric)} (%)", series=tuple(series))
+    return Lines(title=title, x_label="round", y_label=f"{shown.metric}{shown.unit}", series=tuple(series))
 
 
 def pruning_curves(history: Sequence[Mapping[str, Any]]) -> dict[int, list[tuple[float, float]]]:

@@ -223,7 +223,7 @@ def _table(run: StoredRun) -> Table:
             *("group", "clients", "who"),
             *([] if counts is None else ["samples", "labels of their samples"]),
             *([] if truth is None else ["true groups (clients)"]),
-            *(f"{protocol} (%)" for protocol in EACH_CLIENT),
+            *(f"{protocol}{run.scale.unit}" for protocol in EACH_CLIENT),
         ),
         rows=tuple(rows),
         note="L and C: mean over the group's clients that were there before training ended.",

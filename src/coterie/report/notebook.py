@@ -12,7 +12,7 @@ from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.formats import counted, data_title
-from coterie.results.metrics import title_of
+from coterie.results.metrics import MetricScale, scale, scale_of
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS
 from coterie.results.statistics import mean, spread
 
@@ -30,12 +30,12 @@ def result_html(result: Mapping[str, Any]) -> str:
     partition = f", {result['partition']}" if result["partition"] else ""
     title = f"{result['algorithm']} on {data_title(result['data'])}{partition}"
     title += f": {counted(clients, 'client')}, {counted(result['rounds'], 'round')}"
-    measured = [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
-    rows = [[p.symbol, _percent(value), p.sentence] for p, value in measured if value is not None]
-    tables = [TextTable(["protocol", f"{title_of(result)} (%)", "of what"], rows, left=["of what"])]
+    shown, measured = scale_of(result), [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
+    rows = [[p.symbol, shown.written(value), p.sentence] for p, value in measured if value is not None]
+    tables = [TextTable(["protocol", f"{shown.metric}{shown.unit}", "of what"], rows, left=["of what"])]
     notes = [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
     if result["groups"] is not None:
-        lines = _group_rows(result["groups"], result["per_client"])
+        lines = _group_rows(result["groups"], result["per_client"], shown)
         tables.append(TextTable(["group", "clients", "who", *_measured(result["per_client"])], lines, left=["who"]))
     sent = " and ".join(
         f"{result['traffic'][way] / 1e6:.2f} MB {word}"
@@ -49,7 +49,7 @@ def _measured(per_client: Mapping[str, Any]) -> list[str]:
     return [key for key in EACH_CLIENT if any(value is not None for value in per_client.get(key) or [])]
 
 
-def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any]) -> list[list[str]]:
+def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any], shown: MetricScale) -> list[list[str]]:
     """Return a line per group: how many clients, who, and their mean accuracies."""
     known = sorted({group for group in groups if group is not None})
     rows = []
@@ -57,14 +57,10 @@ def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any]) -> 
         members = [client for client, other in enumerate(groups) if other == group]
         means = [mean(per_client[key][client] for client in members) for key in _measured(per_client)]
         name = "in none" if group is None else str(group)
-        rows.append([name, str(len(members)), shortened(members), *map(_percent, means)])
+        rows.append([name, str(len(members)), shortened(members), *map(shown.written, means)])
     if len(known) > MOST_GROUPS:
         rows.insert(MOST_GROUPS, [f"… {len(known) - MOST_GROUPS} more", "", "", *("" for _ in _measured(per_client))])
     return rows
-
-
-def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.2f}"
 
 
 def draw(chart: Chart, axes: Axes | None) -> Axes:
@@ -81,7 +77,7 @@ def draw(chart: Chart, axes: Axes | None) -> Axes:
 
 def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
     """Return the accuracy of every client, by group: under C where it is defined, else under L."""
-    per_client = result["per_client"]
+    per_client, scaled = result["per_client"], scale_of(result)
     protocol = next((key for key in ("C", "L") if key in _measured(per_client)), "L")
     accuracies = per_client.get(protocol) or []
     groups = result["groups"] or [None] * len(accuracies)
@@ -91,11 +87,13 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
     for group in [*known, *([None] if None in groups else [])]:
         name = ("in no group" if known else "clients") if group is None else f"group {group}"
         shown = (accuracies[client] if groups[client] == group else None for client in order)
-        series.append(Series(name=name, y=values(shown, 100), slot=None if group is None and known else group or 0))
+        series.append(
+            Series(name=name, y=values(shown, scaled.factor), slot=None if group is None and known else group or 0)
+        )
     return Bars(
         title=title,
         x_label="client",
-        y_label=f"{title_of(result)} {PROTOCOLS[protocol].symbol} (%)",
+        y_label=f"{scaled.metric} {PROTOCOLS[protocol].symbol}{scaled.unit}",
         categories=tuple(map(str, order)),
         series=tuple(series),
         stacked=True,
@@ -106,7 +104,7 @@ def comparison_chart(
     histories: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], protocol: str, title: str, metric: str
 ) -> Lines:
     """Return accuracy over rounds, mean and standard deviation over seeds; by label, the histories of its runs."""
-    key = protocol if protocol in CURVES else "C"
+    key, scaled = protocol if protocol in CURVES else "C", scale(metric)
     series = []
     for slot, (label, runs) in enumerate(histories.items()):
         by_round: dict[int, list[float]] = {}
@@ -114,10 +112,12 @@ def comparison_chart(
             by_round.setdefault(row["round"], []).append(row[key])
         spreads = {round: spread(numbers) for round, numbers in sorted(by_round.items())}
         known = {round: s for round, s in spreads.items() if s is not None}
-        low, y, high = (values((s.mean + sign * (s.std or 0) for s in known.values()), 100) for sign in (-1, 0, 1))
+        low, y, high = (
+            values((s.mean + sign * (s.std or 0) for s in known.values()), scaled.factor) for sign in (-1, 0, 1)
+        )
         series.append(Series(name=label, x=values(known), y=y, low=low, high=high, slot=slot))
     symbol = PROTOCOLS[key].symbol
-    return Lines(title=title, x_label="round", y_label=f"{metric} {symbol} (%)", series=tuple(series))
+    return Lines(title=title, x_label="round", y_label=f"{metric} {symbol}{scaled.unit}", series=tuple(series))
 
 
 def frame(rows: Sequence[Mapping[str, Any]], index: str | Sequence[str]) -> DataFrame:

@@ -7,12 +7,12 @@ from coterie.report.pages.events import clients_of, meaning
 from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.formats import counted, data_title
-from coterie.results.metrics import ACCURACY, capital, common_title
+from coterie.results.metrics import ACCURACY, common_title, scale, scale_of
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
 from coterie.results.statistics import group_count
 
 LEGEND = (
-    f"{{metric}} in %, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
+    f"{{metric}}, mean over clients. {'; '.join(brief(COMPARED.values()))}; –: not defined for this method. "
     "Clients are tested on their own test parts (L, C, +). MB: megabytes sent to and by clients in training, "
     "evaluation not counted."
 )
@@ -43,6 +43,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
     )
     notes = []
     for result in results:
+        shown = scale_of(result)
         notes += [f"{result['algorithm']}: {text}" for text in _what_happened(result)]
         tested, served = (
             sum(v is not None for v in result["per_client"].get(protocol) or []) for protocol in EACH_CLIENT
@@ -53,23 +54,23 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             )
         by_group = result.get("accuracy_group_mean") or {}  # as in the table where groups are of one size
         means = [(symbol, by_group.get(key), result["accuracy"].get(key)) for key, symbol in COMPARED.items()]
-        if any(mean is not None and abs(mean - (value or 0)) > 5e-5 for _, mean, value in means):
-            texts = [f"{symbol} {_percent(mean)}" for symbol, mean, _ in means if mean is not None]
+        if any(mean is not None and abs(mean - (value or 0)) > 5e-5 * 100 / shown.factor for _, mean, value in means):
+            texts = [f"{symbol} {shown.written(mean)}" for symbol, mean, _ in means if mean is not None]
             notes.append(f"{result['algorithm']}: means over the true groups instead of clients: {', '.join(texts)}")
         if (by_label := _by_label(result["accuracy"])) is not None:
             notes.append(f"{result['algorithm']}: {by_label}")
         if unadapted := result.get("unadapted"):
             notes.append(
                 f"{result['algorithm']}: clients adapt models before they use them; without it L "
-                f"{_percent(unadapted.get('L'))}, C {_percent(unadapted.get('C'))}"
+                f"{shown.written(unadapted.get('L'))}, C {shown.written(unadapted.get('C'))}"
             )
         if late := result["newcomers"]:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
-            reached = ", ".join(f"{protocol} {_percent(late['accuracy'].get(protocol))}" for protocol in EACH_CLIENT)
+            reached = ", ".join(f"{p} {shown.written(late['accuracy'].get(p))}" for p in EACH_CLIENT)
             notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
-    legend = LEGEND.format(metric=capital(common_title(str(result.get("metric", ACCURACY)) for result in results)))
+    legend = LEGEND.format(metric=scale(common_title(str(run.get("metric", ACCURACY)) for run in results)).heading)
     return printed([title], table, [*notes, legend, *filter(None, tested_on)], width=100)
 
 
@@ -93,7 +94,7 @@ def _whose(event: Mapping[str, Any]) -> str:
 def _accuracy(result: Mapping[str, Any], protocol: str) -> str:
     """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
     missing = protocol in not_measured(result["accuracy"])
-    return NOT_MEASURED if missing else _percent(result["accuracy"].get(protocol))
+    return NOT_MEASURED if missing else scale_of(result).written(result["accuracy"].get(protocol))
 
 
 def _by_label(accuracy: Mapping[str, float | None]) -> str | None:
@@ -101,8 +102,5 @@ def _by_label(accuracy: Mapping[str, float | None]) -> str | None:
     own, lacking = (accuracy.get(protocol) for protocol in BY_LABEL)
     if lacking is None:
         return None
-    return f"C with each label as often as a client has it {_percent(own)}, on labels that it lacks {_percent(lacking)}"
-
-
-def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.2f}"
+    often, without = (scale(ACCURACY).written(number) for number in (own, lacking))
+    return f"C with each label as often as a client has it {often}, on labels that it lacks {without}"

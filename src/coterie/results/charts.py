@@ -354,15 +354,15 @@ def tree_of(
     )
 
 
-def worst_of(numbers: Values, share: float) -> tuple[list[int], float | None]:
-    """Return the positions of the lowest share of the numbers, rounded up, and their mean.
+def worst_of(numbers: Values, share: float, sign: int = 1) -> tuple[list[int], float | None]:
+    """Return the positions of the lowest share of the numbers, rounded up, and their mean; of -1 as sign, the highest.
 
     >>> worst_of((3.0, None, 1.0, 2.0), 0.5)
     ([2, 3], 1.5)
     """
-    measured = sorted((number, place) for place, number in enumerate(numbers) if number is not None)
+    measured = sorted((sign * number, place) for place, number in enumerate(numbers) if number is not None)
     chosen = measured[: math.ceil(share * len(measured) - 1e-9)]
-    return [place for _, place in chosen], sum(number for number, _ in chosen) / len(chosen) if chosen else None
+    return [place for _, place in chosen], sign * sum(n for n, _ in chosen) / len(chosen) if chosen else None
 
 
 def completed_distances(proximity: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -22,6 +22,7 @@ from coterie.files import remove, write_whole
 from coterie.results.checks import error_in_plan
 from coterie.results.folder_lock import LOCK
 from coterie.results.formats import COMPARISON_FORMAT, TABLE_FILES, TableFormat, error_in_format, read_toml, toml_value
+from coterie.results.metrics import ACCURACY, scale
 from coterie.results.protocols import COMPARED
 from coterie.results.run_folder import RunFolder
 from coterie.results.schema import ComparisonFields, cleaned, error_in
@@ -82,6 +83,11 @@ class ComparisonPlan:
         """The accuracies to note the round and bytes of."""
         return list(self.base.get("evaluation", {}).get("targets", []))
 
+    @property
+    def metric(self) -> str:
+        """What all its runs are measured by."""
+        return str(self.base.get("evaluation", {}).get("metric", ACCURACY))
+
     def folder(self, label: str) -> str:
         """Return the name of a cell's folder, which no other has."""
         name = slug(label)
@@ -140,17 +146,17 @@ class Tuned:
     """None where a candidate failed or the protocol is not defined."""
 
     @classmethod
-    def best(cls, scores: Sequence[tuple[Mapping[str, Any], float | None]]) -> Self | None:
-        """Choose the values with the highest score; of equals the first; None if there is no score."""
-        highest = max((score for _, score in scores if score is not None), default=None)
-        return None if highest is None else cls(next(values for values, score in scores if score == highest), scores)
+    def best(cls, scores: Sequence[tuple[Mapping[str, Any], float | None]], metric: str = ACCURACY) -> Self | None:
+        """Choose the values with the best score; of equals the first; None if there is no score."""
+        best = scale(metric).best_of(score for _, score in scores)
+        return None if best is None else cls(next(values for values, score in scores if score == best), scores)
 
     def text(self, label: str, plan: ComparisonPlan) -> str:
         """Say what was chosen, from what, and by what."""
         tuning = plan.tuning
         scores = ", ".join(
             f"{' '.join(toml_value(value) for value in values.values())}: "
-            + ("none" if score is None else f"{100 * score:.2f}")
+            + ("none" if score is None else scale(plan.metric).written(score))
             for values, score in self.scores
         )
         edge = [key for key, value in self.chosen.items() if _at_the_edge(value, tuning.grid[key])]

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from coterie.errors import CoterieError, suggestion
 from coterie.results.events import divergence
 from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions, table_format
-from coterie.results.metrics import ACCURACY, common_title
+from coterie.results.metrics import ACCURACY, MetricScale, common_title, scale
 from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
@@ -33,7 +33,7 @@ class Column:
     """Whether tables write the deviation over seeds beside the mean."""
     in_csv: tuple[str, ...] = ("mean", "std")
     accuracy: bool = False
-    """Whether it is a fraction that tables write in %."""
+    """Whether it is in the unit of accuracies: a fraction that tables write in %, unless they are errors."""
     apart: bool = False
     """Whether it is in a table of its own where lines are short."""
 
@@ -136,6 +136,11 @@ class ComparisonTable:
     def __getitem__(self, label: str) -> ComparisonRow:
         return next(row for row in self.rows if row.label == label)
 
+    @property
+    def scale(self) -> MetricScale:
+        """How its accuracies are shown: in %, unless they are errors."""
+        return scale(self.metric)
+
     def best(self, protocol: str) -> str | None:
         """Return who is significantly the best."""
         first = self.leaders.get(protocol)
@@ -165,15 +170,17 @@ class ComparisonTable:
         measured = [(spread, row.label) for row in self.rows if (spread := row.accuracy[protocol]) is not None]
         if not measured:
             return ""
-        measured.sort(key=lambda pair: -pair[0].mean)
+        shown = self.scale
+        measured.sort(key=lambda pair: -shown.sign * pair[0].mean)
         seeds, symbol = len(self.seeds), COMPARED[protocol]
         ranked = "; ".join(
-            f"{label}: {100 * spread.mean:.1f} %" + f" ({spread.n} of {seeds} seeds)" * (spread.n < seeds)
+            f"{label}: {shown.text(shown.factor * spread.mean, 1)}"
+            + f" ({spread.n} of {seeds} seeds)" * (spread.n < seeds)
             for spread, label in measured[:RANKED]
         )
         if len(measured) == 1:
             return f"{symbol}: {ranked}" + f". No other {self.noun} has a number." * (len(self.rows) > 1)
-        text = f"{symbol}, from the highest: {ranked}{'; …' if len(measured) > RANKED else ''}"
+        text = f"{symbol}, from the {shown.best}: {ranked}{'; …' if len(measured) > RANKED else ''}"
         first = self.leaders[protocol]
         if first is None:
             return f"{text}. None has a number of every seed, so that none is called the best."
@@ -215,14 +222,22 @@ def make_table(
         )
         for label, by_seed in runs.items()
     ]
-    leaders = {p: leader({label: accuracy[label][p] for label in runs}, seeds) for p in COMPARED}
-    all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
     metric = common_title(str(run.get("metric", ACCURACY)) for run in results)
+    leaders = {p: _leading({label: accuracy[label][p] for label in runs}, seeds, metric) for p in COMPARED}
+    all_notes = (*notes, *_notes(runs, seeds, accuracy), *undecided(leaders, seeds))
     return ComparisonTable(title, noun, tuple(seeds), base, tuple(rows), leaders, all_notes, metric)
 
 
+def _leading(methods: Mapping[str, Mapping[int, float]], seeds: Sequence[int], metric: str) -> Leader | None:
+    """Return who has the best mean: the highest, or the lowest of an error."""
+    shown = scale(metric)
+    signed = {label: {seed: shown.sign * value for seed, value in values.items()} for label, values in methods.items()}
+    first = leader(signed, seeds)
+    return None if first is None else replace(first, best=shown.best)
+
+
 def _leader(first: Leader) -> dict[str, Any]:
-    """Return what comparison.json says of the highest mean."""
+    """Return what comparison.json says of the best mean."""
     return {"label": first.label, "rivals": list(first.rivals), "among": first.among, "p": dict(first.p)}
 
 
@@ -231,10 +246,12 @@ def target_text(target: Mapping[str, Any]) -> str:
     return f"{target['protocol']}={target['value']:g}"
 
 
-def reached(target: str, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def reached(target: str, history: Sequence[Mapping[str, Any]], metric: str = ACCURACY) -> dict[str, Any]:
     """Find the first evaluated round at which a target like ``L=0.8`` was reached, and the bytes sent until then."""
     protocol, _, text = target.partition("=")
-    row = next((r for r in history if r.get(protocol) is not None and r[protocol] >= float(text)), None)
+    sign, level = scale(metric).sign, float(text)
+    measured = (row for row in history if row.get(protocol) is not None)
+    row = next((row for row in measured if sign * row[protocol] >= sign * level), None)
     sent = [] if row is None else [row.get("up_bytes"), row.get("down_bytes")]
     return {
         "protocol": protocol,
@@ -306,7 +323,7 @@ def _notes(
 
 
 def undecided(leaders: Mapping[str, Leader | None], seeds: Sequence[int]) -> list[str]:
-    """Say under which protocols the highest mean may be chance."""
+    """Say under which protocols the best mean may be chance."""
     return [
         f"{COMPARED[protocol]}: "
         + "; ".join(filter(None, [f"{first.named()}{first.among}", first.not_told_from(_listed)]))

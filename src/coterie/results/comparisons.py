@@ -202,7 +202,7 @@ def choose_settings(
     *,
     all_finished: bool = True,
 ) -> dict[str, Tuned]:
-    """Choose for each cell the values with the highest mean accuracy on validation samples, where there is one.
+    """Choose for each cell the values with the best mean accuracy on validation samples, where there is one.
 
     With `all_finished`, only for cells whose candidates are; else one that has no result has no score.
     """
@@ -215,7 +215,7 @@ def choose_settings(
         if all_finished and any(None in runs for runs in results):
             continue
         scores = [mean_score([run["accuracy"][plan.protocol] if run else None for run in runs]) for runs in results]
-        if best := Tuned.best([*zip(tries, scores, strict=True)]):
+        if best := Tuned.best([*zip(tries, scores, strict=True)], plan.metric):
             tuned[label] = best
     return tuned
 

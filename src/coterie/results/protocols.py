@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from coterie.results.metrics import ACCURACY, title_of
+from coterie.results.metrics import ACCURACY, scale_of, title_of
 
 ComparedProtocol = Literal["L", "C", "G", "plus"]
 """Those that comparisons have columns for, and may be asked to go by."""
@@ -101,7 +101,7 @@ CURVES = {key: PROTOCOLS[key] for key in ("L", "C", "G", "W")}
 FOLLOWED = tuple(key for key in CURVES if key in AT_END)
 """Those measured in every evaluated round and at the end alike: what a target can name, and progress shows."""
 BEST = {"W_max": "W", "L_max": "L"}
-"""Those of the best evaluated round, each with the column of ``metrics.jsonl`` that it is the highest of."""
+"""Those of the best evaluated round, each with the column of ``metrics.jsonl`` that it is the best of."""
 EACH_CLIENT = ("L", "C")
 """Those of which pages show a number for each client."""
 BY_LABEL = ("C_own", "C_lacking")
@@ -143,8 +143,10 @@ def accuracies_text(accuracy: Mapping[str, Any], separator: str = "  ", digits: 
     'L 93.50 %  + 95.00 %'
     >>> accuracies_text({"metric": "f1", "L": 0.935})
     'F1: L 93.50 %'
+    >>> accuracies_text({"metric": "mae", "L": 0.935})
+    'MAE: L 0.9350'
     """
     measured = ((symbol, accuracy.get(key)) for key, symbol in COMPARED.items())
-    texts = [f"{symbol} {100 * value:.{digits}f} %" for symbol, value in measured if value is not None]
-    metric = title_of(accuracy)
+    shown, metric = scale_of(accuracy), title_of(accuracy)
+    texts = [f"{symbol} {shown.text(shown.factor * v, digits)}" for symbol, v in measured if v is not None]
     return (f"{metric}: " if texts and metric != ACCURACY else "") + separator.join(texts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
-from coterie.results.metrics import ACCURACY, title
+from coterie.results.metrics import ACCURACY, MetricScale, scale, title
 from coterie.results.protocols import CURVES
 from coterie.results.run_folder import PlotArrays, RunFolder, SiteSummary
 from coterie.results.statistics import group_count
@@ -51,6 +51,15 @@ class StoredRun:
         return title(str(self.setting("evaluation", "metric", ACCURACY)))
 
     @property
+    def scale(self) -> MetricScale:
+        """How its accuracies are shown: in %, unless they are errors."""
+        return scale(self.metric)
+
+    def scaled(self, number: Any) -> Value:
+        """Return one of them as it is shown."""
+        return values([number], self.scale.factor)[0]
+
+    @property
     def clients(self) -> int:
         """How many clients there are."""
         return int(self.setting("data", "clients", 0) or len(self.per_client("L")))
@@ -63,26 +72,27 @@ class StoredRun:
     def accuracy(self, protocol: str) -> Value:
         """Return an accuracy in %: of the result, or before that the latest of its protocol that was measured."""
         if self.result is not None:
-            return percent(self.result["accuracy"].get(protocol))
+            return self.scaled(self.result["accuracy"].get(protocol))
         measured = [row[protocol] for row in self.history if row.get(protocol) is not None]
-        return percent(measured[-1]) if measured else None
+        return self.scaled(measured[-1]) if measured else None
 
     def over_groups(self, protocol: str) -> Value:
         """Return the mean over true groups in %, of a finished run whose true groups are known."""
-        return percent(((self.result or {}).get("accuracy_group_mean") or {}).get(protocol))
+        return self.scaled(((self.result or {}).get("accuracy_group_mean") or {}).get(protocol))
 
     def unadapted(self, protocol: str) -> Value:
         """Return an accuracy in % without the step by which clients adapt models, where the method has one."""
-        return percent(((self.result or {}).get("unadapted") or {}).get(protocol))
+        return self.scaled(((self.result or {}).get("unadapted") or {}).get(protocol))
 
     def by_true_group(self) -> dict[str, Values]:
         """Return accuracies in % by protocol, each of all true groups; nothing where these are not known."""
         measured = (self.result or {}).get("accuracy_by_true_group") or {}
-        return {protocol: values(of_groups, 100) for protocol, of_groups in measured.items()}
+        return {protocol: values(of_groups, self.scale.factor) for protocol, of_groups in measured.items()}
 
     def per_client(self, protocol: str) -> Values:
         """Return the accuracies of clients in %; those who came after training are not among them."""
-        return values([] if self.result is None else self.result["per_client"].get(protocol) or [], 100)
+        measured = [] if self.result is None else self.result["per_client"].get(protocol) or []
+        return values(measured, self.scale.factor)
 
     def curve(self, key: str, factor: float = 1) -> Values:
         """Return a column of the metrics."""

@@ -44,6 +44,8 @@ class Leader:
     """Rivals with every seed and the same mean."""
     common: Mapping[str, int] = field(default_factory=dict)
     """Seeds that it shares with each of the others."""
+    best: str = "highest"
+    """What its mean is."""
 
     @property
     def clear(self) -> bool:
@@ -57,8 +59,9 @@ class Leader:
         ('a and b have the same mean, the highest', 'a has the highest mean')
         """
         if self.equals:
-            return f"{', '.join([self.label, *self.equals[:-1]])} and {self.equals[-1]} have the same mean, the highest"
-        return f"{self.label} has the highest mean"
+            labels = ", ".join([self.label, *self.equals[:-1]])
+            return f"{labels} and {self.equals[-1]} have the same mean, the {self.best}"
+        return f"{self.label} has the {self.best} mean"
 
     def not_told_from(self, listed: Callable[[Sequence[str]], str]) -> str:
         """Say which others it can't be told from, and why; empty where there are none but equals."""

@@ -44,6 +44,7 @@ def load_data(config: Config) -> FederatedData:
         server_share=config.data.server_share,
         surplus=config.partition.surplus or 1,
         exchangeable=bool(config.partition.f_ord),
+        numbers=config.evaluation.predicts_numbers,
     )
     share, noise = config.evaluation.validation, config.partition.noise
     data = on_validation(data, share, config.run.seed) if share else data
@@ -260,7 +261,7 @@ def arrivals(config: Config, data: FederatedData) -> dict[ClientId, int]:
 def make_spec(config: Config, data: FederatedData) -> ModelSpec:
     """Return the network of a run."""
     chosen, loss = config.model, config.training.other_loss
-    spec = ModelSpec(str(chosen.name), data.shape, data.classes, chosen.options, loss=loss)
+    spec = ModelSpec(str(chosen.name), data.shape, data.classes, chosen.options, loss=loss, target=data.target)
     return spec if chosen.initial is None else with_start(spec, chosen.initial, chosen.initial_digest)
 
 

@@ -152,8 +152,9 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
             why = "no client has enough samples of a label to be compared" if labels else "no client described itself"
             raise CoterieError(f"{why}: there is nothing to group")
         clients, y = list(labels)[: len(grouping.labels)], data.train.y
+        y = y if data.target is None else np.zeros(len(y), np.int64)  # numbers are counted as one class
         uncompared = {client: group for client, group in labels.items() if client not in {*clients}}
-        classes = int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
+        classes = 1 if data.target else int(max(y.max(initial=0), data.test.y.max(initial=0))) + 1
         missing = dict.fromkeys(set(run.fed.clients) - set(run.fed.trainable), "has no training samples")
         missing |= {client: "did not answer" for client in run.fed.trainable if client not in labels}
         yield (

@@ -17,6 +17,7 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
+from coterie.messages.numbers import LARGEST_ERROR, is_error
 from coterie.registry import same_name
 from coterie.results.formats import data_title, toml_value
 from coterie.results.protocols import FOLLOWED
@@ -232,20 +233,27 @@ class EvaluationSection(ConfigSection):
 
     @field_validator("targets")
     @classmethod
-    def _targets(cls, targets: list[str]) -> list[str]:
-        return [_target(target) for text in targets for target in split_names(text)]
+    def _targets(cls, targets: list[str], info: ValidationInfo) -> list[str]:
+        of_errors = is_error(info.data.get("metric"))
+        return [_target(target, of_errors) for text in targets for target in split_names(text)]
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether numbers are predicted, and measured by an error."""
+        return is_error(self.metric)
 
 
-def _target(text: str) -> str:
+def _target(text: str, of_errors: bool) -> str:
     """Check a target, and return it with its protocol in the right letters."""
     protocol, _, value = text.partition("=")
     protocol = same_name(protocol, FOLLOWED)
     try:
-        right = protocol in FOLLOWED and 0 < float(value) <= 1
+        right = protocol in FOLLOWED and 0 < float(value) <= (LARGEST_ERROR if of_errors else 1)
     except ValueError:
         right = False
     if not right:
-        raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and a fraction, like L=0.8")
+        wanted = "an error" if of_errors else "a fraction"
+        raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and {wanted}, like L=0.8")
     return f"{protocol}={value}"
 
 

@@ -1,4 +1,4 @@
-"""Using what a run has trained: labels for inputs, or a file of a model, as safetensors or as ONNX."""
+"""Using what a run has trained: labels or numbers for inputs, or a file of a model, as safetensors or as ONNX."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from coterie.models import build
 from coterie.models.compact import architecture, compact, from_architecture, sizes
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
+from coterie.run.exported_network import with_label_offset, with_normalisation
 from coterie.run.plugins import Permission
-from coterie.run.trained_models import TrainedModel, find_model
+from coterie.run.trained_models import TrainedModel, TrainedRun, find_model
 from coterie.training import choose_trainer, one_thread
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels that a model of a run gives to inputs."""
+    """Labels that a model of a run gives to inputs, or numbers that it predicts."""
 
-    labels: npt.NDArray[np.int64]
+    labels: npt.NDArray[Any]
+    """Numbers of classes; floats, in the unit of training, where numbers are predicted."""
     class_names: tuple[str, ...]
     """Of the classes, in the order of their numbers, where they are known."""
     files: tuple[str, ...]
@@ -54,7 +56,10 @@ class Predictions:
 
     def lines(self) -> list[str]:
         """Return a line per input: its label, by name where it has one, and for images the file before it."""
-        shown = [self.class_names[label] if self.class_names else str(label) for label in self.labels]
+        if self.labels.dtype.kind == "f":
+            shown = [f"{number:.7g}" for number in self.labels]
+        else:
+            shown = [self.class_names[label] if self.class_names else str(label) for label in self.labels]
         files = [f"{one_line(file)}\t" for file in self.files] or [""] * len(shown)
         return [f"{file}{label}" for file, label in zip(files, shown, strict=True)]
 
@@ -104,11 +109,15 @@ def predict(
 def _inputs_for(model: TrainedModel, images: Path, resize: bool) -> Inputs:
     run = model.run
     shape, options = tuple(run.state["raw_shape"]), run.config.data.options
-    return read_inputs(images, shape, options, run.class_names, run.encoding, resize)
+    of_numbers = run.spec.target is not None
+    return read_inputs(images, shape, options, run.class_names, run.encoding, resize, of_numbers)
 
 
-def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[np.int64]:
-    """Return labels for inputs as they were in training, not normalised; `place` is where they came from."""
+def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArray[Any]:
+    """Return labels for inputs as they were in training, not normalised; `place` is where they came from.
+
+    Where numbers are predicted it is these, in their unit.
+    """
     trained = model.run
     if str(x.dtype) != trained.state["dtype"]:
         raise CoterieError(
@@ -119,6 +128,8 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
     trainer = choose_trainer("torch" if trained.config.engine.trainer == "torch" else "auto", trained.spec)
     with one_thread():
         outputs = trainer.logits(trained.spec, model.params, normalise(x))
+    if trained.spec.target is not None:
+        return trained.spec.in_units(outputs[:, 0])
     if model.label_offset is not None:
         outputs = outputs + model.label_offset
     labels: npt.NDArray[np.int64] = outputs.argmax(axis=1)
@@ -127,12 +138,14 @@ def predicted(model: TrainedModel, x: npt.NDArray[Any], place: str) -> npt.NDArr
 
 def labels_for(
     model: TrainedModel, inputs: str | os.PathLike[str] | npt.ArrayLike, resize: bool = False
-) -> npt.NDArray[np.int64]:
-    """Return labels for an array of inputs, the rows of a data frame, or those of a file or folder."""
+) -> npt.NDArray[Any]:
+    """Return labels, or numbers, for an array of inputs, the rows of a data frame, or those of a file or folder."""
     if isinstance(inputs, str | os.PathLike):
         return predicted(model, _inputs_for(model, Path(inputs), resize).x, str(inputs))
     if (tables := tables_of(inputs)) is not None:
-        rows = rows_as_inputs(tables[0], "inputs", model.run.encoding, model.run.class_names)
+        rows = rows_as_inputs(
+            tables[0], "inputs", model.run.encoding, model.run.class_names, model.run.spec.target is not None
+        )
         return predicted(model, rows.x, "inputs")
     x, shape = checked_inputs(regular(inputs, "inputs"), "inputs"), tuple(model.run.state["raw_shape"])
     if x.shape[1:] != shape:
@@ -205,9 +218,9 @@ def to_module(model: TrainedModel) -> nn.Module:
     """Return a model for PyTorch, in evaluation mode.
 
     It takes inputs as they are in the data; normalisation, where it is a formula, is its first step, and the label
-    offset of a client, where the run serves them, its last.
+    offset of a client, where the run serves them, its last. Where numbers are predicted they come out in their unit.
     """
-    module, shape = _with_normalisation(_network_of(model, "onnx"), model).eval(), tuple(model.run.spec.shape)
+    module, shape = with_normalisation(_network_of(model, "onnx"), model).eval(), tuple(model.run.spec.shape)
     module.register_forward_pre_hook(lambda _, inputs: (_channels_first(inputs[0], shape),))
     return module
 
@@ -230,7 +243,7 @@ def _network_of(model: TrainedModel, format: Format) -> nn.Module:
     network = build(model.run.spec)
     network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.params.items()})
     network.eval()
-    return network if model.label_offset is None else _with_label_offset(network, model, format)
+    return network if model.label_offset is None else with_label_offset(network, model, format)
 
 
 def load_exported(path: Path) -> tuple[nn.Module, dict[str, Any]]:
@@ -286,11 +299,19 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "whose": model.whose,
         "client": model.client,
         "group": model.group if model.client is None else run.groups.get(model.client),
-        "classes": list(run.class_names) or [str(label) for label in range(run.spec.classes)],
+        **_outputs(run),
         "normalise": None if normalisation is None else asdict(normalisation),
         "label_offset": None if model.label_offset is None else model.label_offset.tolist(),
         **({} if run.encoding is None else {"inputs": list(run.encoding.features)}),
     }
+
+
+def _outputs(run: TrainedRun) -> dict[str, Any]:
+    """Say what comes out: the classes in order, or numbers, which are `mean` and so many times `std` in their unit."""
+    if run.spec.target is not None:
+        mean, deviation = run.spec.target
+        return {"target": {"mean": mean, "std": deviation}}
+    return {"classes": list(run.class_names) or [str(label) for label in range(run.spec.classes)]}
 
 
 def _as_safetensors(network: nn.Module, model: TrainedModel, smaller: bool) -> bytes:
@@ -320,11 +341,11 @@ def _as_onnx(network: nn.Module, model: TrainedModel) -> bytes:
         warnings.simplefilter("ignore")  # of PyTorch's own exporter about itself
         log.setLevel(logging.ERROR)  # it misses torchvision, which nothing here needs
         program = torch.onnx.export(
-            _with_normalisation(network, model),
+            with_normalisation(network, model),
             (example,),
             dynamo=True,
             input_names=["x"],
-            output_names=["logits"],
+            output_names=["logits" if model.run.spec.target is None else "y"],
             dynamic_shapes=({0: torch.export.Dim("samples", min=1)},),
             verbose=False,
         )
@@ -335,61 +356,3 @@ def _as_onnx(network: nn.Module, model: TrainedModel) -> bytes:
         if value is not None:
             content.metadata_props.add(key=key, value=value if isinstance(value, str) else json.dumps(value))
     return bytes(content.SerializeToString())
-
-
-def _with_label_offset(network: nn.Module, model: TrainedModel, format: Format) -> nn.Module:
-    """Add a label offset to the last bias; to the outputs in ONNX, if there is no such bias."""
-    import torch
-    from torch import nn
-
-    spec, offset = model.run.spec, torch.from_numpy(np.array(model.label_offset))
-    linear = [m for m in network.modules() if isinstance(m, nn.Linear) and m.out_features == spec.classes]
-    x = torch.randn((4, *spec.shape), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        wanted = network(x) + offset
-        if linear and (bias := linear[-1].bias) is not None:
-            before = bias.clone()
-            bias.add_(offset)
-            if torch.allclose(network(x), wanted, rtol=1e-4, atol=1e-4):  # it was the last layer
-                return network
-            bias.copy_(before)
-    if format != "onnx":
-        raise CoterieError(
-            f"{model.whose} can't be written as safetensors: the network '{spec.name}' does not end in a linear layer "
-            "with a bias, to which the offset could be added: use --format onnx, or export the model of a --group"
-        )
-
-    class OffsetNetwork(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network, self.offset = network, nn.Buffer(offset)
-
-        def forward(self, x: torch.Tensor) -> Any:
-            return self.network(x) + self.offset
-
-    return OffsetNetwork().eval()
-
-
-def _with_normalisation(network: nn.Module, model: TrainedModel) -> nn.Module:
-    """Put the normalisation before a network, where it is a formula."""
-    import torch
-    from torch import nn
-
-    normalisation = model.run.normalisation
-    if normalisation is None:
-        return network
-    scale, side = normalisation.scale, (1, -1) + (1,) * (len(model.run.spec.shape) - 1)
-    mean, std = (
-        torch.tensor(values, dtype=torch.float32).reshape(side) for values in (normalisation.mean, normalisation.std)
-    )
-
-    class NormalisedNetwork(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-            self.mean, self.std = nn.Buffer(mean), nn.Buffer(std)
-
-        def forward(self, x: torch.Tensor) -> Any:
-            return self.network((x / scale - self.mean) / self.std)
-
-    return NormalisedNetwork().eval()

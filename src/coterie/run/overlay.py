@@ -9,6 +9,7 @@ from typing import Any
 from coterie.algorithms import ALGORITHMS
 from coterie.clustering.options import implied_rules
 from coterie.errors import CoterieError, suggestion
+from coterie.messages import is_error
 from coterie.run.config import CHOICES, SECTIONS, keys
 from coterie.run.plugins import import_plugins
 from coterie.run.values import parse_choice
@@ -56,7 +57,10 @@ def merge(tables: dict[str, Any], path: str, value: Any) -> list[str]:
 
 
 def written_out(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables without short forms; keys of their own go before what stands behind a name."""
+    """Return tables without short forms; keys of their own go before what stands behind a name.
+
+    Where numbers are predicted, the loss is then the squared error.
+    """
     full = {section: dict(table) if isinstance(table, Mapping) else table for section, table in tables.items()}
     for section in CHOICES:
         table = full.get(section)
@@ -66,6 +70,9 @@ def written_out(tables: Mapping[str, Any]) -> dict[str, Any]:
         for path, value in settings.items():
             place, _, key = path.partition(".")
             _table(full, place).setdefault(key, value)
+    evaluation = full.get("evaluation")
+    if isinstance(evaluation, dict) and is_error(str(evaluation.get("metric"))):
+        _table(full, "training").setdefault("loss", "mse")
     return full
 
 

@@ -177,8 +177,8 @@ class RunRecorder:
             return
         drawn = {} if self._arrays_written or proximity is not None else folder.read_arrays()[0]
         arrays = {name: drawn[name] for name in DRAWN_ONCE if name in drawn} | pools(self.run.config, self.data.clients)
-        if self.data.clients:  # whose data are here
-            arrays["label_counts"] = label_counts(self.data)
+        if self.data.clients and (counts := label_counts(self.data)) is not None:  # whose data are here
+            arrays["label_counts"] = counts
         if grouping is not None and proximity is not None:
             n, clients = len(proximity), list(self.run.algorithm.groups() or {})
             arrays |= {
@@ -275,11 +275,14 @@ def _listed(values: Sequence[float]) -> str:
     return shown if len(values) <= 4 else f"{shown}, … ({len(values)} numbers)"
 
 
-def label_counts(data: FederatedData) -> npt.NDArray[np.int64]:
-    """Return training samples by client and class, (clients, classes)."""
+def label_counts(data: FederatedData) -> npt.NDArray[np.int64] | None:
+    """Return training samples by client and class, (clients, classes); None where numbers are predicted."""
+    if data.target is not None:
+        return None
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
-    return np.concatenate([np.array(counts, np.int64), *map(label_counts, data.later)])
+    later = [there for more in data.later if (there := label_counts(more)) is not None]
+    return np.concatenate([np.array(counts, np.int64), *later])
 
 
 def pools(config: Config, clients: int) -> PlotArrays:

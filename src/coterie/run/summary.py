@@ -18,6 +18,7 @@ from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
 from coterie.results.events import DIVERGED
 from coterie.results.formats import toml_value
+from coterie.results.metrics import MetricScale, scale
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
 from coterie.results.statistics import group_means, mean
 from coterie.run.building import Session
@@ -36,16 +37,16 @@ def summarise(
     import torch
 
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
-    last, labels = history[-1], _by_client(algorithm.groups(), data.clients)
+    shown, last, labels = scale(config.evaluation.metric), history[-1], _by_client(algorithm.groups(), data.clients)
     late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
     early = [client for client in range(data.clients) if client not in late]
     accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
     for best, key in BEST.items():
-        accuracy[best] = max((row[key] for row in history if row[key] is not None), default=None)
+        accuracy[best] = shown.best_of(row[key] for row in history)
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
     accuracy |= {protocol: last.get(protocol) for protocol in BY_LABEL}  # earlier versions had none
     of_clients = _of_clients(evaluator, data.clients, early)
-    by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history)
+    by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history, shown)
     truth = None if data.final_groups is None else _by_client(dict(enumerate(data.final_groups.tolist())), data.clients)
     return Result(
         algorithm=config.algorithm.name,
@@ -67,7 +68,7 @@ def summarise(
         grouping=_grouping(algorithm),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
-        targets=[reached(target, history) for target in config.evaluation.targets],
+        targets=[reached(target, history, shown.metric) for target in config.evaluation.targets],
         seconds=seconds,
         events=_events(fed),
         trainer=fed.trainer.name,
@@ -121,6 +122,7 @@ def _by_true_group(
     evaluator: Evaluator,
     data: FederatedData,
     history: Sequence[Mapping[str, Any]],
+    shown: MetricScale,
 ) -> dict[str, list[float | None]]:
     """Return the means over the clients of each true group, at the end and in its best round."""
     at_end = {**of_clients, "plus": accuracies(evaluator.tuned, data.clients)}
@@ -128,7 +130,7 @@ def _by_true_group(
     means = {key: group_means(values[: len(truth)], truth) for key, values in at_end.items()}
     for key in EACH_CLIENT:
         rounds = zip(*(row["by_true_group"][key] for row in history), strict=True)
-        means[f"{key}_max"] = [max((v for v in values if v is not None), default=None) for values in rounds]
+        means[f"{key}_max"] = [shown.best_of(values) for values in rounds]
     return means
 
 

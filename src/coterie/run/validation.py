@@ -109,6 +109,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
             raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
     with _place_in_errors(origins, "training", "loss"):
         _check_loss(config, method, chosen["model"])
+    if config.evaluation.predicts_numbers:
+        _check_numbers(config, method, origins)
     divided = False
     with _place_in_errors(origins, "data"):
         data.check(config.data.name, config.data.options, files=files)
@@ -194,6 +196,37 @@ def _check_loss(config: Config, method: Algorithm, network: Mapping[str, Any]) -
             f"the network '{MIXTURE}' mixes probabilities of a softmax, which the loss '{other}' has none of: leave "
             "the loss out, or take another network"
         )
+
+
+def _check_numbers(config: Config, method: Algorithm, origins: Origins) -> None:
+    """Refuse what goes by labels where numbers are predicted."""
+    from coterie.data.numbers import check_partition
+    from coterie.training.objectives import OF_LABELS
+
+    metric, curriculum = config.evaluation.metric, config.curriculum.of_samples
+    if (loss := config.training.loss) in OF_LABELS:
+        raise CoterieError(
+            f"the metric '{metric}' is of numbers to predict, the loss '{loss}' of labels: write --loss mse, or choose "
+            f"another metric ({origins.of('evaluation', 'metric')})"
+        )
+    if method.traits.of_labels:
+        raise CoterieError(
+            f"method '{config.algorithm.name}' goes by labels, of which there are none where numbers are predicted "
+            f"(metric '{metric}'): use another method ({origins.of('algorithm', 'name')})"
+        )
+    if curriculum is not None and curriculum.score.endswith("-pred"):
+        raise CoterieError(
+            f"a curriculum by score={curriculum.score} asks which labels are right, and numbers are predicted (metric "
+            f"'{metric}'): leave out -pred ({origins.of('curriculum', 'data')})"
+        )
+    if config.partition.f_ord:
+        raise CoterieError(
+            f"f_ord exchanges samples of one label, and numbers are predicted (metric '{metric}'): leave it out "
+            f"({origins.of('partition', 'f_ord')})"
+        )
+    with _place_in_errors(origins, "partition", "name"):
+        if config.partition.name is not None:
+            check_partition(config.partition.name)
 
 
 def _check_initial(config: Config) -> None:

@@ -42,13 +42,15 @@ def _named_losses(outputs: Floats, y: Index, loss: str) -> npt.NDArray[np.float6
 
 
 def guessing(spec: ModelSpec) -> float:
-    """Return the loss of outputs that are all 0, which prefer no label.
+    """Return the loss of outputs that are all 0, which prefer no label, or are the mean of numbers to predict.
 
     >>> round(guessing(ModelSpec("mlp", (4,), 10)), 4), round(guessing(ModelSpec("mlp", (4,), 10, loss="binary")), 4)
     (2.3026, 0.6931)
     """
     if spec.loss is None:
         return math.log(spec.classes)
+    if spec.target is not None:  # the mean is guessed, of a number that is a deviation from it
+        return float(losses(np.zeros((1, 1), np.float32), np.ones(1, np.float32), spec.loss)[0])
     return float(losses(np.zeros((1, spec.classes), np.float32), np.zeros(1, np.int64), spec.loss)[0])
 
 
@@ -92,7 +94,7 @@ def score(
     """
     if not len(y):
         return SampleScores(np.zeros(0, bool), np.zeros(0))
-    return _scores(trainer.logits(spec, params, x), y, offset, spec.loss, metric, fewest)
+    return _scores(spec, trainer.logits(spec, params, x), y, offset, metric, fewest)
 
 
 def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: Index) -> EvaluateReply:
@@ -101,13 +103,21 @@ def evaluate(trainer: Trainer, spec: ModelSpec, params: Params, x: Floats, y: In
 
 
 def _scores(
-    outputs: Floats, y: Index, offset: Floats | None, loss: str | None, metric: str | None = None, fewest: int = 0
+    spec: ModelSpec, outputs: Floats, y: Index, offset: Floats | None, metric: str | None = None, fewest: int = 0
 ) -> SampleScores:
+    if spec.target is not None:
+        return _scores_of_numbers(spec, outputs, y, metric)
     outputs, score = outputs if offset is None else outputs + offset, None
     if metric is not None:
         enough = np.bincount(y, minlength=1)[y] >= fewest
-        score = measured(metric, (outputs if loss else softmax(outputs))[enough], y[enough])
-    return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y, loss), score)
+        score = measured(metric, (outputs if spec.loss else softmax(outputs))[enough], y[enough])
+    return SampleScores(outputs.argmax(axis=1) == y, losses(outputs, y, spec.loss), score)
+
+
+def _scores_of_numbers(spec: ModelSpec, outputs: Floats, y: Index, metric: str | None) -> SampleScores:
+    """Score numbers, of which none is simply right; the metric sees them in their own unit."""
+    score = None if metric is None else measured(metric, spec.in_units(outputs[:, 0]), spec.in_units(y))
+    return SampleScores(np.zeros(len(y), bool), losses(outputs, y, spec.loss), score)
 
 
 def softmax(outputs: Floats) -> npt.NDArray[np.float64]:
@@ -197,14 +207,14 @@ class CommonTest:
                     rows = slice(block * self.BLOCK, (block + 1) * self.BLOCK)
                     outputs = trainer.logits(spec, params, self.normalise(self.x[rows]))
                     if by_sample:
-                        scores = _scores(outputs, self.y[rows], None, spec.loss)
+                        scores = _scores(spec, outputs, self.y[rows], None)
                         known.scores.correct[rows], known.scores.loss[rows] = scores.correct, scores.loss
                     else:
                         known.outputs[rows] = outputs
                     known.done[block] = True
         if by_sample:
             return SampleScores(known.scores.correct[part], known.scores.loss[part])
-        return _scores(known.outputs[part], self.y[part], offset, spec.loss, metric, fewest)
+        return _scores(spec, known.outputs[part], self.y[part], offset, metric, fewest)
 
     def _name(self, params: Params) -> str:
         """Return the digest of a model; many clients ask for the same one, which may not change, in a row."""

@@ -16,7 +16,7 @@ def answer(handler: RequestHandler, verb: Losses) -> LossesReply:
     table = np.stack([losses(output, y, spec.loss) for output in outputs])
     means = table.mean(axis=1) if len(y) else np.zeros(len(table))
     wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
-    correct = tuple(int((output.argmax(axis=1) == y).sum()) for output in outputs)
+    correct = tuple(int((output.argmax(axis=1) == y).sum()) if spec.target is None else 0 for output in outputs)
     reply = LossesReply(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
     handler.made["best"] = handler.model(verb.models[verb.winner(reply)])
     return reply

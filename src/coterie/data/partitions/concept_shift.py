@@ -15,6 +15,7 @@ from annotated_types import Ge, Le
 
 from coterie.bounded import parse_toml
 from coterie.data.federated import Dataset, Index, Samples
+from coterie.data.numbers import check_partition
 from coterie.data.registries import PARTITIONS, Concept, Partition, partition
 from coterie.errors import CoterieError
 from coterie.registry import Check
@@ -103,6 +104,8 @@ def permuted(
 def _divided(data: Dataset, clients: int, rng: np.random.Generator, parts: str) -> Partition:
     """Divide the samples; where clients differ, in random order, so that what they get does not go with their group."""
     name, options = read_parts(parts)
+    if data.of_numbers:
+        check_partition(name)
     division = PARTITIONS[name](data, clients, rng, **options)
     if name == EVENLY:
         return division

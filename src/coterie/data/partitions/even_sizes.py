@@ -22,6 +22,8 @@ def iid(
     y = data.train.y
     used = np.arange(len(y))
     if labels is not None:
+        if data.of_numbers:
+            raise CoterieError("partition 'iid': labels = ... is of labels, and numbers are predicted: leave it out")
         present = np.unique(y)
         if labels > len(present):
             raise CoterieError(

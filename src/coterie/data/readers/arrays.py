@@ -11,7 +11,8 @@ sample, and ``attributes`` and ``attribute_names`` where it is known what else t
 Inside Coterie images are (n, channels, height, width). Bytes (uint8) are kept, all else becomes float32.
 Labels are integers from 0; a class may be missing from the training part, as long as label 0 is not. Where it is known
 how many classes there are, by the format or because the user says so, any of them may be missing. Labels may also be
-texts: these are the names of the classes, which are numbered in their order.
+texts: these are the names of the classes, which are numbered in their order. Labels with a decimal point are numbers to
+predict, and no classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from coterie.errors import CoterieError, one_line, suggestion
 _CHANNELS = (1, 3, 4)
 _CLASSES_WITHOUT_DOUBT = 1000
 _LONGEST_NAME = 200
+_LARGEST_NUMBER = 1e12
 
 Classes = Annotated[
     int | None, Ge(2), "How many classes there are, of which any may be missing; by default as the labels tell."
@@ -59,19 +61,13 @@ def dataset_from_arrays(
             )
         arrays, class_names = numbered(arrays, class_names, place)
     classes = classes if class_names is None else len(class_names)
+    if of_numbers := arrays["y_train"].dtype.kind == "f":
+        _check_numbers(arrays, classes, place)
     train = _samples(arrays, "train", place, lookup is not None)
-    classes_given = classes is not None
-    classes = _classes(train, place) if classes is None else _within(train, classes, f"{place}: y_train")
     test = _samples(arrays, "test", place, lookup is not None) if "x_test" in arrays else None
     if test is not None:
         _check_alike(arrays, place)
-        if classes_given:
-            _within(test, classes, f"{place}: y_test")
-        elif test.y.max() >= classes:
-            raise CoterieError(
-                f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
-                f"{classes - 1}: a model cannot learn a class that is only in the test part"
-            )
+    classes = 1 if of_numbers else _classes(train, test, classes, place)
     users = arrays.get("user_train")
     if users is not None and (users.shape != train.y.shape or users.dtype.kind not in "iu"):
         raise CoterieError(
@@ -127,8 +123,13 @@ def _attributes(
     return raw > 0, names
 
 
-def _classes(train: Samples, place: str) -> int:
-    """Return how many classes there are, by the labels."""
+def _classes(train: Samples, test: Samples | None, agreed: int | None, place: str) -> int:
+    """Return how many classes there are: as agreed, or by the labels."""
+    if agreed is not None:
+        for key, part in (("y_train", train), ("y_test", test)):
+            if part is not None:
+                _within(part, agreed, f"{place}: {key}")
+        return agreed
     if train.y.min() > 0:
         raise CoterieError(
             f"{place}: the labels in y_train start at {train.y.min()}, but must start at 0: "
@@ -140,20 +141,24 @@ def _classes(train: Samples, place: str) -> int:
             f"{place}: the largest label in y_train is {classes - 1}, with only {len(train)} samples: "
             "number the classes 0, 1, 2, ..."
         )
+    if test is not None and test.y.max() >= classes:
+        raise CoterieError(
+            f"{place}: y_test holds the label {test.y.max()}, but the labels in y_train go from 0 to "
+            f"{classes - 1}: a model cannot learn a class that is only in the test part"
+        )
     return classes
 
 
-def _within(samples: Samples, classes: int, where: str) -> int:
+def _within(samples: Samples, classes: int, where: str) -> None:
     if samples.y.max() >= classes:
         largest, last = samples.y.max(), classes - 1
         raise CoterieError(f"{where} holds the label {largest}, but there are {classes} classes, 0 to {last}")
-    return classes
 
 
 def _samples(arrays: Mapping[str, Array], part: str, place: str, as_they_are: bool) -> Samples:
     x_key, y_key = f"x_{part}", f"y_{part}"
     x = arrays[x_key] if as_they_are else checked_inputs(arrays[x_key], f"{place}: {x_key}")
-    y = _labels(arrays[y_key], f"{place}: {y_key}")
+    y = _labels(arrays[y_key], f"{place}: {y_key}", arrays["y_train"].dtype.kind == "f")
     if len(x) != len(y):
         raise CoterieError(f"{place}: {x_key} has {len(x)} samples, but {y_key} has {len(y)} labels: each needs one")
     return Samples(x, y)
@@ -205,11 +210,35 @@ def _channels_first(raw: Array, where: str) -> Array:
     )
 
 
-def _labels(raw: Array, where: str) -> npt.NDArray[np.int64]:
+def _check_numbers(arrays: Mapping[str, Array], classes: int | None, place: str) -> None:
+    """Refuse what does not go with numbers to predict."""
+    if classes is not None:
+        raise CoterieError(
+            f"{place}: y_train is of type {arrays['y_train'].dtype}, numbers to predict, but classes are named: write "
+            "labels as integers (such as y.astype(int)) or texts, or leave out classes and class_names"
+        )
+    if "y_test" in arrays and arrays["y_test"].dtype.kind not in "iuf":
+        raise CoterieError(f"{place}: y_train holds numbers, but y_test is of type {arrays['y_test'].dtype}")
+
+
+def _numbers(raw: Array, where: str) -> npt.NDArray[np.float64]:
+    y = raw.astype(np.float64)
+    odd = np.flatnonzero(~(np.abs(y) <= _LARGEST_NUMBER))
+    if len(odd):
+        raise CoterieError(
+            f"{where} has {len(odd)} numbers to predict that are NaN, infinite or beyond {_LARGEST_NUMBER:g}, first in "
+            f"sample {odd[0]}: replace them or drop the samples"
+        )
+    return y
+
+
+def _labels(raw: Array, where: str, numbers: bool = False) -> Array:
     if raw.ndim != 1:
         raise CoterieError(f"{where} has shape {raw.shape}: labels must be (n,), one class number per sample")
     if len(raw) == 0:
         raise CoterieError(f"{where} is empty: it needs at least one label")
+    if numbers:
+        return _numbers(raw, where)
     if raw.dtype.kind not in "iu":
         raise CoterieError(
             f"{where} is of type {raw.dtype}: labels must be integers 0, 1, 2, ... (such as y.astype(int)), or texts"

@@ -26,14 +26,18 @@ class Inputs:
 
     x: Array
     labels: Array | None = None
-    """Of the inputs, where they are known: numbers of classes; -1 for names that no class has."""
+    """Of the inputs, where they are known: numbers of classes, -1 for names that no class has; or floats to predict."""
     files: tuple[str, ...] = ()
     """Of images, where each is."""
     notes: tuple[str, ...] = ()
     """What is odd about them, a sentence each."""
 
     def agreement(self, labels: Array) -> list[str]:
-        """Say how many of some labels are those that the inputs came with, where these are known."""
+        """Say how many labels are those that the inputs came with, where these are known; of numbers, how far off."""
+        if self.labels is not None and labels.dtype.kind == "f":
+            known = np.isfinite(self.labels)
+            error = float(np.mean(np.abs(labels[known] - self.labels[known]))) if known.any() else 0.0
+            return [f"mean absolute error {error:.4g} against the numbers in the file"] if known.any() else []
         if self.labels is None or not (known := self.labels >= 0).any():
             return []
         whose = "the folders that they are in" if self.files else "the labels in the file"
@@ -48,17 +52,18 @@ def read_inputs(
     class_names: Sequence[str] = (),
     encoding: TableEncoding | None = None,
     resize: bool = False,
+    numbers: bool = False,
 ) -> Inputs:
     """Read inputs of a shape from an .npz file, a table, an image, or all images below a folder.
 
     `options` are those with which training data were read: images become as high and wide as those, if these had a
     size, or with `resize`. Their labels are the folders that they are in, where these are called like classes. Rows of
-    a table become inputs by `encoding`.
+    a table become inputs by `encoding`. With `numbers` labels are numbers to predict.
     """
     if not path.exists():
         raise CoterieError(f"there is no file or folder '{path}'")
     if is_table(look(path)):
-        inputs = rows_as_inputs(read_table(path), str(path), encoding, class_names)
+        inputs = rows_as_inputs(read_table(path), str(path), encoding, class_names, numbers)
     elif path.is_dir() or is_image(path.name):
         inputs = _images(path, shape, options or {}, class_names, resize)
     else:
@@ -75,7 +80,13 @@ def read_inputs(
     return inputs
 
 
-def rows_as_inputs(table: DataTable, place: str, encoding: TableEncoding | None, class_names: Sequence[str]) -> Inputs:
+def rows_as_inputs(
+    table: DataTable,
+    place: str,
+    encoding: TableEncoding | None,
+    class_names: Sequence[str],
+    numbers: bool = False,
+) -> Inputs:
     """Return the rows of a table as inputs, with their labels where it has that column."""
     if encoding is None:
         raise CoterieError(
@@ -84,6 +95,9 @@ def rows_as_inputs(table: DataTable, place: str, encoding: TableEncoding | None,
     x, notes = encoding.encode(table, place)
     if encoding.label not in table.columns:
         return Inputs(x, notes=tuple(notes))
+    if numbers:
+        label = table.columns[encoding.label]
+        return Inputs(x, label.values if label.kind == "number" else None, notes=tuple(notes))
     codes, names = levels(table.columns[encoding.label], f"{place}: column '{encoding.label}'")
     return Inputs(x, np.array([*_numbers(names, class_names), -1])[codes], notes=tuple(notes))
 

@@ -267,8 +267,10 @@ def _by_share(table: DataTable, share: float, place: str) -> dict[str, DataTable
 
 def _labels(
     parts: dict[str, DataTable], label: str, options: ReadingOptions, place: str, notes: list[str]
-) -> tuple[dict[str, Array], list[str]]:
-    """Return the numbers of classes, and the names that they stand for, in order."""
+) -> tuple[dict[str, Array], list[str] | None]:
+    """Return the numbers of classes, and the names that they stand for, in order; or numbers to predict, without."""
+    if is_quantity(parts["train"].columns[label]) and not options.class_names and options.classes is None:
+        return _numbers(parts, label, place), None
     arrays, names = dict[str, Array](), list(options.class_names or [])
     for part, rows in parts.items():
         where = f"{place}: the label column '{one_line(label)}'"
@@ -287,6 +289,17 @@ def _labels(
     return arrays, names
 
 
+def _numbers(parts: dict[str, DataTable], label: str, place: str) -> dict[str, Array]:
+    """Return numbers to predict."""
+    for part, rows in parts.items():
+        if rows.columns[label].kind != "number":
+            raise CoterieError(
+                f"{place}: the label column '{one_line(label)}' holds numbers in the training rows, but "
+                f"{rows.columns[label].kind}s in {part} rows"
+            )
+    return {f"y_{part}": rows.columns[label].values for part, rows in parts.items()}
+
+
 def _agreed(classes: int | None, there: list[str], where: str) -> list[str] | None:
     """Return the names of classes that are said to be so many: their numbers, if that is what labels are."""
     if classes is None:
@@ -297,22 +310,29 @@ def _agreed(classes: int | None, there: list[str], where: str) -> list[str] | No
     return names
 
 
-def note_on_label(column: TableColumn, where: str) -> str | None:
-    """Refuse a label that is a quantity; return a sentence where one may look like it.
+def is_quantity(column: TableColumn) -> bool:
+    """Say whether a column, as a label, holds numbers to predict and no classes.
 
     Texts, whole numbers and true or false are classes. Numbers with a decimal point are classes if they are whole and
     few: so pandas writes whole numbers of a column in which values are missing.
     """
     if column.kind != "number" or not column.fractions:
+        return False
+    different = np.unique(column.values[~column.absent])
+    return len(different) > MOST_CLASSES or not np.array_equal(different, np.floor(different))
+
+
+def note_on_label(column: TableColumn, where: str) -> str | None:
+    """Refuse classes that are quantities; return a sentence where numbers are taken for classes."""
+    if column.kind != "number" or not column.fractions:
         return None
-    known = column.values[~column.absent]
-    different = np.unique(known)
-    if len(different) > MOST_CLASSES or not np.array_equal(different, np.floor(different)):
+    different = len(np.unique(column.values[~column.absent]))
+    if is_quantity(column):
         raise CoterieError(
-            f"{where} holds {len(different):,} different numbers with fractions, a quantity and not a class: choose "
+            f"{where} holds {different:,} different numbers with fractions, a quantity and not a class: choose "
             "another label, or write classes as whole numbers or texts"
         )
-    return f"{where} has numbers with a decimal point; the {len(different)} of them are taken for classes"
+    return f"{where} has numbers with a decimal point; the {different} of them are taken for classes"
 
 
 def _only_input(parts: dict[str, DataTable], columns: Roles, options: ReadingOptions, place: str) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from coterie.data.tables.encoding import MOST_CATEGORIES
-from coterie.data.tables.rows import ReadingOptions, Roles, counts_rows, names_in, note_on_label, roles, usual_label
+from coterie.data.tables.rows import ReadingOptions, Roles, counts_rows, is_quantity, names_in, roles, usual_label
 from coterie.data.tables.table import SHOWN, DataTable, TableColumn, levels
 from coterie.errors import CoterieError, one_line
 
@@ -36,16 +36,18 @@ def suggested(table: DataTable, options: ReadingOptions, place: str) -> ReadingO
 
 
 def _likely_label(table: DataTable) -> str | None:
-    """Return the column that is called like a label, or else the last one that could be one."""
-    return usual_label(table) or next(
-        (name for name in reversed(list(table.columns)) if _could_be_label(table, name)), None
-    )
+    """Return the column that is called like a label, or else the last that could be one, or that holds a quantity."""
+    names = list(reversed(list(table.columns)))
+    classes = [name for name in names if _could_be_label(table, name)]
+    quantities = [name for name in names if is_quantity(table.columns[name])]
+    return usual_label(table) or next(iter((*classes, *quantities)), None)
 
 
 def _could_be_label(table: DataTable, name: str) -> bool:
     column = table.columns[name]
+    if is_quantity(column):
+        return False
     try:
-        note_on_label(column, name)
         return 2 <= len(levels(column, name)[1]) <= min(MOST_CATEGORIES, table.rows // 2)
     except CoterieError:
         return False

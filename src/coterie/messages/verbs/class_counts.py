@@ -38,6 +38,10 @@ class ClassCounts(Verb):
             return error
         return error_in_declared(int(answer.counts.sum(dtype="int64")), limits.samples)
 
+    def of_labels(self) -> bool:
+        """Say that it is by label."""
+        return True
+
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than a number per class needs."""
         return 64 * request.spec.classes

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb, kinds_of_models
 from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
+from coterie.messages.numbers import LARGEST_ERROR, is_error
 from coterie.messages.params import SENT_IF_SET
 from coterie.messages.plan import LabelOffset
 
@@ -24,7 +25,8 @@ class EvaluateReply(Answer):
     lacking: float | None = field(default=None, metadata=SENT_IF_SET)
     """If asked for, in simulations: the accuracy on test samples of others, of labels that the client lacks."""
     score: float | None = field(default=None, metadata=SENT_IF_SET)
-    """What the metric that was asked for says, 0 to 1; None where these samples do not tell it."""
+    """What the metric that was asked for says, 0 to 1, or of numbers an error in their unit; None where these samples
+    do not tell it."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,15 @@ class Evaluate(Verb):
         for name, share in (("own", answer.own), ("lacking", answer.lacking)):
             if share is not None and not (self.by_label and 0 <= share <= 1):
                 return f"{name} = {share:g}, expected {'0 to 1' if self.by_label else 'none, which was not asked for'}"
-        if answer.score is not None and not (self.metric and 0 <= answer.score <= 1):
-            return f"score = {answer.score:g}, expected {'0 to 1' if self.metric else 'none, which was not asked for'}"
+        most = LARGEST_ERROR if is_error(self.metric) else 1
+        if answer.score is not None and not (self.metric and 0 <= answer.score <= most):
+            expected = f"0 to {most:g}" if self.metric else "none, which was not asked for"
+            return f"score = {answer.score:g}, expected {expected}"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
+
+    def of_labels(self) -> bool:
+        """Say whether labels are weighed."""
+        return self.by_label is not None or self.label_offset is not None
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than five numbers need."""

@@ -57,6 +57,10 @@ class Losses(Verb):
             return f"wins add up to {sum(answer.wins)}, expected {answer.samples}, the number of samples"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
+    def of_labels(self) -> bool:
+        """Say whether right answers make a model the best."""
+        return self.by == "accuracy"
+
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than three numbers per model need."""
         return 256 * len(self.models)

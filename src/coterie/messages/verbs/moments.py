@@ -76,6 +76,10 @@ class Moments(Verb):
             return "moments of a label with 0 samples, expected 0"
         return error_in_declared(int(answer.counts.sum(dtype="int64")), limits.samples)
 
+    def of_labels(self) -> bool:
+        """Say that it is by label."""
+        return True
+
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return more than the numbers of each label, its variance and its count need."""
         return request.spec.classes * (4 * self.numbers(request.spec) + 64)

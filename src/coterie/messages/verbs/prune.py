@@ -146,6 +146,10 @@ class Prune(Verb):
         steps = ((verb, total_steps(limits.samples, verb.plan)) for verb in trained)
         return next((verb.error_in_counters(answer.params, request, limits, most) for verb, most in steps), None)
 
+    def of_labels(self) -> bool:
+        """Say that it goes by the accuracy."""
+        return True
+
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of a model, and more than its bitmaps need."""
         return 2 * bytes_of(limits.template)

@@ -108,6 +108,10 @@ class Signature(Verb):
         asked = self.budget or (max(1, math.floor(self.share * samples + 0.5)) if self.share else self.p)
         return min(asked, features, samples)
 
+    def of_labels(self) -> bool:
+        """Say whether vectors are of single labels."""
+        return self.per_label
+
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of the vectors, were they float64, and of their labels."""
         return self.most_vectors(request.spec, limits.samples) * (8 * math.prod(request.spec.shape) + 8)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from coterie.report.pages.curves import switch
 from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
 from coterie.results.comparisons import StoredComparison
-from coterie.results.metrics import capital, common_title
+from coterie.results.metrics import MetricScale, capital, common_title, scale
 from coterie.results.protocols import CURVES, EACH_CLIENT, WORST
 from coterie.results.runs import StoredRun
 from coterie.results.statistics import Spread, spread
@@ -15,20 +15,21 @@ UNKNOWN = "What single clients have is known when a run is finished."
 
 
 def worst_tenth(run: StoredRun) -> tuple[int, float | None]:
-    """Return how many clients have the lowest L, and their mean in %."""
-    worst, mean = worst_of(run.per_client("L"), WORST)
+    """Return how many clients have the worst L, and their mean, as it is shown."""
+    worst, mean = worst_of(run.per_client("L"), WORST, run.scale.sign)
     return len(worst), mean
 
 
 def worst_over_seeds(runs: Sequence[StoredRun]) -> Spread | None:
-    """Return the mean L of the worst tenth of the clients in %, over seeds."""
+    """Return the mean L of the worst tenth of the clients, as it is shown, over seeds."""
     return spread([mean for run in runs if (mean := worst_tenth(run)[1]) is not None])
 
 
 def gain(run: StoredRun, solo: StoredRun, protocol: str) -> Values:
-    """Return what each client gains against SOLO, in percentage points."""
+    """Return what each client gains against SOLO: percentage points, or what an error is smaller by."""
+    sign = run.scale.sign
     pairs = zip(run.per_client(protocol), solo.per_client("L"), strict=False)
-    return tuple(None if a is None or b is None else a - b for a, b in pairs)
+    return tuple(None if a is None or b is None else sign * (a - b) for a, b in pairs)
 
 
 def _client_charts(
@@ -45,9 +46,9 @@ def _client_charts(
             sentence = CURVES[protocol].sentence.removesuffix("; mean over clients")
             chart = Distribution(
                 title=f"{capital(metric)} {protocol} of each client",
-                x_label=f"{metric} {protocol} (%)",
+                x_label=f"{metric} {protocol}{scale(metric).unit}",
                 samples=measured,
-                worst=WORST,
+                worst=0 if scale(metric).is_error else WORST,
                 note=f"{protocol}: {sentence}. {remark}",
             )
             variants.append((protocol, chart))
@@ -115,7 +116,13 @@ def _sites(run: StoredRun, alone: bool) -> Table:
 
     return Table(
         title="Sites" if alone else f"Sites ({run.name})",
-        columns=("client", "site", "training samples", *(["group"] if groups else []), *(f"{p} (%)" for p in measured)),
+        columns=(
+            "client",
+            "site",
+            "training samples",
+            *(["group"] if groups else []),
+            *(f"{p}{run.scale.unit}" for p in measured),
+        ),
         rows=tuple(
             (
                 *(str(client), site.name, site.samples),
@@ -133,15 +140,16 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
     gains = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
     gains.sort(key=lambda pair: (-pair[0], pair[1]))
     up, down = [g for g, _ in gains if g > 0], [g for g, _ in gains if g < 0]
-    mean = sum(g for g, _ in gains) / len(gains) if gains else 0.0
+    mean, shown = sum(g for g, _ in gains) / len(gains) if gains else 0.0, run.scale
+    unit = f"of {shown.metric} less" if shown.is_error else shown.difference
     text = (
         f"{run.name} against {solo.name}: under {protocol} {len(up)} of {len(gains)} clients gain, {len(down)} lose "
-        f"and {len(gains) - len(up) - len(down)} stay the same; {mean:+.1f} percentage points on average."
+        f"and {len(gains) - len(up) - len(down)} stay the same; {shown.shown(mean, 1, '+')} {unit} on average."
     )
     chart = Bars(
         title=f"{run.name} against {solo.name}, client by client ({protocol})",
         x_label="client",
-        y_label=f"{protocol} minus L of SOLO (points)",
+        y_label=_minus(protocol, shown) + ("" if shown.is_error else " (points)"),
         categories=tuple(str(client) for _, client in gains),
         series=(
             Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in gains), slot=0),
@@ -151,6 +159,11 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
         note="In order of the difference. SOLO has protocol L only: each client trains alone.",
     )
     return text, chart
+
+
+def _minus(protocol: str, shown: MetricScale) -> str:
+    """Name what a client gains."""
+    return f"L of SOLO minus {protocol}" if shown.is_error else f"{protocol} minus L of SOLO"
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
@@ -167,7 +180,7 @@ def clients_of_comparison(compared: StoredComparison) -> Section:
 
 def gains_in_comparison(compared: StoredComparison) -> Section | None:
     """Show who gains and who loses against training alone."""
-    heading = "Who gains and who loses against SOLO"
+    heading, shown = "Who gains and who loses against SOLO", compared.table.scale
     if not compared.alone:
         text = "This is shown if `solo` with the same data and parts is among the methods."
         return None if compared.sweep else Section(heading=heading, text=(text,))
@@ -184,8 +197,8 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
                 rows.append((label, protocol, *_counted(gains)))
         if samples:
             chart = Distribution(
-                title=f"{protocol} minus L of SOLO, client by client",
-                x_label="percentage points",
+                title=f"{_minus(protocol, shown)}, client by client",
+                x_label=shown.difference,
                 samples=tuple(samples),
                 worst=0,
                 note="A point is a client in a run, compared with the same client of the same seed. Right of 0: gains.",
@@ -197,7 +210,7 @@ def gains_in_comparison(compared: StoredComparison) -> Section | None:
         title="Clients that gain and lose",
         columns=(
             *(compared.table.noun, "protocol", "clients", "gain (%)", "lose (%)", "stay the same (%)"),
-            *("mean (points)", "least", "most"),
+            *("mean" if shown.is_error else "mean (points)", "least", "most"),
         ),
         rows=tuple(rows),
         digits=1,

@@ -80,15 +80,17 @@ def _missing(compared: StoredComparison) -> str:
 
 
 def _facts(table: ComparisonTable) -> tuple[Fact, ...]:
-    facts = []
+    facts, shown = [], table.scale
     for protocol, name in COMPARED.items():
         first = table.leaders[protocol]
         mean = None if first is None else table[first.label].accuracy[protocol]
         if first is not None and mean is not None:
             better = "significantly better than all others"
             sure = better if first.clear else f"not {better}" if len(table.seeds) > 1 else "one seed"
-            note = f"{', '.join([first.label, *first.equals])}; {sure}{first.among and f'; the highest{first.among}'}"
-            facts.append(Fact(name=f"highest {name}", value=f"{100 * mean.mean:.2f} %", note=note))
+            note = (
+                f"{', '.join([first.label, *first.equals])}; {sure}{first.among and f'; the {first.best}{first.among}'}"
+            )
+            facts.append(Fact(name=f"{first.best} {name}", value=shown.text(shown.factor * mean.mean), note=note))
     return tuple(facts)
 
 
@@ -98,8 +100,8 @@ def over_rounds(compared: StoredComparison) -> Section:
     heading = f"{capital(metric)} over rounds"
     if len(compared.labels) > MANY:
         return Section(heading=heading, text=(f"More than {MANY} lines can't be told apart: they are not drawn.",))
-    band = _band(compared)
-    variants = accuracies(metric, lambda key: _lines(compared, key, 100)[0], lambda key: _marks(compared, key), band)
+    band, factor = _band(compared), compared.table.scale.factor
+    variants = accuracies(metric, lambda key: _lines(compared, key, factor)[0], lambda key: _marks(compared, key), band)
     texts = [
         f"Not drawn under {protocol.symbol}: {', '.join(labels)}; no round has a number of each seed."
         for key, protocol in CURVES.items()
@@ -107,7 +109,7 @@ def over_rounds(compared: StoredComparison) -> Section:
     ]
     tuned = {row.label: spread for row in compared.table.rows if (spread := row.accuracy["plus"]) is not None}
     if tuned:
-        series = mean_series(f"{metric} +", [*tuned.values()], 100)
+        series = mean_series(f"{metric} +", [*tuned.values()], factor)
         variants.append(
             final_accuracy(metric, compared.table.noun, [*tuned], series, "Whiskers: a standard deviation.")
         )
@@ -125,7 +127,7 @@ def traffic_over_seeds(compared: StoredComparison) -> Section | None:
         return None
     variants = accuracies(
         compared.table.metric,
-        lambda key: _lines(compared, key, 100, megabytes=True)[0],
+        lambda key: _lines(compared, key, compared.table.scale.factor, megabytes=True)[0],
         lambda key: _marks(compared, key),
         _band(compared),
         "MB both ways, in training (mean over seeds)",
@@ -171,7 +173,7 @@ def _band(compared: StoredComparison) -> str:
 
 def _marks(compared: StoredComparison, key: str) -> tuple[Mark, ...]:
     goals = [(protocol, float(at)) for protocol, _, at in (target.partition("=") for target in compared.plan.targets)]
-    return target_marks({at for protocol, at in goals if protocol == key})
+    return target_marks({at for protocol, at in goals if protocol == key}, compared.table.scale.factor)
 
 
 def groups_by_seed(compared: StoredComparison) -> Section | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from coterie.results.charts import Bars, Block, Chart, Lines, Mark, Series, Switch, values
-from coterie.results.metrics import capital
+from coterie.results.metrics import capital, scale
 from coterie.results.protocols import CURVES, PROTOCOLS
 from coterie.results.statistics import Spread
 
@@ -22,7 +22,7 @@ Marked = Callable[[str], tuple[Mark, ...]]
 def accuracies(
     metric: str, lines: Drawn, marks: Marked, remark: str = "", megabytes: str | None = None
 ) -> list[tuple[str, Chart]]:
-    """Return a chart of the metric per protocol that anybody has, in %: over rounds, or what `megabytes` names."""
+    """Return a chart of the metric per protocol that anybody has: over rounds, or what `megabytes` names."""
     over = "over rounds" if megabytes is None else "against megabytes"
     remarks = remark if megabytes is None else f"Evaluation is not counted. {remark}"
     return [
@@ -31,7 +31,7 @@ def accuracies(
             Lines(
                 title=f"{capital(metric)} {protocol.symbol} {over}",
                 x_label=megabytes or "round",
-                y_label=f"{metric} {protocol.symbol} (%)",
+                y_label=f"{metric} {protocol.symbol}{scale(metric).unit}",
                 series=series,
                 marks=marks(key),
                 note=f"{protocol.symbol}: {protocol.sentence}. {remarks}".strip(),
@@ -67,9 +67,9 @@ def switch(label: str, variants: list[tuple[str, Chart]]) -> list[Block]:
     return [Switch(label=label, variants=tuple(variants))] if variants else []
 
 
-def target_marks(levels: set[float]) -> tuple[Mark, ...]:
-    """Mark accuracies that were to be reached, given as fractions."""
-    return tuple(Mark(at=100 * level, text=f"target {100 * level:g}", axis="y") for level in sorted(levels))
+def target_marks(levels: set[float], factor: float) -> tuple[Mark, ...]:
+    """Mark accuracies that were to be reached, given as in files; they are shown times a factor."""
+    return tuple(Mark(at=factor * level, text=f"target {factor * level:g}", axis="y") for level in sorted(levels))
 
 
 def mean_series(name: str, spreads: Sequence[Spread | None], factor: float = 1, slot: int | None = None) -> Series:
@@ -86,7 +86,7 @@ def final_accuracy(
     chart = Bars(
         title=f"{capital(metric)} + at the end",
         x_label=x_label,
-        y_label=f"{metric} + (%)",
+        y_label=f"{metric} +{scale(metric).unit}",
         categories=tuple(categories),
         series=(series,),
         note=f"+: {PROTOCOLS['plus'].sentence}. It is measured once, after the last round. {remark}".strip(),

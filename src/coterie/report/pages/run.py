@@ -12,9 +12,9 @@ from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
 from coterie.results.formats import counted, data_title
-from coterie.results.metrics import ACCURACY, capital
+from coterie.results.metrics import ACCURACY, capital, scale
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
-from coterie.results.runs import StoredRun, percent
+from coterie.results.runs import StoredRun
 
 
 def run_page(runs: Sequence[StoredRun]) -> Page:
@@ -63,7 +63,7 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
 def _facts(run: StoredRun) -> tuple[Fact, ...]:
     """Return the numbers worth seeing first."""
     facts = [
-        Fact(name=f"{run.metric} {protocol.symbol}", value=f"{number:.2f} %", note=protocol.card)
+        Fact(name=f"{run.metric} {protocol.symbol}", value=run.scale.text(number), note=protocol.card)
         for key, protocol in AT_END.items()
         if (number := run.accuracy(key)) is not None
     ]
@@ -81,19 +81,18 @@ def _facts(run: StoredRun) -> tuple[Fact, ...]:
 
 def _ranked(runs: Sequence[StoredRun]) -> str:
     """Rank the runs, by protocol."""
-    texts = []
+    texts, metric = [], measured_by(runs)
+    shown = scale(metric)
     for key, protocol in AT_END.items():
         measured = [(number, run.name) for run in runs if (number := run.accuracy(key)) is not None]
         if measured:
-            measured.sort(key=lambda pair: -pair[0])
-            ranking = ", ".join(f"{name} {number:.1f} %" for number, name in measured)
+            measured.sort(key=lambda pair: -shown.sign * pair[0])
+            ranking = ", ".join(f"{name} {shown.text(number, 1)}" for number, name in measured)
             texts.append(f"Under {protocol.symbol}: {ranking}.")
-    metric = measured_by(runs)
     if not texts:
         return f"No {metric} was measured."
-    return (
-        f"From the highest {metric} to the lowest. {' '.join(texts)} These are single runs: a difference may be chance."
-    )
+    order = "lowest {} to the highest" if shown.is_error else "highest {} to the lowest"
+    return f"From the {order.format(metric)}. {' '.join(texts)} These are single runs: a difference may be chance."
 
 
 def _setting(run: StoredRun) -> str:
@@ -117,12 +116,12 @@ def _accuracies(run: StoredRun) -> str:
     if run.metric == ACCURACY:
         text = f"{when} {', '.join(p.summary.format(f'{number:.1f} %') for p, number in measured)}."
     else:
-        numbers = ", ".join(f"{number:.1f} % under {p.symbol} ({p.card})" for p, number in measured)
+        numbers = ", ".join(f"{run.scale.text(number, 1)} under {p.symbol} ({p.card})" for p, number in measured)
         text = f"{when} {run.metric} is {numbers}."
     many, mean = worst_tenth(run)
     if mean is not None:
         subject = "the worst client has" if many == 1 else f"the worst tenth of the clients ({many}) have"
-        text += f" Under L {subject} {mean:.1f} %{'' if many == 1 else ' on average'}."
+        text += f" Under L {subject} {run.scale.text(mean, 1)}{'' if many == 1 else ' on average'}."
     return text
 
 
@@ -175,11 +174,12 @@ def _results(runs: Sequence[StoredRun]) -> Section:
         )
     symbols = [protocol.symbol for protocol in AT_END.values()]
     unadapted = [f"{protocol} unadapted" for protocol in EACH_CLIENT]
-    names = [f"{name} (%)" for name in (*symbols, *OVER_GROUPS.values(), *unadapted, PROTOCOLS["L_best"].symbol)]
+    unit = scale(measured_by(runs)).unit
+    names = [f"{name}{unit}" for name in (*symbols, *OVER_GROUPS.values(), *unadapted, PROTOCOLS["L_best"].symbol)]
     main = Table(
         title="Results",
         columns=(
-            *("run", *names, "worst tenth, L (%)", "groups", "ARI"),
+            *("run", *names, f"worst tenth, L{unit}", "groups", "ARI"),
             *("MB to clients", "MB from clients", "events", "seconds"),
         ),
         rows=tuple(rows),
@@ -205,7 +205,8 @@ def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
             groups = (f"group {g} ({sizes[g]} clients)" for g in range(len(rows[0]) - 2))
             tables.append(
                 Table(
-                    title=f"{capital(run.metric)} by true group (%)" + (f": {run.name}" if len(runs) > 1 else ""),
+                    title=f"{capital(run.metric)} by true group{run.scale.unit}"
+                    + (f": {run.name}" if len(runs) > 1 else ""),
                     columns=("protocol", *groups, "mean over groups"),
                     rows=tuple(rows),
                     note=f"Means over the clients of each group. {OVER_GROUPS_LEGEND}",
@@ -238,9 +239,15 @@ def _targets(runs: Sequence[StoredRun]) -> list[Block]:
         return []
     table = Table(
         title="Targets",
-        columns=("run", "protocol", f"{measured_by(runs)} (%)", "reached in round", "MB until then"),
+        columns=(
+            "run",
+            "protocol",
+            f"{measured_by(runs)}{scale(measured_by(runs)).unit}",
+            "reached in round",
+            "MB until then",
+        ),
         rows=tuple(
-            (run.name, t["protocol"], percent(t["value"]), _when(run, t), values([t["bytes"]], 1e-6)[0])
+            (run.name, t["protocol"], run.scaled(t["value"]), _when(run, t), values([t["bytes"]], 1e-6)[0])
             for run, t in targets
         ),
     )
@@ -261,7 +268,7 @@ def _rounds(runs: Sequence[StoredRun]) -> Section:
         return (*_levels(runs, key), *_arrivals(runs))
 
     metric = measured_by(runs)
-    variants = accuracies(metric, lambda key: _lines(runs, key, 100), marks)
+    variants = accuracies(metric, lambda key: _lines(runs, key, scale(metric).factor), marks)
     tuned = {run.name: number for run in runs if (number := run.accuracy("plus")) is not None}
     if tuned:
         variants.append(final_accuracy(metric, "run", [*tuned], Series(name=f"{metric} +", y=tuple(tuned.values()))))
@@ -281,7 +288,8 @@ def _lacking(run: StoredRun, runs: Sequence[StoredRun]) -> list[str]:
 def _levels(runs: Sequence[StoredRun], key: str) -> tuple[Mark, ...]:
     """Mark the targets of a protocol."""
     targets = [target for run in runs for target in (run.result or {}).get("targets", [])]
-    return target_marks({target["value"] for target in targets if target["protocol"] == key})
+    levels = {target["value"] for target in targets if target["protocol"] == key}
+    return target_marks(levels, scale(measured_by(runs)).factor)
 
 
 def _arrivals(runs: Sequence[StoredRun]) -> tuple[Mark, ...]:
@@ -294,7 +302,7 @@ def _traffic(runs: Sequence[StoredRun]) -> Section | None:
     metric = measured_by(runs)
     variants = accuracies(
         metric,
-        lambda key: _lines(runs, key, 100, megabytes=True),
+        lambda key: _lines(runs, key, scale(metric).factor, megabytes=True),
         lambda key: _levels(runs, key),
         megabytes="MB both ways, in training",
     )

@@ -20,7 +20,9 @@ def newcomers_section(runs: Sequence[StoredRun]) -> Section | None:
     for run in runs:
         late = run.newcomers
         if late:
-            accuracies = {protocol: values(late["per_client"].get(protocol, []), 100) for protocol in EACH_CLIENT}
+            accuracies = {
+                protocol: values(late["per_client"].get(protocol, []), run.scale.factor) for protocol in EACH_CLIENT
+            }
             texts.append(_newcomers_text(run, late))
             blocks += [_newcomers_chart(run, late, accuracies), _newcomers_table(run, late, accuracies)]
     return Section(heading="Newcomers", text=tuple(texts), blocks=tuple(blocks)) if blocks else None
@@ -30,9 +32,9 @@ def _newcomers_text(run: StoredRun, late: Mapping[str, Any]) -> str:
     when = "after training" if late["round"] > run.rounds else f"in round {late['round']}"
     founded = f" {len(late['founded'])} of them founded groups of their own." if late["founded"] else ""
     means = ", ".join(
-        f"{protocol} {number:.1f} %"
+        f"{protocol} {run.scale.text(number, 1)}"
         for protocol in EACH_CLIENT
-        if (number := percent(late["accuracy"].get(protocol))) is not None
+        if (number := run.scaled(late["accuracy"].get(protocol))) is not None
     )
     return (
         f"{run.name}: {len(late['clients'])} clients came {when}.{founded} Their {run.metric} at the end: "
@@ -45,7 +47,7 @@ def _newcomers_chart(run: StoredRun, late: Mapping[str, Any], accuracies: Mappin
     names = tuple(f"client {client}" for client in late["clients"])
     return charts.Distribution(
         title=f"Newcomers beside the others ({run.name})",
-        x_label=f"{run.metric} (%)",
+        x_label=f"{run.metric}{run.scale.unit}",
         samples=(
             *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in accuracies.items()),
             charts.Sample(
@@ -61,7 +63,7 @@ def _newcomers_chart(run: StoredRun, late: Mapping[str, Any], accuracies: Mappin
 def _newcomers_table(run: StoredRun, late: Mapping[str, Any], accuracies: Mapping[str, Values]) -> Chart:
     return Table(
         title=f"Newcomers ({run.name})",
-        columns=("client", "group", "founded it", "L (%)", "C (%)"),
+        columns=("client", "group", "founded it", *(f"{protocol}{run.scale.unit}" for protocol in EACH_CLIENT)),
         rows=tuple(
             (
                 client,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.report.pages.curves import mean_series
-from coterie.results.charts import Bars, Chart, HeatMap, Lines, Section, Switch, Value, values
+from coterie.results.charts import Bars, Chart, HeatMap, Lines, Section, Series, Switch, Value, values
 from coterie.results.comparison_table import ComparisonRow
 from coterie.results.comparisons import StoredComparison
 from coterie.results.metrics import capital
@@ -67,16 +67,16 @@ def _one_setting(compared: StoredComparison, key: str) -> list[tuple[str, Chart]
         spreads = [row.accuracy[protocol] for row in rows]
         if all(spread is None for spread in spreads):
             continue
-        line = mean_series(f"{table.metric} {name}", spreads, 100, slot=1 if grouped else 0)
+        line = mean_series(f"{table.metric} {name}", spreads, table.scale.factor, slot=1 if grouped else 0)
         note = f"{name}: {PROTOCOLS[protocol].sentence}.{whiskers}{_fewer_seeds(rows, protocol, len(table.seeds))}"
         chart = Bars(
             title=f"{capital(table.metric)} {name} over {key}" + (", and the number of groups" if grouped else ""),
             x_label=key,
-            y_label="groups" if grouped else f"{table.metric} {name} (%)",
+            y_label="groups" if grouped else f"{table.metric} {name}{table.scale.unit}",
             categories=names,
             series=(mean_series("groups", [row.groups for row in rows], slot=0),) if grouped else (line,),
             line=line if grouped else None,
-            line_label=f"{table.metric} {name} (%)" if grouped else "",
+            line_label=f"{table.metric} {name}{table.scale.unit}" if grouped else "",
             note=note,
         )
         variants.append((name, chart))
@@ -96,16 +96,16 @@ def _fewer_seeds(rows: Sequence[ComparisonRow], protocol: str, seeds: int) -> st
 
 def _together(compared: StoredComparison, key: str, rows: Sequence[ComparisonRow], at: Sequence[float]) -> Chart:
     """Draw all protocols over a number, with bands."""
-    series = []
+    series, shown = list[Series](), compared.table.scale
     for slot, (protocol, name) in enumerate(COMPARED.items()):
         spreads = [row.accuracy[protocol] for row in rows]
         if any(spread is not None for spread in spreads):
-            series.append(replace(mean_series(name, spreads, 100, slot), x=values(at)))
+            series.append(replace(mean_series(name, spreads, shown.factor, slot), x=values(at)))
     many = len(compared.table.seeds) > 1
     return Lines(
         title=f"{capital(compared.table.metric)} over {key}, all protocols",
         x_label=key,
-        y_label=f"{compared.table.metric} (%)",
+        y_label=f"{shown.metric}{shown.unit}",
         series=tuple(series),
         log_x=min(at) > 0 and max(at) / min(at) > SPAN,
         note="Mean over seeds; the band is a standard deviation to each side." if many else "One seed: no band.",
@@ -145,8 +145,10 @@ def _two_settings(compared: StoredComparison, row_key: str, column_key: str) -> 
         if any(spreads.values()):
             remark = _fewer_seeds(table.rows, protocol, len(table.seeds))
             note = f"{name}: {PROTOCOLS[protocol].sentence}. {mean}{remark}"
-            heading, unit = f"{capital(table.metric)} {name} by both settings", f"{table.metric} {name} (%)"
-            variants.append((name, heat_map(heading, unit, spreads, 100, note)))
+            shown, heading = table.scale, f"{capital(table.metric)} {name} by both settings"
+            variants.append(
+                (name, heat_map(heading, f"{table.metric} {name}{shown.unit}", spreads, shown.factor, note))
+            )
     groups = {row.label: row.groups for row in table.rows}
     if any(groups.values()):
         variants.append(("groups", heat_map("Number of groups by both settings", "groups", groups, 1, mean)))

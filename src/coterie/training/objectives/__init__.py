@@ -1,8 +1,9 @@
 """Losses by name: what local training makes smaller, ours and a user's own after ``@coterie.loss("name")``.
 
 A loss is a function ``(outputs, labels) -> losses`` of PyTorch's tensors: of (samples, classes) and (samples,) it makes
-(samples,), none of them negative. Training goes by their mean; clients that choose among models, curricula and reports
-go by the same loss.
+(samples,), none of them negative. Where numbers are predicted outputs are (samples, 1), and what should come out are
+floats, both in deviations from the mean. Training goes by the mean of the losses; clients that choose among models,
+curricula and reports go by the same loss.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 USUAL = "cross-entropy"
 """The one that needs no name: that of the softmax of outputs, which label offsets and smoothing are for."""
+
+OF_LABELS = (USUAL, "binary")
+"""Those of ours that are of labels only, and not of numbers to predict."""
 
 LOSSES: Registry[Callable[..., Tensor]] = Registry("loss", "coterie.training.objectives", "coterie.losses")
 loss = LOSSES.register

@@ -1,4 +1,4 @@
-"""Losses of outputs, one for each label."""
+"""Losses of outputs, one for each label; and the squared error, which is of numbers too."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def binary(outputs: Tensor, y: Tensor) -> Tensor:
 
 @loss("mse")
 def squares(outputs: Tensor, y: Tensor) -> Tensor:
-    """Squared error of outputs that should be 1 for the right label and 0 for others, mean over labels."""
+    """Squared error of a number; of outputs that should be 1 for the right label and 0 for others, mean over labels."""
     from torch.nn import functional
 
+    if y.is_floating_point():
+        return (outputs[:, 0] - y).square()
     wanted = functional.one_hot(y, outputs.shape[1]).to(outputs.dtype)
     return (outputs - wanted).square().mean(dim=1)
