@@ -4,12 +4,12 @@ Such a table is drawn, mended where a client got too few, and the samples are th
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.data.federated import Index
+from coterie.data.parts import ClientParts
 
 Table = npt.NDArray[np.int64]
 """(clients, labels): who gets how many of which."""
@@ -116,7 +116,7 @@ def cut(shares: Shares, samples: int) -> Index:
     return np.diff(np.minimum(ends, samples), prepend=0)
 
 
-def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> list[Index]:
+def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> ClientParts:
     """Return positions per client: as many samples of each label as the table says, drawn at random."""
     clients = np.arange(len(table))
     owner = np.full(len(y), -1)
@@ -126,11 +126,10 @@ def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> li
     return by_owner(owner, len(table))
 
 
-def by_owner(owner: Index, clients: int) -> list[Index]:
+def by_owner(owner: Index, clients: int) -> ClientParts:
     """Return positions per client, ascending, from the owner of each sample; -1 is nobody."""
     order = np.argsort(owner, kind="stable")
-    ends = np.searchsorted(owner[order], np.arange(clients + 1))
-    return [order[a:b] for a, b in pairwise(ends)]
+    return ClientParts(np.searchsorted(owner[order], np.arange(clients + 1)), order)
 
 
 def moved_note(name: str, moved: int, samples: int, minimum: int) -> list[str]:
