@@ -25,7 +25,7 @@ def test_given_positions_are_those_of_the_list(expected: Lists, a: int, b: int, 
     assert [parts[i].tolist() for i in range(-len(expected), len(expected))] == expected * 2
     assert listed(parts[a:b]) == expected[a:b]
     assert listed(parts[::2]) == expected[::2]
-    assert parts.together.tolist() == sum(expected, [])
+    assert parts.together.tolist() == [position for part in expected for position in part]
     assert parts.owners.tolist() == [i for i, part in enumerate(expected) for _ in part]
     assert part_sizes(parts).tolist() == part_sizes([np.array(part) for part in expected]).tolist()
     assert listed(parts.moved(by)) == [[position + by for position in part] for part in expected]
@@ -61,9 +61,8 @@ def test_clients_with_the_same_labels_share_their_positions() -> None:
 
 def test_the_parts_of_many_clients_are_two_arrays() -> None:
     y = np.arange(4000) % 4
-    pool = Dataset(
-        "many", Samples(np.zeros((4000, 2), np.float32), y), Samples(np.zeros((40, 2), np.float32), y[:40]), 4
-    )
+    x = np.zeros((4000, 2), np.float32)
+    pool = Dataset("many", Samples(x, y), Samples(x[:40], y[:40]), 4)
     data = divide(pool, "iid", {}, 1500, 0)
     assert isinstance(data.train_parts, ClientParts)
     assert data.train_parts.positions is None

@@ -77,7 +77,7 @@ def share(data: FederatedData, folder: Path) -> SharedData:
 
 
 def _save_parts(folder: Path, name: str, parts: Sequence[Index]) -> None:
-    """Write parts in the form in which they are: positions of all test samples of its labels for each client are many."""
+    """Write parts in the form in which they are, as all test samples of its labels for each client are many."""
     if isinstance(parts, LabelParts):
         first = np.zeros(len(parts), np.int64) if parts.first is None else parts.first
         arrays = {"offsets": parts.offsets, "owned": parts.owned, "first": first}
