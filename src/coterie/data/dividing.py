@@ -43,13 +43,13 @@ def divide(
     clients, partitions that show samples to groups in different ways are refused.
     """
     values = PARTITIONS.validate(partition_name, options)
-    server = _for_server(dataset.train.y, server_share, seed)
+    server = for_server(dataset.train.y, server_share, seed)
     kept = np.ones(len(dataset.train), bool)
     kept[server] = False
     rest = np.flatnonzero(kept)
     users = None if dataset.users is None else dataset.users[rest]
     attributes = None if dataset.attributes is None else dataset.attributes[rest]
-    pool = replace(dataset, train=dataset.train[rest], users=users, attributes=attributes)
+    pool = replace(dataset, train=dataset.train.chosen(rest), users=users, attributes=attributes)
     if clients is None:
         clients = fitting_clients(pool, partition_name, values, usual_clients, surplus)
     _check_clients(dataset.name, clients, surplus, len(rest), len(server))
@@ -75,7 +75,7 @@ def divide(
         test_parts=test_parts,
         common_test=_shares_test_set(dataset, division),
         server=reserved,
-        normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
+        normalise=dataset.normalisation or measured(dataset.train.x[for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
@@ -126,15 +126,15 @@ def _with_test_parts(
         # Clients see the test set in different ways, so each gets a share of it.
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
         return parts, *side_by_side(dataset.test, shares)
-    test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
+    test = dataset.test.chosen(np.argsort(dataset.test.y, kind="stable"))
     test_parts = _parts_of_own_labels(test.y, pool.y, parts, dataset.classes)
     if division.concept is None or division.true_groups is None:
         return parts, test, test_parts
     copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group
-    return parts, test[copies], test_parts.moved(division.true_groups * len(test))
+    return parts, test.chosen(copies), test_parts.moved(division.true_groups * len(test))
 
 
-def _for_server(y: Index, share: float | None, seed: int) -> Index:
+def for_server(y: Index, share: float | None, seed: int) -> Index:
     """Return positions of the server's samples, balanced over classes, ascending."""
     return balanced(y, server_samples(len(y), share), stream(seed, "server set"), spare_half=True)
 
@@ -199,9 +199,14 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> Clien
 
 def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
     """Hold out a client's test part; a client with two samples trains on one and is tested on the other."""
-    count = min(max(1, round(share * len(part))), len(part) - 1) if len(part) else 0
+    count = held_count(len(part), share)
     shuffled = rng.permutation(part)
     return np.sort(shuffled[count:]), np.sort(shuffled[:count])
+
+
+def held_count(samples: int, share: float) -> int:
+    """Return how many of a client's samples are held out."""
+    return min(max(1, round(share * samples)), samples - 1) if samples else 0
 
 
 def all_held_out(parts: Sequence[Index], share: float, seed: int, purpose: str) -> tuple[ClientParts, ClientParts]:
@@ -216,7 +221,7 @@ def all_held_out(parts: Sequence[Index], share: float, seed: int, purpose: str) 
 
 def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, ClientParts]:
     """Return the samples of all parts, one part after the other, and where each part now is."""
-    return samples[ClientParts.of(parts).together], ranges(parts)
+    return samples.chosen(ClientParts.of(parts).together), ranges(parts)
 
 
 def _parts_of_own_labels(y_test: Index, y: Index, parts: ClientParts, classes: int) -> LabelParts:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.data.on_demand import choose
 from coterie.data.tables.encoding import TableEncoding
 
 Array = npt.NDArray[Any]
@@ -17,7 +18,10 @@ Normaliser = Callable[[Array], npt.NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0."""
+    """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0.
+
+    Either may be a `LazyArray`, which is indexed as an array is; `np.asarray` takes all of it into memory.
+    """
 
     x: Array
     y: npt.NDArray[np.int64]
@@ -27,6 +31,10 @@ class Samples:
 
     def __getitem__(self, index: Any) -> "Samples":
         return Samples(self.x[index], self.y[index])
+
+    def chosen(self, positions: Index) -> "Samples":
+        """Return the samples at positions, without reading inputs that are in a file."""
+        return Samples(choose(self.x, positions), self.y[positions])
 
 
 @dataclass(frozen=True)

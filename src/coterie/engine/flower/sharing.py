@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from coterie.data import FederatedData, Normaliser, Samples
 from coterie.data.federated import Index, Phase
+from coterie.data.on_demand import blocks
 from coterie.data.parts import ClientParts, LabelParts
 
 
@@ -64,8 +65,8 @@ def share(data: FederatedData, folder: Path) -> SharedData:
     """Write what clients need of divided data into a folder; the server's own samples stay with it."""
     folder.mkdir(parents=True, exist_ok=True)
     for part, samples in (("train", data.train), ("test", data.test)):
-        np.save(folder / f"{part}-x.npy", samples.x, allow_pickle=False)
-        np.save(folder / f"{part}-y.npy", samples.y, allow_pickle=False)
+        _save_rows(folder / f"{part}-x.npy", samples.x)
+        _save_rows(folder / f"{part}-y.npy", samples.y)
     phases = [(data.train_parts, data.test_parts), *((phase.train_parts, phase.test_parts) for phase in data.drift)]
     for k, parts in enumerate(phases):
         for name, whose in zip((f"train-{k}", f"test-{k}"), parts, strict=True):
@@ -74,6 +75,16 @@ def share(data: FederatedData, folder: Path) -> SharedData:
         np.save(folder / "test-views.npy", data.test_views, allow_pickle=False)
     starts, views = tuple(phase.start for phase in data.drift), data.test_views is not None
     return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts, views)
+
+
+def _save_rows(path: Path, rows: npt.NDArray[Any]) -> None:
+    """Write inputs or labels, of which not all may be in memory."""
+    file = np.lib.format.open_memmap(path, "w+", rows.dtype, rows.shape)
+    done = 0
+    for block in blocks(rows):
+        file[done : done + len(block)] = block
+        done += len(block)
+    file.flush()
 
 
 def _save_parts(folder: Path, name: str, parts: Sequence[Index]) -> None:
