@@ -10,6 +10,7 @@ import re
 import stat
 import tomllib
 import zipfile
+import zlib
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -36,6 +37,8 @@ DIRECTORY = 2**22
 HEADER = 2**26
 """Bytes of the header of a safetensors file."""
 
+_LOCAL_HEADER = 30
+"""Bytes before the name of a member of a ZIP file."""
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _QUOTED = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'')
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DOTS}}}")
@@ -166,8 +169,45 @@ def read_npz_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         return read_npy(member, archive.getinfo(f"{name}.npy").file_size)
 
 
+def map_npz_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any] | None:
+    """Return an array of an .npz file that stays in the file, of which it is a read-only map; None: it is packed.
+
+    All of it is read once, to compare its checksum.
+    """
+    about, file = archive.getinfo(f"{name}.npy"), archive.fp
+    if about.compress_type != zipfile.ZIP_STORED or file is None:
+        return None
+    with open_member(archive, f"{name}.npy") as member:  # which checks the header of the member
+        shape, by_columns, dtype = read_npy_header(member, about.file_size)
+        begin = member.tell()
+    file.seek(about.header_offset)
+    header = file.read(_LOCAL_HEADER)
+    start = about.header_offset + _LOCAL_HEADER + sum(int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    content = np.memmap(file, np.uint8, "r", start, (about.file_size,))
+    checksum = 0
+    for at in range(0, len(content), 2**24):
+        checksum = zlib.crc32(content[at : at + 2**24], checksum)
+    if checksum != about.CRC:
+        raise ValueError(f"Bad CRC-32 for file {name}.npy")
+    return np.asarray(content)[begin:].view(dtype).reshape(shape, order="F" if by_columns else "C")
+
+
 def read_npy(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
     """Return the array in a stream of so many bytes, as NumPy writes it; Python objects are refused."""
+    shape, by_columns, dtype = read_npy_header(stream, size)
+    announced = math.prod(shape) * dtype.itemsize
+    if announced > LARGEST_ARRAYS:
+        raise ValueError(f"it holds {announced:,} bytes, more than the {LARGEST_ARRAYS:,} that are read")
+    content = bytearray()
+    while piece := stream.read(2**20):
+        content += piece
+        if len(content) > announced:
+            raise ValueError(f"it goes on after the {announced:,} bytes that it should have")
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
+
+
+def read_npy_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether it lies column by column, and type of the array in a stream of so many bytes."""
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -181,16 +221,9 @@ def read_npy(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
     announced, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
     if announced != there:
         raise ValueError(f"it announces an array of {announced:,} bytes, but has {there:,}")
-    if announced > LARGEST_ARRAYS:
-        raise ValueError(f"it holds {announced:,} bytes, more than the {LARGEST_ARRAYS:,} that are read")
-    content = bytearray()
-    while piece := stream.read(2**20):
-        content += piece
-        if len(content) > announced:
-            raise ValueError(f"it goes on after the {announced:,} bytes that it should have")
     if not dtype.itemsize:
         raise ValueError(f"it has an array of type {dtype}, which holds nothing")
-    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
+    return shape, by_columns, dtype
 
 
 def read_start(path: Path, count: int) -> bytes:

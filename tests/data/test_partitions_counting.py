@@ -8,6 +8,7 @@ from partition_world import Table, mixed
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from coterie.data.partitions import counting
 from coterie.data.partitions.counting import TooFewError, best_draw, by_owner, cut, dealt, lacking, mended
 
 
@@ -126,3 +127,26 @@ def test_drawing_stops_at_the_first_good_table_and_else_keeps_the_best_of_twenty
     sizes = iter([*range(5, 0, -1), 6, *range(5, -9, -1)])
     assert best_draw(lambda: np.array([[next(sizes)], [90]]), 10).tolist() == [[6], [90]]
     assert len(list(sizes)) == 0
+
+
+def test_mending_many_clients_takes_steps_as_they_move_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a look at all clients for each sample: twice as many clients with the same shares are twice the work."""
+    looked_at: list[int] = []
+    largest = counting._Givers.largest
+
+    def counted(self: counting._Givers, label: int) -> int | None:
+        before = len(self._heaps[label])
+        found = largest(self, label)
+        looked_at.append(1 + before - len(self._heaps[label]))
+        return found
+
+    monkeypatch.setattr(counting._Givers, "largest", counted)
+    work = []
+    for clients in (50, 500):
+        counts = np.tile(np.array([[0, 0], [1, 2], [30, 1], [9, 40], [12, 12]]), (clients // 5, 1))
+        looked_at.clear()
+        table, moved = mended(counts, 10)
+        assert (table.sum(axis=1) >= 10).all()
+        assert moved == 17 * clients // 5
+        work.append(sum(looked_at))
+    assert work[1] <= 12 * work[0]

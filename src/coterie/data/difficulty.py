@@ -59,7 +59,7 @@ def with_noise(data: FederatedData, largest: float, seed: int) -> FederatedData:
     bytes, which stay shades from black to white; for other numbers, the deviation of all training inputs. Test samples
     and the server's have no noise.
     """
-    x = data.train.x
+    x = np.asarray(data.train.x)
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise CoterieError(
             f"noise = {largest:g}: the inputs of data set '{data.name}' are {x.dtype}, no shades: leave it out"

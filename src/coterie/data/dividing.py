@@ -1,8 +1,7 @@
 """From a pooled data set to a federated one: the server's set first, then the clients' parts."""
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from coterie.data.difficulty import some_of
 from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples, measured
 from coterie.data.numbers import check_partition, scaled
+from coterie.data.parts import ClientParts, LabelParts, part_sizes, ranges
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
 from coterie.streams import stream
@@ -47,11 +47,13 @@ def divide(
     dataset, target = scaled(dataset)
     if target is not None:
         check_partition(partition_name)
-    server = _for_server(dataset.train.y, server_share, seed)
-    rest = np.setdiff1d(np.arange(len(dataset.train)), server)
+    server = for_server(dataset.train.y, server_share, seed)
+    kept = np.ones(len(dataset.train), bool)
+    kept[server] = False
+    rest = np.flatnonzero(kept)
     users = None if dataset.users is None else dataset.users[rest]
     attributes = None if dataset.attributes is None else dataset.attributes[rest]
-    pool = replace(dataset, train=dataset.train[rest], users=users, attributes=attributes)
+    pool = replace(dataset, train=dataset.train.chosen(rest), users=users, attributes=attributes)
     if clients is None:
         clients = fitting_clients(pool, partition_name, values, usual_clients, surplus)
     _check_clients(dataset.name, clients, surplus, len(rest), len(server))
@@ -64,7 +66,7 @@ def divide(
     parts = checked(division, partition_name, len(rest), clients * surplus)
     if surplus > 1:
         division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
-        parts = list(division.parts)
+        parts = ClientParts.of(division.parts)
     parts, test, test_parts = _with_test_parts(dataset, pool.train, division, parts, seed)
     train, train_parts = side_by_side(pool.train, parts)
     reserved = dataset.train[server]
@@ -77,7 +79,7 @@ def divide(
         test_parts=test_parts,
         common_test=_shares_test_set(dataset, division),
         server=reserved,
-        normalise=dataset.normalisation or measured(dataset.train.x[_for_server(dataset.train.y, None, seed)]),
+        normalise=dataset.normalisation or measured(dataset.train.x[for_server(dataset.train.y, None, seed)]),
         true_groups=division.true_groups,
         notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
@@ -118,29 +120,29 @@ def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved
 
 
 def _with_test_parts(
-    dataset: Dataset, pool: Samples, division: Partition, parts: list[Index], seed: int
-) -> tuple[list[Index], Samples, list[Index]]:
+    dataset: Dataset, pool: Samples, division: Partition, parts: ClientParts, seed: int
+) -> tuple[ClientParts, Samples, Sequence[Index]]:
     """Return what each client trains on, the test samples of all, and which of them each client is tested on."""
     if division.own_test is not None or dataset.test is None:
         share = division.own_test or TEST_FRACTION
-        halves = [held_out(part, share, stream(seed, "test part", client)) for client, part in enumerate(parts)]
-        return [training for training, _ in halves], *side_by_side(pool, [testing for _, testing in halves])
+        training, testing = all_held_out(parts, share, seed, "test part")
+        return training, *side_by_side(pool, testing)
     if division.concept is not None and not division.tested_on_labels:
         # Clients see the test set in different ways, so each gets a share of it.
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
         return parts, *side_by_side(dataset.test, shares)
-    test = dataset.test[np.argsort(dataset.test.y, kind="stable")]
+    test = dataset.test.chosen(np.argsort(dataset.test.y, kind="stable"))
     if dataset.of_numbers:
-        test_parts = [np.arange(len(test))] * len(parts)
+        test_parts: Sequence[Index] = [np.arange(len(test))] * len(parts)
     else:
-        test_parts = _parts_of_own_labels(test.y, [pool.y[part] for part in parts])
+        test_parts = _parts_of_own_labels(test.y, pool.y, parts, dataset.classes)
     if division.concept is None or division.true_groups is None:
         return parts, test, test_parts
     copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group
-    return parts, test[copies], [g * len(test) + p for g, p in zip(division.true_groups, test_parts, strict=True)]
+    return parts, test.chosen(copies), test_parts.moved(division.true_groups * len(test))
 
 
-def _for_server(y: Index, share: float | None, seed: int) -> Index:
+def for_server(y: Index, share: float | None, seed: int) -> Index:
     """Return positions of the server's samples, balanced over classes, ascending."""
     return balanced(y, server_samples(len(y), share), stream(seed, "server set"), spare_half=True)
 
@@ -186,14 +188,14 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
     return np.sort(by_class[turn[:count]])
 
 
-def checked(division: Partition, name: str, samples: int, clients: int) -> list[Index]:
+def checked(division: Partition, name: str, samples: int, clients: int) -> ClientParts:
     """Return the parts that a partition made, checked: it may be a user's own."""
-    parts = [np.asarray(part) for part in division.parts]
+    parts = division.parts if isinstance(division.parts, ClientParts) else [np.asarray(p) for p in division.parts]
     if len(parts) != clients:
         raise CoterieError(f"partition '{name}' made {len(parts)} parts for {clients} clients: it must make one each")
     for client, part in enumerate(parts):
-        fits = part.ndim == 1 and (len(part) == 0 or (part.dtype.kind in "iu" and 0 <= part.min() <= part.max()))
-        if not fits or (len(part) and part.max() >= samples):
+        fits = part.ndim == 1 and (len(part) == 0 or part.dtype.kind in "iu")
+        if not fits or (len(part) and not 0 <= part.min() <= part.max() < samples):
             raise CoterieError(
                 f"partition '{name}' gave client {client} something other than positions from 0 to {samples - 1}"
             )
@@ -202,37 +204,41 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> list[
             f"partition '{name}' holds out {division.own_test} of each client's samples: "
             "it must be a share between 0 and 1"
         )
-    return [part.astype(np.int64) for part in parts]
+    return ClientParts.of(parts if isinstance(parts, ClientParts) else [part.astype(np.int64) for part in parts])
 
 
 def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:
     """Hold out a client's test part; a client with two samples trains on one and is tested on the other."""
-    count = min(max(1, round(share * len(part))), len(part) - 1) if len(part) else 0
+    count = held_count(len(part), share)
     shuffled = rng.permutation(part)
     return np.sort(shuffled[count:]), np.sort(shuffled[:count])
 
 
-def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, list[Index]]:
+def held_count(samples: int, share: float) -> int:
+    """Return how many of a client's samples are held out."""
+    return min(max(1, round(share * samples)), samples - 1) if samples else 0
+
+
+def all_held_out(parts: Sequence[Index], share: float, seed: int, purpose: str) -> tuple[ClientParts, ClientParts]:
+    """Hold out a part of each client's samples; return what all keep, and what is held out."""
+    kept, held = [], []
+    for client, part in enumerate(parts):
+        training, testing = held_out(part, share, stream(seed, purpose, client))
+        kept.append(training)
+        held.append(testing)
+    return ClientParts.of(kept), ClientParts.of(held)
+
+
+def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, ClientParts]:
     """Return the samples of all parts, one part after the other, and where each part now is."""
-    return samples[np.concatenate(parts)], ranges(parts)
+    return samples.chosen(ClientParts.of(parts).together), ranges(parts)
 
 
-def ranges(parts: Sequence[Sized]) -> list[Index]:
-    """Return positions of parts of these lengths that lie one after the other."""
-    return [np.arange(a, b) for a, b in pairwise(np.cumsum([0, *map(len, parts)]))]
-
-
-def _parts_of_own_labels(y_test: Index, y_parts: Sequence[Index]) -> list[Index]:
-    """Per client, all test samples whose label it has in training (ALGORITHMS 0.4)."""
-    made: dict[tuple[int, ...], Index] = {}  # clients with the same labels share one array: 1000 of them are many
-    parts = []
-    for y in y_parts:
-        labels = np.unique(y)
-        key = tuple(labels.tolist())
-        if key not in made:
-            made[key] = np.flatnonzero(np.isin(y_test, labels))
-        parts.append(made[key])
-    return parts
+def _parts_of_own_labels(y_test: Index, y: Index, parts: ClientParts, classes: int) -> LabelParts:
+    """Per client, all test samples whose label it has in training (ALGORITHMS 0.4); `y_test` is sorted."""
+    owned = np.zeros((len(parts), classes), bool)
+    owned[parts.owners, y[parts.together]] = True
+    return LabelParts(np.searchsorted(y_test, np.arange(classes + 1)), owned)
 
 
 def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
@@ -250,21 +256,17 @@ def _with_concept(data: FederatedData, division: Partition) -> FederatedData:
     if division.drift_at is not None:
         seen.append((groups + 1) % (groups.max() + 1))
     trains = [concept(data.train, _per_sample(group, data.train_parts)) for group in seen]
-    if data.common_test:  # the copy of a group is there for all who see it so
+    train_parts, test_parts = ClientParts.of(data.train_parts), data.test_parts
+    if isinstance(test_parts, LabelParts):  # the copy of a group is there for all who see it so
         each = len(data.test) // (groups.max() + 1)
         views = [np.arange(len(data.test)) // each]
-        moved = [each * (group - groups) for group in seen[1:]]
+        tested: list[Sequence[Index]] = [test_parts.moved(each * (group - groups)) for group in seen[1:]]
     else:
-        views = [_per_sample(group, data.test_parts) for group in seen]
-        moved = [np.full(len(groups), len(data.test)) for _ in seen[1:]]
+        views = [_per_sample(group, test_parts) for group in seen]
+        tested = [ClientParts.of(test_parts).moved(len(data.test)) for _ in seen[1:]]
     later = [
-        Phase(
-            int(division.drift_at or 0),
-            [part + len(data.train) for part in data.train_parts],
-            [part + by for part, by in zip(data.test_parts, shift, strict=True)],
-            group,
-        )
-        for group, shift in zip(seen[1:], moved, strict=True)
+        Phase(int(division.drift_at or 0), train_parts.moved(len(data.train)), parts, group)
+        for group, parts in zip(seen[1:], tested, strict=True)
     ]
     tests = [concept(data.test, view) for view in views]
     return replace(
@@ -284,11 +286,8 @@ def _joined(pieces: Sequence[Samples]) -> Samples:
 
 
 def _per_sample(group: Index, parts: Sequence[Index]) -> Index:
-    """Return the group of each sample, from that of each client."""
-    of_sample = np.empty(sum(map(len, parts)), np.int64)
-    for client, part in enumerate(parts):
-        of_sample[part] = group[client]
-    return of_sample
+    """Return the group of each sample, from that of each client; the parts lie one after the other."""
+    return np.repeat(group, part_sizes(parts))
 
 
 def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData:
@@ -298,9 +297,9 @@ def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData
     and is not tested. Where the data drift, the same samples are held out before and after.
     """
     phases = [data.train_parts, *(phase.train_parts for phase in data.drift)]
-    halves = [held_out(part, share, stream(seed, "validation", i)) for parts in phases for i, part in enumerate(parts)]
-    train, train_parts = side_by_side(data.train, [kept for kept, _ in halves])
-    test, test_parts = side_by_side(data.train, [held for _, held in halves])
+    halves = [all_held_out(parts, share, seed, "validation") for parts in phases]
+    train, train_parts = side_by_side(data.train, [part for kept, _ in halves for part in kept])
+    test, test_parts = side_by_side(data.train, [part for _, held in halves for part in held])
     ends = range(0, len(phases) * data.clients, data.clients)
     trains, tests = ([parts[a : a + data.clients] for a in ends] for parts in (train_parts, test_parts))
     drift = [replace(phase, train_parts=trains[k], test_parts=tests[k]) for k, phase in enumerate(data.drift, start=1)]
@@ -322,4 +321,4 @@ def _views_of_parts(data: FederatedData, test_parts: Sequence[Index]) -> Index |
     known = [group for group in groups if group is not None]
     if data.test_views is None or len(known) < len(groups):
         return None
-    return np.repeat(np.concatenate(known), [len(part) for part in test_parts])
+    return np.repeat(np.concatenate(known), part_sizes(test_parts))

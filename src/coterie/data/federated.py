@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.data.on_demand import choose
 from coterie.data.tables.encoding import TableEncoding
 
 Array = npt.NDArray[Any]
@@ -19,7 +20,8 @@ Normaliser = Callable[[Array], npt.NDArray[np.float32]]
 class Samples:
     """Raw inputs (n, *shape), in the units of their source, and labels (n,) that start at 0.
 
-    Where numbers are to be predicted, `y` holds floats instead.
+    Where numbers are to be predicted, `y` holds floats instead. Either may be a `LazyArray`, which is indexed as an
+    array is; `np.asarray` takes all of it into memory.
     """
 
     x: Array
@@ -30,6 +32,10 @@ class Samples:
 
     def __getitem__(self, index: Any) -> "Samples":
         return Samples(self.x[index], self.y[index])
+
+    def chosen(self, positions: Index) -> "Samples":
+        """Return the samples at positions, without reading inputs that are in a file."""
+        return Samples(choose(self.x, positions), self.y[positions])
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from coterie.data.dividing import TEST_FRACTION, held_out, ranges
+from coterie.data.dividing import TEST_FRACTION, held_out
 from coterie.data.federated import Dataset, FederatedData, Samples
 from coterie.data.loading import read_share
 from coterie.data.numbers import as_labels, as_numbers, scaled
+from coterie.data.parts import ranges
 from coterie.data.readers.files import look
 from coterie.data.readers.formats import FORMATS, recognise
 from coterie.errors import CoterieError

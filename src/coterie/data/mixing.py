@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dividing import balanced, ranges, server_samples
+from coterie.data.dividing import balanced, server_samples
 from coterie.data.federated import Array, FederatedData, Index, Normalisation, Normaliser, Samples, measured
 from coterie.data.partitions.counting import cut, dealt
+from coterie.data.parts import ranges
 from coterie.errors import CoterieError
 from coterie.streams import stream
 
@@ -171,7 +172,7 @@ def _samples_per_client(name: str, sizes: Sequence[int], clients: int, shares: S
     )
 
 
-def _parts(source: Source, clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
+def _parts(source: Source, clients: int, per_client: int, rng: np.random.Generator) -> Sequence[Index]:
     """Divide a data set among its clients."""
     stock, total = np.unique(source.train.y, return_counts=True)[1], clients * per_client
     in_proportion = source.proportional
@@ -180,7 +181,7 @@ def _parts(source: Source, clients: int, per_client: int, rng: np.random.Generat
     return (proportional if in_proportion else even)(source.train.y, clients, per_client, rng)
 
 
-def even(y: Index, clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
+def even(y: Index, clients: int, per_client: int, rng: np.random.Generator) -> Sequence[Index]:
     """Give all clients equally many samples of each class, or as many as there are."""
     labels, stock = np.unique(y, return_counts=True)
     odd = np.arange(clients)[:, None] * (per_client % len(labels)) + np.arange(per_client % len(labels))

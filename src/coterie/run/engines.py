@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coterie.client import DiskStore, Protection, Store
 from coterie.data import FederatedData
+from coterie.data.parts import part_sizes
 from coterie.engine import EmbeddedEngine, SimulatedFaults
 from coterie.engine.flower import require
 from coterie.engine.flower.sharing import share
@@ -111,14 +112,14 @@ def make_engine(
                 protection,
                 config.run.durable,
             ),
-            {client: len(part) for client, part in enumerate(data.train_parts)},
+            dict(enumerate(part_sizes(data.train_parts).tolist())),
             workers=workers(config),
             address=config.engine.address,
             gpu_share=gpu_share(config),
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
-            tests={client: len(part) for client, part in enumerate(data.test_parts)},
+            tests=dict(enumerate(part_sizes(data.test_parts).tolist())),
         ) as simulation:
             yield simulation
 

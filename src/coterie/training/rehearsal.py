@@ -12,12 +12,12 @@ from coterie.training.job import Diverged, Floats, Job, Outcome, one_by_one
 
 
 class RehearsalTrainer:
-    """Counts training steps and evaluated samples."""
+    """Counts training steps and evaluated samples, and in how many trainings and evaluations they were."""
 
     name = "rehearsal"
 
     def __init__(self) -> None:
-        self.steps = self.evaluated = 0
+        self.steps = self.evaluated = self.trainings = self.evaluations = 0
         self._lock = threading.Lock()
 
     def train(self, job: Job) -> Outcome:
@@ -25,6 +25,7 @@ class RehearsalTrainer:
         steps = total_steps(len(job.y), job.plan)
         with self._lock:
             self.steps += steps
+            self.trainings += 1
         name = min(sorted(learning(job.spec, job.plan.train)), key=lambda key: job.start[key].size)
         changed = (job.start[name] + job.rng.random()).astype(job.start[name].dtype)
         return Outcome({**job.start, name: changed}, 0.0, steps)
@@ -37,4 +38,5 @@ class RehearsalTrainer:
         """Return zeros."""
         with self._lock:
             self.evaluated += len(x)
+            self.evaluations += 1
         return np.zeros((len(x), spec.classes), np.float32)

@@ -14,8 +14,9 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from coterie.bounded import parse_toml
-from coterie.data.federated import Dataset, Index, Samples
+from coterie.data.federated import Array, Dataset, Index, Samples
 from coterie.data.numbers import check_partition
+from coterie.data.on_demand import LazyArray
 from coterie.data.registries import PARTITIONS, Concept, Partition, partition
 from coterie.errors import CoterieError
 from coterie.registry import Check
@@ -121,11 +122,34 @@ def _seen(division: Partition, groups: int, concept: Concept, drift_at: int | No
 
 def turned(samples: Samples, group: Index) -> Samples:
     """Group g sees the images turned counter-clockwise by g right angles."""
-    x = samples.x.copy()
+    lazy: Any = samples.x
+    x = TurnedRows(lazy, group).as_array() if isinstance(lazy, LazyArray) else _turned(samples.x.copy(), group)
+    return Samples(x, samples.y)
+
+
+def _turned(x: Array, group: Index) -> Array:
+    """Turn images in place."""
     for turns in np.unique(group % 4):
         chosen = group % 4 == turns
         x[chosen] = np.rot90(x[chosen], turns, axes=(2, 3))
-    return Samples(x, samples.y)
+    return x
+
+
+class TurnedRows(LazyArray):
+    """Images of which each is turned when it is looked up."""
+
+    def __init__(self, source: LazyArray, group: Index) -> None:
+        super().__init__(source.shape, source.dtype)
+        self._source, self._group = source, group
+
+    @property
+    def nbytes(self) -> int:
+        """Those of the source and of the groups."""
+        return self._source.nbytes + self._group.nbytes
+
+    def rows(self, positions: Index) -> Array:
+        """Read and turn them."""
+        return _turned(self._source.rows(positions), self._group[positions])
 
 
 def renamed(names: Index, samples: Samples, group: Index) -> Samples:

@@ -3,13 +3,14 @@
 Such a table is drawn, mended where a client got too few, and the samples are then dealt out by it.
 """
 
+import heapq
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.data.federated import Index
+from coterie.data.parts import ClientParts
 
 Table = npt.NDArray[np.int64]
 """(clients, labels): who gets how many of which."""
@@ -53,10 +54,13 @@ def mended(counts: Table, minimum: int, allowed: Owned | None = None) -> tuple[T
         raise TooFewError
     allowed = np.ones(counts.shape, bool) if allowed is None else allowed
     table, sizes = counts.copy(), counts.sum(axis=1)
-    for client in np.flatnonzero(sizes < minimum).tolist():
-        wanted = _wanted(table, sizes, minimum, allowed, client)
+    below = np.flatnonzero(sizes < minimum).tolist()
+    givers = _Givers(table, sizes, minimum) if below else None
+    for client in below:
+        assert givers is not None
+        wanted = _wanted(table, sizes, minimum, allowed[client], client, givers)
         while sizes[client] < minimum:
-            moves = _direct(table, sizes, minimum, allowed, client, wanted)
+            moves = _direct(table[client] - wanted, allowed[client], client, givers)
             for giver, taker, label in moves or _passed_on(table, sizes > minimum, allowed, client):
                 table[giver, label] -= 1
                 table[taker, label] += 1
@@ -65,26 +69,65 @@ def mended(counts: Table, minimum: int, allowed: Owned | None = None) -> tuple[T
     return table, int(np.abs(table - counts).sum()) // 2
 
 
-def _wanted(table: Table, sizes: Index, minimum: int, allowed: Owned, client: int) -> Shares:
+class _Givers:
+    """Who can spare a sample of a label: always the largest client, of equals the first.
+
+    Samples only go from clients above the minimum to clients that are not above it afterwards, so who can spare none
+    never will again, and sizes of the others only fall. So a heap by label is enough, in which what was written down of
+    a client is looked at again when it comes to the top.
+    """
+
+    def __init__(self, table: Table, sizes: Index, minimum: int) -> None:
+        self._table, self._sizes, self._minimum, self._clients = table, sizes, minimum, len(sizes)
+        able = np.flatnonzero(sizes > minimum)
+        owned = table[able] > 0
+        self._heaps = [[self._key(client) for client in able[column].tolist()] for column in owned.T]
+        for heap in self._heaps:
+            heapq.heapify(heap)
+
+    def _key(self, client: int) -> int:
+        return client - int(self._sizes[client]) * self._clients
+
+    def largest(self, label: int) -> int | None:
+        """Return who gives the next sample of a label; None: nobody can."""
+        heap = self._heaps[label]
+        while heap:
+            client = heap[0] % self._clients
+            if self._sizes[client] <= self._minimum or not self._table[client, label]:
+                heapq.heappop(heap)
+            elif heap[0] != self._key(client):
+                heapq.heapreplace(heap, self._key(client))
+            else:
+                return client
+        return None
+
+    def largest_of(self, labels: Owned) -> int | None:
+        """Return the largest client that can spare a sample of one of some labels."""
+        found = [giver for label in np.flatnonzero(labels).tolist() if (giver := self.largest(label)) is not None]
+        return min(found, key=self._key, default=None)
+
+
+def _wanted(table: Table, sizes: Index, minimum: int, allowed: Owned, client: int, givers: _Givers) -> Shares:
     """Return the counts, not rounded, that a client should have when it has reached the minimum."""
     if sizes[client]:
         kept: Shares = table[client] * (minimum / sizes[client])
         return kept
-    acceptable = table * allowed[client]
-    largest = np.argmax(np.where(acceptable.any(axis=1), sizes, -1))
+    largest = givers.largest_of(allowed)
+    if largest is None:  # nobody can spare one, so it must be passed on
+        largest = int(np.argmax(np.where((table * allowed).any(axis=1), sizes, -1)))
     wanted = np.zeros(table.shape[1])
-    wanted[np.argmax(acceptable[largest])] = minimum
+    wanted[np.argmax(table[largest] * allowed)] = minimum
     return wanted
 
 
-def _direct(
-    table: Table, sizes: Index, minimum: int, allowed: Owned, client: int, wanted: Shares
-) -> list[tuple[int, int, int]]:
-    """Return the move (giver, taker, label) of one sample to a client, if somebody can spare one."""
-    for label in np.argsort(table[client] - wanted, kind="stable"):
-        able = (sizes > minimum) & (table[:, label] > 0)
-        if allowed[client, label] and able.any():
-            return [(int(np.argmax(np.where(able, sizes, -1))), client, int(label))]
+def _direct(beyond: Shares, allowed: Owned, client: int, givers: _Givers) -> list[tuple[int, int, int]]:
+    """Return the move (giver, taker, label) of one sample to a client, if somebody can spare one.
+
+    Labels are tried in the order of what the client has beyond what it wants.
+    """
+    for label in np.argsort(beyond, kind="stable").tolist():
+        if allowed[label] and (giver := givers.largest(label)) is not None:
+            return [(giver, client, label)]
     return []
 
 
@@ -116,7 +159,7 @@ def cut(shares: Shares, samples: int) -> Index:
     return np.diff(np.minimum(ends, samples), prepend=0)
 
 
-def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> list[Index]:
+def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> ClientParts:
     """Return positions per client: as many samples of each label as the table says, drawn at random."""
     clients = np.arange(len(table))
     owner = np.full(len(y), -1)
@@ -126,11 +169,10 @@ def dealt(y: Index, labels: Index, table: Table, rng: np.random.Generator) -> li
     return by_owner(owner, len(table))
 
 
-def by_owner(owner: Index, clients: int) -> list[Index]:
+def by_owner(owner: Index, clients: int) -> ClientParts:
     """Return positions per client, ascending, from the owner of each sample; -1 is nobody."""
     order = np.argsort(owner, kind="stable")
-    ends = np.searchsorted(owner[order], np.arange(clients + 1))
-    return [order[a:b] for a, b in pairwise(ends)]
+    return ClientParts(np.searchsorted(owner[order], np.arange(clients + 1)), order)
 
 
 def moved_note(name: str, moved: int, samples: int, minimum: int) -> list[str]:

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le
 from coterie.data.federated import Dataset, Index
 from coterie.data.partitions import counting
 from coterie.data.partitions.counting import Owned, Shares, Table, TooFewError
+from coterie.data.parts import ClientParts
 from coterie.data.registries import Partition, partition
 from coterie.errors import CoterieError
 
@@ -46,7 +47,7 @@ def dirichlet(
 
 def shared_by_dirichlet(
     y: Index, clients: int, alpha: float, min_samples: int, rng: np.random.Generator
-) -> tuple[list[Index], int]:
+) -> tuple[ClientParts, int]:
     """Return positions per client, and how many samples were moved to give all the minimum, which must suffice."""
     labels, sizes = np.unique(y, return_counts=True)
     drawn = counting.best_draw(lambda: _shared(sizes, clients, alpha, rng), min_samples)

@@ -23,8 +23,11 @@ import numpy.typing as npt
 from annotated_types import Ge
 
 from coterie.data.federated import Array, Dataset, Normaliser, Samples, published
+from coterie.data.on_demand import blocks, is_in_file
 from coterie.errors import CoterieError, one_line, suggestion
 
+USED_AS_THEY_ARE = (np.dtype(np.uint8), np.dtype(np.float32))
+"""Types of inputs that are not converted."""
 _CHANNELS = (1, 3, 4)
 _CLASSES_WITHOUT_DOUBT = 1000
 _LONGEST_NAME = 200
@@ -183,14 +186,15 @@ def checked_inputs(raw: Array, where: str) -> Array:
         raise CoterieError(f"{where} is empty, with shape {raw.shape}: it needs at least one sample")
     if x.dtype != np.uint8:
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is reported below
-            x = x.astype(np.float32)
-        not_finite = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
+            x = x.astype(np.float32, copy=False)
+        finite = [np.isfinite(block).reshape(len(block), -1).all(axis=1) for block in blocks(x)]
+        not_finite = np.flatnonzero(~np.concatenate(finite))
         if len(not_finite):
             raise CoterieError(
                 f"{where} has {len(not_finite)} of {len(x)} samples with NaN or infinite values, first in sample "
                 f"{not_finite[0]}: replace these values or drop the samples"
             )
-    return np.ascontiguousarray(x)
+    return x if is_in_file(x) else np.ascontiguousarray(x)
 
 
 def _channels_first(raw: Array, where: str) -> Array:

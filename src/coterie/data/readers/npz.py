@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.bounded import check_unpacked, open_zip, read_npz_array
+from coterie.bounded import check_unpacked, map_npz_array, open_zip, read_npz_array
 from coterie.data.federated import Array, Dataset
-from coterie.data.readers.arrays import Classes, ClassNames, checked_inputs, dataset_from_arrays
+from coterie.data.on_demand import MEMORY
+from coterie.data.readers.arrays import USED_AS_THEY_ARE, Classes, ClassNames, checked_inputs, dataset_from_arrays
 from coterie.data.readers.files import Files, reading
 from coterie.data.readers.formats import reader
 from coterie.errors import CoterieError
@@ -95,8 +96,11 @@ def _meant(key: str, keys: set[str]) -> str | None:
 
 
 def _array(archive: zipfile.ZipFile, key: str, path: Path) -> Array:
+    """Return an array; large inputs that are not packed stay in the file."""
+    large = archive.getinfo(f"{key}.npy").file_size > MEMORY and key.startswith("x_")
     try:
-        return read_npz_array(archive, key)
+        mapped = map_npz_array(archive, key) if large else None
+        return mapped if mapped is not None and mapped.dtype in USED_AS_THEY_ARE else read_npz_array(archive, key)
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from coterie.data import FederatedData, Normaliser, Samples
 from coterie.data.federated import Index, Phase
+from coterie.data.on_demand import blocks
+from coterie.data.parts import ClientParts, LabelParts
 
 
 @dataclass(frozen=True)
@@ -53,21 +55,45 @@ class SharedData:
         return np.asarray(np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r", allow_pickle=False))
 
     def _parts(self, name: str) -> Sequence[Index]:
-        return np.split(self._array(f"{name}-parts"), self._array(f"{name}-ends")[:-1])
+        offsets = self._array(f"{name}-offsets")
+        if (Path(self.folder) / f"{name}-owned.npy").exists():
+            return LabelParts(offsets, self._array(f"{name}-owned"), self._array(f"{name}-first"))
+        return ClientParts(offsets, self._array(f"{name}-parts"))
 
 
 def share(data: FederatedData, folder: Path) -> SharedData:
     """Write what clients need of divided data into a folder; the server's own samples stay with it."""
     folder.mkdir(parents=True, exist_ok=True)
     for part, samples in (("train", data.train), ("test", data.test)):
-        np.save(folder / f"{part}-x.npy", samples.x, allow_pickle=False)
-        np.save(folder / f"{part}-y.npy", samples.y, allow_pickle=False)
+        _save_rows(folder / f"{part}-x.npy", samples.x)
+        _save_rows(folder / f"{part}-y.npy", samples.y)
     phases = [(data.train_parts, data.test_parts), *((phase.train_parts, phase.test_parts) for phase in data.drift)]
     for k, parts in enumerate(phases):
         for name, whose in zip((f"train-{k}", f"test-{k}"), parts, strict=True):
-            np.save(folder / f"{name}-parts.npy", np.concatenate([*whose, np.zeros(0, np.int64)]).astype(np.int64))
-            np.save(folder / f"{name}-ends.npy", np.cumsum([len(part) for part in whose]))
+            _save_parts(folder, name, whose)
     if data.test_views is not None:
         np.save(folder / "test-views.npy", data.test_views, allow_pickle=False)
     starts, views = tuple(phase.start for phase in data.drift), data.test_views is not None
     return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts, views)
+
+
+def _save_rows(path: Path, rows: npt.NDArray[Any]) -> None:
+    """Write inputs or labels, of which not all may be in memory."""
+    file = np.lib.format.open_memmap(path, "w+", rows.dtype, rows.shape)
+    done = 0
+    for block in blocks(rows):
+        file[done : done + len(block)] = block
+        done += len(block)
+    file.flush()
+
+
+def _save_parts(folder: Path, name: str, parts: Sequence[Index]) -> None:
+    """Write parts in the form in which they are, as all test samples of its labels for each client are many."""
+    if isinstance(parts, LabelParts):
+        first = np.zeros(len(parts), np.int64) if parts.first is None else parts.first
+        arrays = {"offsets": parts.offsets, "owned": parts.owned, "first": first}
+    else:
+        listed = ClientParts.of(parts)
+        arrays = {"offsets": listed.offsets - listed.offsets[0], "parts": listed.together}
+    for kind, array in arrays.items():
+        np.save(folder / f"{name}-{kind}.npy", array, allow_pickle=False)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from coterie.data import FederatedData, Samples, check, default_clients, load, traits
+from coterie.data import Dataset, FederatedData, Normalisation, Samples, check, default_clients, divide, load, traits
+from coterie.data.on_demand import LazyArray
+from coterie.data.sources import synthetic
 from coterie.errors import CoterieError
 from coterie.streams import stream
 
@@ -113,3 +115,58 @@ def test_what_is_refused() -> None:
     assert default_clients("synthetic") == 100
     assert traits("synthetic").divided
     assert load("synthetic", clients=1).clients == 1
+
+
+def pooled(clients: int, seed: int, server_share: float | None) -> FederatedData:
+    """All samples in memory first, then divided by who drew them."""
+    drawn = [synthetic.draw_client(1.0, 1.0, stream(seed, "synthetic", client)) for client in range(clients)]
+    samples = Samples(np.concatenate([own.x for own in drawn]), np.concatenate([own.y for own in drawn]))
+    users = np.repeat(np.arange(clients), [len(own) for own in drawn])
+    pool = Dataset("synthetic", samples, None, 10, Normalisation(1.0, (0.0,), (1.0,)), users)
+    return divide(pool, "by-user", {"min_samples": 1, "test_share": 0.1}, clients, seed, server_share=server_share)
+
+
+@pytest.mark.parametrize("share", [None, 0.0, 0.2])
+@pytest.mark.parametrize("memory", [synthetic.MEMORY, 100_000])
+def test_what_is_drawn_on_demand_is_what_a_pool_would_hold(
+    share: float | None, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic, "MEMORY", memory)
+    data, expected = load("synthetic", clients=12, seed=4, server_share=share), pooled(12, 4, share)
+    assert isinstance(data.train.x, LazyArray) == (memory == 100_000)
+    for part in ("train", "test", "server"):
+        ours, theirs = getattr(data, part), getattr(expected, part)
+        assert np.array_equal(ours.x[:], theirs.x)
+        assert np.array_equal(ours.y, theirs.y)
+    for ours, theirs in ((data.train_parts, expected.train_parts), (data.test_parts, expected.test_parts)):
+        assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
+
+
+def test_many_clients_give_the_server_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic, "FROM_CLIENTS", 5)
+    data = load("synthetic", clients=6, seed=4)
+    server = {x.tobytes() for x in data.server.x}
+    for client in range(6):
+        own, drawn = samples_of(data, client), synthetic.draw_client(1.0, 1.0, stream(4, "synthetic", client))
+        assert {x.tobytes() for x in own.x} == {x.tobytes() for x in drawn.x}
+        assert np.array_equal(np.bincount(own.y), np.bincount(drawn.y))
+        assert not server & {x.tobytes() for x in own.x}
+    assert not data.lends_tests
+    total = sum(len(samples_of(data, client)) for client in range(6))
+    assert len(data.server) == min(2500, round(0.05 * total))
+    counts = np.bincount(data.server.y, minlength=10)
+    assert np.median(counts) >= len(data.server) // 10 - 1
+    assert len(load("synthetic", clients=6, seed=4, server_share=0.0).server) == 0
+
+
+def test_rows_on_demand_are_indexed_as_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = load("synthetic", clients=4, seed=1).train.x
+    monkeypatch.setattr(synthetic, "MEMORY", 0)
+    lazy = load("synthetic", clients=4, seed=1).train.x
+    assert isinstance(lazy, LazyArray)
+    assert (lazy.shape, lazy.dtype, lazy.ndim, len(lazy)) == (plain.shape, plain.dtype, 2, len(plain))
+    some = np.random.default_rng(0).integers(-len(plain), len(plain), 50)
+    for index in (some, slice(3, 200, 7), slice(0), 5, -1, plain[:, 0] > 0, some[:0]):
+        assert np.array_equal(lazy[index], plain[index])
+    assert np.array_equal(np.asarray(lazy), plain)
+    assert np.array_equal(np.array(list(lazy)), plain)
