@@ -8,7 +8,7 @@ from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.formats import counted, data_title
 from coterie.results.metrics import ACCURACY, capital, common_title
-from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
+from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, estimated, held_out, standard_errors
 from coterie.results.statistics import group_count
 
 LEGEND = (
@@ -67,10 +67,12 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
             reached = ", ".join(f"{protocol} {_percent(late['accuracy'].get(protocol))}" for protocol in EACH_CLIENT)
-            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
+            asked = f" ({late['measured']['L']} evaluated)" if "L" in late.get("measured", {}) else ""
+            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}{asked}: {reached}{founded}")
+    sampled = dict.fromkeys(estimated(result) for result in results)
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     legend = LEGEND.format(metric=capital(common_title(str(result.get("metric", ACCURACY)) for result in results)))
-    return printed([title], table, [*notes, legend, *filter(None, tested_on)], width=100)
+    return printed([title], table, [*notes, legend, *filter(None, [*sampled, *tested_on])], width=100)
 
 
 def _what_happened(result: Mapping[str, Any]) -> Iterator[str]:
@@ -93,7 +95,10 @@ def _whose(event: Mapping[str, Any]) -> str:
 def _accuracy(result: Mapping[str, Any], protocol: str) -> str:
     """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
     missing = protocol in not_measured(result["accuracy"])
-    return NOT_MEASURED if missing else _percent(result["accuracy"].get(protocol))
+    if missing:
+        return NOT_MEASURED
+    error = standard_errors(result).get(protocol)
+    return _percent(result["accuracy"].get(protocol)) + ("" if error is None else f" ± {100 * error:.2f}")
 
 
 def _by_label(accuracy: Mapping[str, float | None]) -> str | None:

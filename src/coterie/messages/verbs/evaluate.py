@@ -44,6 +44,8 @@ class Evaluate(Verb):
     """Whether accuracies by the client's labels are wanted too: `own` and `lacking` of the answer."""
     metric: str | None = field(default=None, metadata=SENT_IF_SET)
     """A metric other than accuracy, by name (`coterie.training.metrics`): `score` of the answer."""
+    most: int | None = field(default=None, metadata=SENT_IF_SET)
+    """On how many test samples at most, of which the client always draws the same; None: on all."""
 
     def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
@@ -56,6 +58,8 @@ class Evaluate(Verb):
                 return f"{name} = {share:g}, expected {'0 to 1' if self.by_label else 'none, which was not asked for'}"
         if answer.score is not None and not (self.metric and 0 <= answer.score <= 1):
             return f"score = {answer.score:g}, expected {'0 to 1' if self.metric else 'none, which was not asked for'}"
+        if self.on == "test" and self.most is not None and answer.samples > self.most:
+            return f"samples = {answer.samples}, expected at most {self.most}, as was asked"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
@@ -73,6 +77,8 @@ class Evaluate(Verb):
         }
         if self.metric is not None:  # which the policies that sites hold since before do not name
             how["metric"] = self.metric
+        if self.most is not None:
+            how["most"] = self.most
         return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:
