@@ -63,8 +63,10 @@ class EvaluationSection(ConfigSection):
     @field_validator("clients")
     @classmethod
     def _clients(cls, clients: int | Literal["all"] | None) -> int | Literal["all"] | None:
-        if isinstance(clients, int) and not 2 <= clients <= MOST:
-            raise ValueError(f"should be 2 to {MOST:,}: of a single client no standard error is known; or write all")
+        if isinstance(clients, int) and clients > MOST:
+            raise ValueError(f"should be less than or equal to {MOST:,}, or all")
+        if isinstance(clients, int) and clients < 2:
+            raise ValueError("should be at least 2, since of one client no standard error is known, or all")
         return clients
 
     @field_validator("plus")
