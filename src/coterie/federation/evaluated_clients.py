@@ -50,8 +50,8 @@ class EvaluatedClients:
     @property
     def described(self) -> str:
         """Who is evaluated, in a line."""
-        now, all = f"{len(self.now()):,}", f"{self.population:,}"
-        return f"evaluating {now} of {all} clients, always the same: numbers have standard errors (--eval-clients all)"
+        some = f"{len(self.now()):,} of {self.population:,} clients"
+        return f"evaluating {some}, always the same, with standard errors; for all: --eval-clients all"
 
     def now(self) -> list[ClientId]:
         """Return those who are present and take part, in order; what this takes does not grow with the others."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import CoterieError
 from coterie.report.groups import shortened
 from coterie.report.html_tables import html
+from coterie.report.shown_clients import PLACES, drawn_of, shown
 from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.client_columns import FEW
 from coterie.results.formats import counted, data_title
 from coterie.results.metrics import title_of
-from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS
+from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS, estimated, standard_errors
 from coterie.results.statistics import mean, spread
 
 if TYPE_CHECKING:
@@ -30,10 +32,12 @@ def result_html(result: Mapping[str, Any]) -> str:
     partition = f", {result['partition']}" if result["partition"] else ""
     title = f"{result['algorithm']} on {data_title(result['data'])}{partition}"
     title += f": {counted(clients, 'client')}, {counted(result['rounds'], 'round')}"
-    measured = [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
-    rows = [[p.symbol, _percent(value), p.sentence] for p, value in measured if value is not None]
+    errors = standard_errors(result)
+    measured = [(p, result["accuracy"].get(key), errors.get(key)) for key, p in AT_END.items()]
+    rows = [[p.symbol, _percent(value, error), p.sentence] for p, value, error in measured if value is not None]
     tables = [TextTable(["protocol", f"{title_of(result)} (%)", "of what"], rows, left=["of what"])]
-    notes = [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
+    notes = [text] if (text := estimated(result)) else []
+    notes += [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
     if result["groups"] is not None:
         lines = _group_rows(result["groups"], result["per_client"])
         tables.append(TextTable(["group", "clients", "who", *_measured(result["per_client"])], lines, left=["who"]))
@@ -63,8 +67,9 @@ def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any]) -> 
     return rows
 
 
-def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.2f}"
+def _percent(fraction: float | None, error: float | None = None) -> str:
+    text = "–" if fraction is None else f"{100 * fraction:.2f}"
+    return text if error is None else f"{text} ± {100 * error:.2f}"
 
 
 def draw(chart: Chart, axes: Axes | None) -> Axes:
@@ -86,12 +91,14 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
     accuracies = per_client.get(protocol) or []
     groups = result["groups"] or [None] * len(accuracies)
     known = sorted({group for group in groups if group is not None})
-    order = sorted(range(len(accuracies)), key=lambda client: (groups[client] is None, groups[client] or 0, client))
+    evaluated = [client for client, value in enumerate(accuracies) if value is not None or len(accuracies) <= FEW]
+    drawn = shown(evaluated, PLACES)
+    order = sorted(drawn, key=lambda client: (groups[client] is None, groups[client] or 0, client))
     series = []
     for group in [*known, *([None] if None in groups else [])]:
         name = ("in no group" if known else "clients") if group is None else f"group {group}"
-        shown = (accuracies[client] if groups[client] == group else None for client in order)
-        series.append(Series(name=name, y=values(shown, 100), slot=None if group is None and known else group or 0))
+        bars = (accuracies[client] if groups[client] == group else None for client in order)
+        series.append(Series(name=name, y=values(bars, 100), slot=None if group is None and known else group or 0))
     return Bars(
         title=title,
         x_label="client",
@@ -99,6 +106,7 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
         categories=tuple(map(str, order)),
         series=tuple(series),
         stacked=True,
+        note=drawn_of(len(evaluated), PLACES),
     )
 
 
