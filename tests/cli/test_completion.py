@@ -48,7 +48,7 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("coterie models len", [name for name in MODELS if name.startswith("len")]),
         ("coterie data get cifar", ["cifar10", "cifar100"]),
         ("coterie reproduce pacfl-table1", ["pacfl-table1", "pacfl-table10", "pacfl-table11"]),
-        ("coterie run --eval", ["--eval-every"]),
+        ("coterie run --eval", ["--eval-every", "--eval-clients"]),
         ("coterie compare --format ", ["text", "markdown", "csv", "latex"]),
     ],
 )

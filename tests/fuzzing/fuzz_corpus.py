@@ -49,9 +49,14 @@ def make(folder: Path) -> None:
 
 def runs(folder: Path) -> None:
     """Run folders, a comparison, an export and an expert."""
+    from unittest import mock
+
     import coterie
+    from coterie.results import client_columns
     from coterie.run.export import export
 
+    with mock.patch.object(client_columns, "FEW", 1):  # as of many clients
+        coterie.run(algorithm="fedavg", dataset="digits", out=str(folder / "run-of-many" / "plain"), **SMALL)
     coterie.run(algorithm="pacfl", groups=2, dataset="digits-rotated", out=str(folder / "run" / "grouped"), **SMALL)
     coterie.run(algorithm="fedavg", dataset="digits", out=str(folder / "run" / "plain"), newcomers=0.25, **SMALL)
     coterie.compare(

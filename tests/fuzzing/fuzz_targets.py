@@ -320,6 +320,8 @@ TARGETS = [
     Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines]),
     Target("client state", "run", "clients/*/*.safetensors", _state, [safetensors], share=2),
     Target("result.json", "run", "result.json", _run_folder, [json_tree], share=2),
+    Target("result.json of many clients", "run-of-many", "result.json", _run_folder, [json_tree]),
+    Target("columns of many clients", "run-of-many", "clients-*.safetensors", _run_folder, [safetensors]),
     Target("metrics.jsonl", "run", "metrics.jsonl", _run_folder, [json_lines], share=2),
     Target("views.safetensors", "run", "views.safetensors", _run_folder, [safetensors]),
     Target("config.toml of a run, page", "run", "config.toml", _run_folder, [toml_lines]),

@@ -27,7 +27,7 @@ def test_a_run_of_an_older_version_opens_and_of_a_newer_one_is_refused(tmp_path:
     assert make_page([tmp_path / "run"]).title == "fedavg on digits-rotated"
     set_format(file, 99)
     for read in (coterie.Result.load, lambda folder: make_page([folder])):
-        with pytest.raises(CoterieError, match="format 99, and this version of Coterie reads formats up to 1: update"):
+        with pytest.raises(CoterieError, match="format 99, and this version of Coterie reads formats up to 2: update"):
             read(tmp_path / "run")
 
 

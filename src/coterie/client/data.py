@@ -48,6 +48,12 @@ class LocalData:
         index = np.flatnonzero(lacking)
         return index if len(index) <= most else index[np.arange(most) * len(index) // most]
 
+    def test_part(self, most: int | None, seed: int, client: int) -> Index:
+        """Return the test samples, or `most` of them, always the same ones."""
+        if most is None or len(self.test) <= most:
+            return self.test
+        return np.sort(stream(seed, "test samples", client).choice(self.test, most, replace=False))
+
     def training_part(self, share: float, seed: int, client: int) -> tuple[Index, Index]:
         """Divide the training samples into those used and those held out, always the same ones."""
         held = int(share * len(self.train) + 1e-9)

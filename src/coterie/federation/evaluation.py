@@ -3,9 +3,10 @@
 They are of accuracy, or of the metric that was chosen: L, C and + are means over clients of what each computes on its
 samples, G is computed by the server. Where samples are pooled, a metric counts as often as its client has samples.
 Where the method serves label offsets, clients add theirs to the logits under L, C and +; under G there is none.
+All clients are asked, or of many a sample (`evaluated_clients`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
+from coterie.federation.evaluated_clients import EvaluatedClients, Measured, Score, known_values, value_of
 from coterie.federation.federation import Federation
 from coterie.federation.served_model import (
     CandidateModels,
@@ -41,9 +43,6 @@ from coterie.messages.verbs.train import ADAPTING
 from coterie.registry import home
 from coterie.training import digest, guessing
 
-Score = tuple[float, int]
-"""Correct answers and samples; of another metric what it says, times the samples. No samples: it is not known."""
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -62,6 +61,8 @@ class Evaluation:
     """As C, each label as often as the client has it; at the end only."""
     C_lacking: float | None = None
     """As C, on test samples of labels that a client lacks, over clients that lack some; in simulations, at the end."""
+    measured: dict[str, Measured] | None = None
+    """On how many clients each of these stands, where they are estimates."""
 
 
 @dataclass
@@ -89,13 +90,22 @@ class Evaluator(Resumable):
     losses: dict[ClientId, float] = saved(default_factory=dict)
     """Of what each has trained last, for itself or under protocol +."""
 
+    def __post_init__(self) -> None:
+        self._evaluated = EvaluatedClients(self.fed)
+
+    @property
+    def evaluated(self) -> EvaluatedClients:
+        """Who is evaluated."""
+        return self._evaluated
+
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the scores; a run that began under an earlier version has no losses, or accuracies by label, yet."""
         super().load({"by_own_frequencies": {}, "on_lacking": {}, "seen_by_label": {}, "losses": {}, **state})
 
-    def evaluate(self, clients: Iterable[ClientId] | None = None) -> Evaluation:
-        """Bring all scores up to date, or those of some clients."""
-        models = {client: self.algorithm.model_for(client) for client in (clients or self.fed.clients)}
+    def evaluate(self, newcomers: Sequence[ClientId] | None = None) -> Evaluation:
+        """Bring all scores up to date, or those of clients that came after training."""
+        clients = self.evaluated.among(newcomers) if newcomers else self.evaluated.now()
+        models = {client: self.algorithm.model_for(client) for client in clients}
         self._check(models)
         names = _names(models)
         adaptation = self.algorithm.adaptation(self.fed)
@@ -107,18 +117,40 @@ class Evaluator(Resumable):
             if own := scores[:asked_own]:
                 _note(client, own, self.own, self.own_unadapted)
                 self.losses[client] = answers[asked_own - 1].loss
-                if (accuracy := _accuracy(own[-1])) is not None:
+                if (value := value_of(own[-1])) is not None:
                     better = min if is_error(self.fed.settings.metric) else max
-                    self.best[client] = better(accuracy, self.best.get(client, accuracy))
+                    self.best[client] = better(value, self.best.get(client, value))
                 self.fed.mark_evaluated(client)
             if received := scores[asked_own:]:
                 _note(client, received, self.received, self.received_unadapted)
                 self.seen[client] = names[client]
-        auxiliary = None if clients else self.algorithm.global_model()
+        self._forget_others()
+        auxiliary = None if newcomers else self.algorithm.global_model()
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
         covered = sum(samples > 0 for _, samples in self.received.values())
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
-        return Evaluation(_mean(self.own), _mean(self.received), G, covered, self._pooled(), unadapted)
+        W = self._pooled()
+        return Evaluation(
+            _mean(self.own), _mean(self.received), G, covered, W, unadapted, measured=self._measured(W, G)
+        )
+
+    def _measured(self, W: float | None, G: float | None) -> dict[str, Measured] | None:
+        """Say on what numbers stand, where they are estimates; G is one where there is no test set for all."""
+        if not self.evaluated.estimates:
+            return None
+        measured = {key: self.evaluated.measured(known_values(s)) for key, s in (("L", self.own), ("C", self.received))}
+        if W is not None:
+            of_all = self.evaluated.measured_together(
+                self.received.values(), W, self.fed.settings.aggregation.max_weight
+            )
+            measured |= {"W": of_all, **({"G": of_all} if G == W and self.fed.settings.test is None else {})}
+        return {key: number for key, number in measured.items() if number.clients}
+
+    def _forget_others(self) -> None:
+        """Of clients that are not evaluated nobody needs to know whose model has changed: they would become many."""
+        if not self.evaluated.everybody:
+            for client in self.fed.stale_clients - self.own.keys():
+                self.fed.mark_evaluated(client)
 
     def evaluate_at_end(self, measured: Evaluation | None) -> Evaluation:
         """Add C by label to what was measured of the last round; None: measure that too."""
@@ -126,12 +158,21 @@ class Evaluator(Resumable):
         if self.fed.settings.metric is None:  # others are not sums over samples, which labels could weigh
             self.evaluate_by_label()
         own, lacking = _plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking)
-        return replace(evaluation, C_own=own, C_lacking=lacking)
+        measured = evaluation.measured
+        if measured is not None:
+            by_label = {"C_own": self.by_own_frequencies, "C_lacking": self.on_lacking}
+            measured |= {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
+        return replace(evaluation, C_own=own, C_lacking=lacking, measured=measured)
 
     def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
-        metric = self.fed.settings.metric
-        return Evaluate(model, label_offset=self.algorithm.served_offset, by_label=by_label, metric=metric)
+        return Evaluate(
+            model,
+            label_offset=self.algorithm.served_offset,
+            by_label=by_label,
+            metric=self.fed.settings.metric,
+            most=self.fed.settings.evaluation.test_samples,
+        )
 
     def _score(self, answer: EvaluateReply) -> Score:
         """Return what counts of an answer."""
@@ -141,7 +182,7 @@ class Evaluator(Resumable):
 
     def evaluate_by_label(self) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
-        models = {client: self.algorithm.model_for(client) for client in self.fed.clients}
+        models = {client: self.algorithm.model_for(client) for client in self.evaluated.now()}
         names, adaptation = _names(models), self.algorithm.adaptation(self.fed)
         alike: dict[str, Request] = {}
         changed = {client: name for client, name in names.items() if self.seen_by_label.get(client) != name}
@@ -154,9 +195,9 @@ class Evaluator(Resumable):
         for client, reply in self.fed.ask({client: alike[name] for client, name in changed.items()}).items():
             score = reply.answer(EvaluateReply, -1)
             self.seen_by_label[client] = changed[client]
-            for measured, accuracy in ((self.by_own_frequencies, score.own), (self.on_lacking, score.lacking)):
-                if accuracy is not None:
-                    measured[client] = accuracy
+            for measured, right in ((self.by_own_frequencies, score.own), (self.on_lacking, score.lacking)):
+                if right is not None:
+                    measured[client] = right
 
     def _requests(
         self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
@@ -204,9 +245,9 @@ class Evaluator(Resumable):
         return [] if plan is None else [_adapts(start, plan), self._evaluate("trained")]
 
     def fine_tune(self) -> float | None:
-        """Protocol +: every client trains the server's final model once more, and is scored with the result."""
+        """Protocol +: each client trains the server's final model once more, and is scored with the result."""
         requests = {}
-        for client in self.fed.clients:
+        for client in self.evaluated.fine_tuning():
             served = self.algorithm.model_for(client)
             if served is not None:
                 first, start, models = as_request(served)
@@ -244,24 +285,25 @@ class Evaluator(Resumable):
         if len(names) != len(models):
             return None
         if (test := self.fed.settings.test) is None and self.algorithm.served_offset is not None:
-            return self._beside(model) if len(models) == len(self.fed.clients) else None  # C's scores do not tell it
+            return self._beside(model) if models.keys() == {*self.evaluated.now()} else None  # C's scores don't tell it
         if test is None:
             return self._pooled()
         answer = test.evaluate(self.fed.trainer, self.fed.spec, model, metric=self.fed.settings.metric)
-        return _accuracy(self._score(answer))
+        return value_of(self._score(answer))
 
     def _beside(self, model: Params) -> float | None:
         """G of a model that no client receives: on the common test set, else clients are asked."""
         if (test := self.fed.settings.test) is not None:
             scores = [test.evaluate(self.fed.trainer, self.fed.spec, model, metric=self.fed.settings.metric)]
         else:
-            request = self.fed.request(Evaluate(metric=self.fed.settings.metric), model=model, kind=EVALUATION)
-            replies = self.fed.ask(dict.fromkeys(self.fed.clients, request))
+            asked = Evaluate(metric=self.fed.settings.metric, most=self.fed.settings.evaluation.test_samples)
+            request = self.fed.request(asked, model=model, kind=EVALUATION)
+            replies = self.fed.ask(dict.fromkeys(self.evaluated.now(), request))
             scores = [reply.answer(EvaluateReply) for reply in replies.values()]
         return pooled([self._score(score) for score in scores], self.fed.settings.aggregation.max_weight)
 
     def _pooled(self) -> float | None:
-        if len(self.received) < len(self.fed.clients):
+        if len(self.received) < len(self.evaluated.now()):
             return None
         return pooled([*self.received.values()], self.fed.settings.aggregation.max_weight)
 
@@ -278,13 +320,9 @@ def _note(client: ClientId, scores: list[Score], used: dict[ClientId, Score], un
         unadapted[client] = scores[0]
 
 
-def _accuracy(score: Score) -> float | None:
-    return score[0] / score[1] if score[1] else None
-
-
 def accuracies(scores: Mapping[ClientId, Score], clients: int) -> list[float | None]:
     """Return accuracies by client, None for those without a score or without test samples."""
-    return [_accuracy(scores[client]) if client in scores else None for client in range(clients)]
+    return [value_of(scores[client]) if client in scores else None for client in range(clients)]
 
 
 def pooled(scores: Sequence[Score], max_weight: float | None) -> float | None:
@@ -304,7 +342,7 @@ def pooled(scores: Sequence[Score], max_weight: float | None) -> float | None:
 
 
 def _mean(scores: Mapping[ClientId, Score]) -> float | None:
-    tested = [correct / samples for _, (correct, samples) in sorted(scores.items()) if samples]
+    tested = known_values(scores)
     return float(np.mean(tested)) if tested else None
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import WEIGHT_CUT, AggregationOptions, Aggregator
 from coterie.federation.engine import Engine
+from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.membership import Membership
@@ -69,6 +70,8 @@ class FederationSettings:
     """A test set for all, if there is one (protocol G)."""
     metric: str | None = None
     """What models are measured by, if not accuracy (`coterie.training.metrics`)."""
+    evaluation: EvaluationOptions = field(default_factory=EvaluationOptions)
+    """On whom that is measured."""
     grouping: GroupingOptions = field(default_factory=GroupingOptions)
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
@@ -198,9 +201,9 @@ class Federation:
         return sorted(self._asked_to_keep)
 
     @property
-    def stale_clients(self) -> frozenset[ClientId]:
+    def stale_clients(self) -> set[ClientId]:
         """Clients whose own model may have changed since they were last evaluated."""
-        return frozenset(self._stale)
+        return self._stale
 
     def start_round(self, round: int) -> None:
         """Begin a round."""

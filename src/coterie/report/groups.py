@@ -11,10 +11,12 @@ from coterie.clustering import Grouping, number_of_groups
 from coterie.files import make_folder
 from coterie.report.html_tables import html
 from coterie.report.picture_files import write
+from coterie.report.shown_clients import PLACES, ROWS, drawn_of, shown
 from coterie.report.static import paint
 from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
 from coterie.results.charts import Block, Chart, Section, Table, classical_mds, completed_distances, tree_of, values
+from coterie.results.client_columns import FEW
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun
 
@@ -190,24 +192,24 @@ def groups_section(run: StoredRun, alone: bool) -> Section | None:
     return Section(heading="Groups" if alone else f"Groups of {run.name}", text=tuple(texts), blocks=tuple(blocks))
 
 
-def _groups(run: StoredRun) -> list[int]:
-    return sorted({group for group in run.groups or [] if group is not None})
-
-
-def _members(run: StoredRun, group: int | None) -> list[int]:
-    return [client for client, assigned in enumerate(run.groups or []) if assigned == group]
+def _members(run: StoredRun) -> dict[int | None, list[int]]:
+    """Return the clients of each group, in order, and last those in none; of very many groups the largest."""
+    members: dict[int | None, list[int]] = {}
+    for client, group in enumerate(run.groups or []):
+        members.setdefault(group, []).append(client)
+    alone = {None: members.pop(None)} if None in members else {}
+    largest = sorted(members, key=lambda group: -len(members[group]))[:ROWS]
+    return {group: members[group] for group in sorted(largest, key=lambda group: group or 0)} | alone
 
 
 def _table(run: StoredRun) -> Table:
     counts, truth = run.arrays.get("label_counts"), run.true_groups
+    fewer = f" The {ROWS} largest of {run.group_count} groups are shown." if (run.group_count or 0) > ROWS else ""
     rows: list[tuple[str | float | None, ...]] = []
-    for group in [*_groups(run), None]:
-        members = _members(run, group)
-        if not members:
-            continue
+    of_clients = [run.per_client(protocol) for protocol in EACH_CLIENT]
+    for group, members in _members(run).items():
         means: list[float | None] = []
-        for protocol in EACH_CLIENT:
-            accuracies = run.per_client(protocol)
+        for accuracies in of_clients:
             measured = [n for client in members if client < len(accuracies) and (n := accuracies[client]) is not None]
             means.append(sum(measured) / len(measured) if measured else None)
         cells: list[str | float] = ["none" if group is None else str(group), len(members), shortened(members)]
@@ -226,7 +228,7 @@ def _table(run: StoredRun) -> Table:
             *(f"{protocol}{run.scale.unit}" for protocol in EACH_CLIENT),
         ),
         rows=tuple(rows),
-        note="L and C: mean over the group's clients that were there before training ended.",
+        note=f"L and C: mean over the group's evaluated clients that were there before training ended.{fewer}",
     )
 
 
@@ -236,13 +238,18 @@ def _proximities(run: StoredRun) -> list[Block]:
         return []
     clients, labels = run.arrays["grouped"].tolist(), run.arrays["labels"].tolist()
     proximity = run.arrays["proximity"].astype(np.float64)
-    names = tuple(str(client) for client in clients)
     grouping = (run.result or {}).get("grouping") or {}
     unit = describe_unit(grouping.get("unit") or "distance")
     tree = run.arrays["tree"]
-    if len(tree) != len(clients) - 1:  # it does not join them all
+    if len(tree) != len(clients) - 1 or len(clients) > FEW:  # it does not join them all, or has too many branches
         tree = tree[:0]
-    note = "In the order of the tree: neighbours are alike. Frames are groups; dark is near."
+    fewer = drawn_of(len(clients), PLACES)
+    chosen = shown(range(len(clients)), PLACES)
+    clients, labels = [clients[i] for i in chosen], [labels[i] for i in chosen]
+    proximity = proximity[np.ix_(chosen, chosen)]
+    names = tuple(str(client) for client in clients)
+    order = "the groups" if fewer else "the tree: neighbours are alike"
+    note = f"In the order of {order}. Frames are groups; dark is near. {fewer}".strip()
     heat_map = proximity_map(proximity, tree, labels, names, title="Proximity of clients", unit=unit, note=note)
     blocks: list[Block] = [heat_map]
     if len(tree):
@@ -278,11 +285,11 @@ def _map(run: StoredRun, clients: list[int], labels: list[int], proximity: npt.N
 
 
 def _profiles(run: StoredRun, counts: Ints) -> charts.HeatMap:
-    groups = _groups(run)
-    sums = [counts[_members(run, group)].sum(axis=0) for group in groups]
+    of_groups = {group: clients for group, clients in _members(run).items() if group is not None}
+    sums = [counts[clients].sum(axis=0) for clients in of_groups.values()]
     return charts.HeatMap(
         title="Labels of each group",
-        rows=tuple(f"group {group}" for group in groups),
+        rows=tuple(f"group {group}" for group in of_groups),
         columns=tuple(str(label) for label in range(counts.shape[1])),
         values=tuple(values(100 * row / max(row.sum(), 1)) for row in sums),
         unit="share of the group's samples (%)",
@@ -299,7 +306,7 @@ def _memberships(run: StoredRun) -> list[Block]:
     soft = [m for m in memberships or [] if isinstance(m, list) and any(isinstance(share, float) for share in m)]
     if not memberships or not soft:
         return []
-    members = [client for client, m in enumerate(memberships) if m]
+    members = shown([client for client, m in enumerate(memberships) if m], PLACES)
     return [
         charts.HeatMap(
             title="Shares of clients in groups",
@@ -309,6 +316,7 @@ def _memberships(run: StoredRun) -> list[Block]:
             unit="share",
             column_label="client",
             limits=(0, 1),
+            note=drawn_of(len(memberships), PLACES),
         )
     ]
 
@@ -324,7 +332,7 @@ def labels_section(runs: Sequence[StoredRun]) -> Section | None:
     for run, counts in distinct:
         sorted_by = ", in order of groups" if run.groups else ", in order of the true groups" if run.true_groups else ""
         groups = run.groups or run.true_groups or [0] * len(counts)
-        order = sorted(range(len(counts)), key=lambda c: (groups[c] is None, groups[c] or 0, c))
+        order = sorted(shown(range(len(counts)), PLACES), key=lambda c: (groups[c] is None, groups[c] or 0, c))
         blocks.append(
             charts.HeatMap(
                 title="Labels of each client" + (f" ({run.name})" if len(distinct) > 1 else ""),
@@ -335,7 +343,7 @@ def labels_section(runs: Sequence[StoredRun]) -> Section | None:
                 row_label="label",
                 column_label=f"client{sorted_by}",
                 digits=0,
-                note="Known in a simulation only.",
+                note=f"Known in a simulation only. {drawn_of(len(counts), PLACES)}".strip(),
             )
         )
     return Section(heading="Who holds what", blocks=tuple(blocks)) if blocks else None

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import CoterieError
 from coterie.report.groups import shortened
 from coterie.report.html_tables import html
+from coterie.report.shown_clients import PLACES, drawn_of, shown
 from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
+from coterie.results.client_columns import FEW
 from coterie.results.formats import counted, data_title
 from coterie.results.metrics import MetricScale, scale, scale_of
-from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS
+from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS, estimated, standard_errors
 from coterie.results.statistics import mean, spread
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ def result_html(result: Mapping[str, Any]) -> str:
     partition = f", {result['partition']}" if result["partition"] else ""
     title = f"{result['algorithm']} on {data_title(result['data'])}{partition}"
     title += f": {counted(clients, 'client')}, {counted(result['rounds'], 'round')}"
-    shown, measured = scale_of(result), [(p, result["accuracy"].get(key)) for key, p in AT_END.items()]
-    rows = [[p.symbol, shown.written(value), p.sentence] for p, value in measured if value is not None]
-    tables = [TextTable(["protocol", f"{shown.metric}{shown.unit}", "of what"], rows, left=["of what"])]
-    notes = [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
+    scaled, errors = scale_of(result), standard_errors(result)
+    measured = [(p, result["accuracy"].get(key), errors.get(key)) for key, p in AT_END.items()]
+    rows = [[p.symbol, scaled.written(v, error=error), p.sentence] for p, v, error in measured if v is not None]
+    tables = [TextTable(["protocol", f"{scaled.metric}{scaled.unit}", "of what"], rows, left=["of what"])]
+    notes = [text] if (text := estimated(result)) else []
+    notes += [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
     if result["groups"] is not None:
-        lines = _group_rows(result["groups"], result["per_client"], shown)
+        lines = _group_rows(result["groups"], result["per_client"], scaled)
         tables.append(TextTable(["group", "clients", "who", *_measured(result["per_client"])], lines, left=["who"]))
     sent = " and ".join(
         f"{result['traffic'][way] / 1e6:.2f} MB {word}"
@@ -82,14 +86,15 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
     accuracies = per_client.get(protocol) or []
     groups = result["groups"] or [None] * len(accuracies)
     known = sorted({group for group in groups if group is not None})
-    order = sorted(range(len(accuracies)), key=lambda client: (groups[client] is None, groups[client] or 0, client))
+    evaluated = [client for client, value in enumerate(accuracies) if value is not None or len(accuracies) <= FEW]
+    drawn = shown(evaluated, PLACES)
+    order = sorted(drawn, key=lambda client: (groups[client] is None, groups[client] or 0, client))
     series = []
     for group in [*known, *([None] if None in groups else [])]:
         name = ("in no group" if known else "clients") if group is None else f"group {group}"
-        shown = (accuracies[client] if groups[client] == group else None for client in order)
-        series.append(
-            Series(name=name, y=values(shown, scaled.factor), slot=None if group is None and known else group or 0)
-        )
+        bars = (accuracies[client] if groups[client] == group else None for client in order)
+        slot = None if group is None and known else group or 0
+        series.append(Series(name=name, y=values(bars, scaled.factor), slot=slot))
     return Bars(
         title=title,
         x_label="client",
@@ -97,6 +102,7 @@ def clients_chart(result: Mapping[str, Any], title: str) -> Bars:
         categories=tuple(map(str, order)),
         series=tuple(series),
         stacked=True,
+        note=drawn_of(len(evaluated), PLACES),
     )
 
 

@@ -8,7 +8,7 @@ from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.formats import counted, data_title
 from coterie.results.metrics import ACCURACY, common_title, scale, scale_of
-from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, held_out
+from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, estimated, held_out, standard_errors
 from coterie.results.statistics import group_count
 
 LEGEND = (
@@ -68,10 +68,12 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
             reached = ", ".join(f"{p} {shown.written(late['accuracy'].get(p))}" for p in EACH_CLIENT)
-            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}: {reached}{founded}")
+            asked = f" ({late['measured']['L']} evaluated)" if "L" in late.get("measured", {}) else ""
+            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}{asked}: {reached}{founded}")
+    sampled = dict.fromkeys(estimated(result) for result in results)
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     legend = LEGEND.format(metric=scale(common_title(str(run.get("metric", ACCURACY)) for run in results)).heading)
-    return printed([title], table, [*notes, legend, *filter(None, tested_on)], width=100)
+    return printed([title], table, [*notes, legend, *filter(None, [*sampled, *tested_on])], width=100)
 
 
 def _what_happened(result: Mapping[str, Any]) -> Iterator[str]:
@@ -94,7 +96,8 @@ def _whose(event: Mapping[str, Any]) -> str:
 def _accuracy(result: Mapping[str, Any], protocol: str) -> str:
     """Write an accuracy; where there is none, whether that is because of the method or of what went wrong."""
     missing = protocol in not_measured(result["accuracy"])
-    return NOT_MEASURED if missing else scale_of(result).written(result["accuracy"].get(protocol))
+    error = standard_errors(result).get(protocol)
+    return NOT_MEASURED if missing else scale_of(result).written(result["accuracy"].get(protocol), error=error)
 
 
 def _by_label(accuracy: Mapping[str, float | None]) -> str | None:

@@ -11,7 +11,18 @@ from annotated_types import Len
 
 from coterie.errors import one_line
 from coterie.results.protocols import BY_LABEL, COMPARED, CURVES, EACH_CLIENT, PROTOCOLS
-from coterie.results.schema import MOST_TRIES, PlanFile, ResultFields, Round, Tables, Typed, Value, Values, error_in
+from coterie.results.schema import (
+    MOST_TRIES,
+    MeasuredEntry,
+    PlanFile,
+    ResultFields,
+    Round,
+    Tables,
+    Typed,
+    Value,
+    Values,
+    error_in,
+)
 
 if TYPE_CHECKING:
     from coterie.results.run_folder import PlotArrays
@@ -22,6 +33,7 @@ COLUMNS: dict[str, Any] = {
     **dict.fromkeys(("pruned", "pruned_L"), Value),
     "unadapted": dict[str, Value] | None,
     "by_true_group": dict[str, Values],
+    "measured": dict[str, MeasuredEntry] | None,
     "pruning": dict[str, Annotated[list[Value], Len(2, 2)]],
 }
 """What is looked at in a line of ``metrics.jsonl``; methods may write more."""

@@ -9,7 +9,15 @@ from coterie.errors import CoterieError, suggestion
 from coterie.results.events import divergence
 from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions, table_format
 from coterie.results.metrics import ACCURACY, MetricScale, common_title, scale
-from coterie.results.protocols import BY_LABEL, COMPARED, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
+from coterie.results.protocols import (
+    BY_LABEL,
+    COMPARED,
+    OVER_GROUPS,
+    OVER_GROUPS_LEGEND,
+    PROTOCOLS,
+    held_out,
+    standard_errors,
+)
 from coterie.results.statistics import Difference, Leader, Spread, group_count, leader, paired, spread
 
 BySeed = Mapping[int, Mapping[str, Any]]
@@ -290,12 +298,25 @@ def _reached(runs: BySeed, text: str) -> Reached:
     return Reached(text, len(done), len(defined), *means)
 
 
+def _estimates(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say that numbers are of a sample of the clients, where they are, and how far they may err."""
+    errors = [error for run in runs for key, error in standard_errors(run).items() if key in COMPARED]
+    if not errors:
+        return []
+    asked = {(entry["clients"], entry["of"]) for run in runs if (entry := run.get("measured", {}).get("L"))}
+    clients = "; ".join(f"{some:,} of {of:,}" for some, of in sorted(asked))
+    shown = scale(common_title(str(run.get("metric", ACCURACY)) for run in runs))
+    largest = shown.written(max(errors)) + ("" if shown.is_error else " points")
+    return [f"Numbers are estimates from {clients} clients; standard errors are up to {largest}."]
+
+
 def _notes(
     runs: Mapping[str, BySeed], seeds: Sequence[int], accuracy: Mapping[str, Mapping[str, Mapping[int, float]]]
 ) -> list[str]:
     """Say what a reader of the numbers must know."""
     shares = {run.get("validation", 0.0) for by_seed in runs.values() for run in by_seed.values()}
     notes = [text for share in sorted(shares) if (text := held_out(share))]
+    notes += _estimates([run for by_seed in runs.values() for run in by_seed.values()])
     if len(seeds) == 1:
         notes.append(
             f"One seed only ({seeds[0]}): there is neither spread nor interval, and nothing is marked as the best."

@@ -16,14 +16,18 @@ def divergence(result: Mapping[str, Any]) -> str | None:
     >>> divergence({"events": events, "per_client": {"L": [0.1, 0.1, 0.2, None]}})
     'training diverged at 3 of 4 clients, so accuracies say nothing about the method: most often --lr is too high'
     >>> divergence({"events": events, "per_client": {"L": [0.1] * 6}})
+    >>> divergence({"events": [{**events[0], "of": 4}], "per_client": {"L": [0.1] * 6}})[:45]
+    'training diverged at 3 of 4 evaluated clients'
     """
     events = {event["kind"]: event for event in result["events"]}
     diverged = events.get(DIVERGED, {}).get("at_end", 0)  # which earlier versions do not say
     clients = len(result["per_client"].get("L") or []) - len(events.get(NO_SAMPLES, {}).get("clients", {}))
-    if 2 * diverged <= clients:
+    evaluated = events.get(DIVERGED, {}).get("of")  # where not all were evaluated
+    if 2 * diverged <= (clients if evaluated is None else evaluated):
         return None
+    among = f"{clients} clients" if evaluated is None else f"{evaluated} evaluated clients"
     return (
-        f"training diverged at {diverged} of {clients} clients, so accuracies say nothing about the method: "
+        f"training diverged at {diverged} of {among}, so accuracies say nothing about the method: "
         "most often --lr is too high"
     )
 

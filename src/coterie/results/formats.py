@@ -61,11 +61,13 @@ class TableOptions:
 
 
 AS_IT_IS = TableOptions()
-RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 1, 1, 1
+RESULT_FORMAT, COMPARISON_FORMAT, REPRODUCTION_FORMAT = 2, 1, 1
 """The versions of result.json, comparison.json and reproduction.json: their field ``format``.
 
 Files without it were written before versions were counted. Raise one when older programs would misread the file.
 """
+PLAIN_RESULT = 1
+"""The version of a result.json that has all columns of clients in it, as those of few clients do."""
 
 
 def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:

@@ -66,6 +66,11 @@ class MetricScale:
         return "" if self.is_error else " (%)"
 
     @property
+    def behind(self) -> str:
+        """What stands behind a number."""
+        return "" if self.is_error else " %"
+
+    @property
     def best(self) -> str:
         """Where the best is."""
         return "lowest" if self.is_error else "highest"
@@ -108,11 +113,19 @@ class MetricScale:
         >>> scale("accuracy").text(93.456), scale("MAE").text(1.5)
         ('93.46 %', '1.500')
         """
-        return self.shown(number, digits) + ("" if self.is_error else " %")
+        return self.shown(number, digits) + self.behind
 
-    def written(self, value: float | None, digits: int = 2) -> str:
-        """Write a number of a file, without its unit; a dash where there is none."""
-        return "–" if value is None else self.shown(self.factor * value, digits)
+    def written(self, value: float | None, digits: int = 2, error: float | None = None) -> str:
+        """Write a number of a file, without its unit, and its standard error if it has one; a dash for no number.
+
+        >>> scale("accuracy").written(0.93456, error=0.012), scale("MAE").written(None)
+        ('93.46 ± 1.20', '–')
+        """
+        if value is None:
+            return "–"
+        return self.shown(self.factor * value, digits) + (
+            "" if error is None else f" ± {self.shown(self.factor * error, digits)}"
+        )
 
     def best_of(self, numbers: Iterable[float | None]) -> float | None:
         """Return the best of those that are there; None of none."""

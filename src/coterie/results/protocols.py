@@ -136,17 +136,47 @@ def brief(symbols: Collection[str]) -> list[str]:
     return [f"{p.symbol}: {p.brief}" for p in PROTOCOLS.values() if p.brief and p.symbol in symbols]
 
 
+def standard_errors(measured: Mapping[str, Any]) -> dict[str, float]:
+    """Return the standard errors that a result, or a row of metrics, has under ``measured``, by protocol.
+
+    >>> standard_errors({"measured": {"L": {"standard_error": 0.01}, "C": {"standard_error": None}}})
+    {'L': 0.01}
+    """
+    entries = (measured.get("measured") or {}).items()
+    return {key: entry["standard_error"] for key, entry in entries if entry["standard_error"] is not None}
+
+
+def estimated(result: Mapping[str, Any]) -> str:
+    """Say that the numbers of a result are estimates, and from how many clients; empty where they are exact.
+
+    >>> estimated({"measured": {"L": {"clients": 1000, "of": 20000, "standard_error": 0.01}}})
+    'Numbers are estimates from 1,000 of 20,000 clients, drawn once by the seed; ± is their standard error.'
+    """
+    if not standard_errors(result):
+        return ""
+    L = result["measured"].get("L") or next(iter(result["measured"].values()))
+    drawn = ", drawn once by the seed" if L["clients"] < L["of"] else ""
+    return f"Numbers are estimates from {L['clients']:,} of {L['of']:,} clients{drawn}; ± is their standard error."
+
+
 def accuracies_text(accuracy: Mapping[str, Any], separator: str = "  ", digits: int = 2) -> str:
     """Write the accuracies that are defined, each with its symbol; another metric is named first.
 
+    Where `measured` says so they have standard errors.
+
     >>> accuracies_text({"round": 3, "L": 0.935, "G": None, "plus": 0.95})
     'L 93.50 %  + 95.00 %'
+    >>> accuracies_text({"L": 0.935, "measured": {"L": {"clients": 9, "of": 90, "standard_error": 0.0125}}})
+    'L 93.50 ± 1.25 %'
     >>> accuracies_text({"metric": "f1", "L": 0.935})
     'F1: L 93.50 %'
     >>> accuracies_text({"metric": "mae", "L": 0.935})
     'MAE: L 0.9350'
     """
-    measured = ((symbol, accuracy.get(key)) for key, symbol in COMPARED.items())
-    shown, metric = scale_of(accuracy), title_of(accuracy)
-    texts = [f"{symbol} {shown.text(shown.factor * v, digits)}" for symbol, v in measured if v is not None]
+    shown, metric, errors = scale_of(accuracy), title_of(accuracy), standard_errors(accuracy)
+    texts = [
+        f"{symbol} {shown.written(value, digits, errors.get(key))}{shown.behind}"
+        for key, symbol in COMPARED.items()
+        if (value := accuracy.get(key)) is not None
+    ]
     return (f"{metric}: " if texts and metric != ACCURACY else "") + separator.join(texts)

@@ -35,6 +35,7 @@ from coterie.files import (
     sealed,
     write_whole,
 )
+from coterie.results import client_columns
 from coterie.results.checks import (
     error_in_arrays,
     error_in_config,
@@ -43,11 +44,11 @@ from coterie.results.checks import (
     without_odd_values,
 )
 from coterie.results.folder_lock import LOCK
-from coterie.results.formats import PAGE, RESULT_FORMAT, error_in_format
+from coterie.results.formats import PAGE, PLAIN_RESULT, RESULT_FORMAT, error_in_format
 from coterie.results.schema import SitesFile, cleaned, error_in
 
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
-ARRAYS, SITES = "views.safetensors", "sites.json"
+ARRAYS, SITES, COLUMNS = "views.safetensors", "sites.json", "clients.safetensors"
 CHECKPOINT, EXPERT, PICTURE, JOURNAL = "checkpoint.safetensors", "expert.safetensors", "accuracy.png", "journal.jsonl"
 WRITTEN = (RESULT, CHECKPOINT, JOURNAL, METRICS, ARRAYS, EXPERT, PICTURE, PAGE, SITES)
 """Files that a run writes beside its configuration, and `RunFolder.clear` removes, in this order."""
@@ -99,7 +100,7 @@ class RunFolder:
         self.config_file, self.metrics_file, self.result_file = path / CONFIG, path / METRICS, path / RESULT
         self.checkpoint, self.clients, self.arrays_file = path / CHECKPOINT, path / "clients", path / ARRAYS
         self.sites_file, self.expert_file, self.picture = path / SITES, path / EXPERT, path / PICTURE
-        self.journal = path / JOURNAL
+        self.journal, self.columns_file = path / JOURNAL, path / COLUMNS
 
     @property
     def error_file(self) -> Path:
@@ -179,6 +180,7 @@ class RunFolder:
                 flush_folder(self.path)  # what follows must not reach the disk before
         for file in self.path.glob(part_of(self.checkpoint, "*").name):
             remove(file)
+        client_columns.remove_all(self.columns_file)
         remove_tree(self.clients)
         remove_tree(shared_beside(self.clients))  # which a killed simulation left
         for name in (TENSORBOARD, MLFLOW, WANDB):
@@ -194,7 +196,7 @@ class RunFolder:
 
     def remove_parts(self) -> None:
         """Remove the halves of files that a killed process left."""
-        for name in (CONFIG, *WRITTEN, part_of(self.checkpoint, "*").name):
+        for name in (CONFIG, *WRITTEN, part_of(self.checkpoint, "*").name, part_of(self.columns_file, "*").name):
             for part in self.path.glob(f"{name}.part"):
                 remove(part)
 
@@ -280,10 +282,12 @@ class RunFolder:
 
     def write_result(self, fields: Mapping[str, Any], durable: bool = False) -> None:
         """Write the result; with it the run is finished. If `durable`, all else reaches the disk before it."""
-        content = {**fields, "format": RESULT_FORMAT}
-        write_whole(
-            self.result_file, (json.dumps(content, indent=1) + "\n").encode(), "system" if durable else "folder"
-        )
+        content, columns = client_columns.split(fields)
+        file = client_columns.write(columns, self.columns_file)
+        content |= {"format": PLAIN_RESULT} if file is None else {client_columns.FILE: file, "format": RESULT_FORMAT}
+        text = json.dumps(content, indent=1) + "\n"
+        write_whole(self.result_file, text.encode(), "system" if durable else "folder")
+        client_columns.remove_all(self.columns_file, but=file)
 
     def read_result(self) -> dict[str, Any] | None:
         """Return the fields of the result; None if the run is not finished."""
@@ -300,9 +304,14 @@ class RunFolder:
                 raise CoterieError(f"'{file}' is not the result of a run: it has no '{key}'")
         if error_text := error_in_format(content, RESULT_FORMAT):
             raise CoterieError(f"'{file}' {error_text}")
-        if error_text := error_in_result(content):
+        try:
+            content = client_columns.joined(cleaned(content), self.columns_file)
+            error_text = error_in_result(content)
+        except ValueError as error:
+            error_text = str(error)
+        if error_text:
             raise CoterieError(f"'{file}' is damaged ({error_text}): {again}")
-        return {key: value for key, value in cleaned(content).items() if key != "format"}
+        return {key: value for key, value in content.items() if key != "format"}
 
     def write_arrays(self, arrays: PlotArrays) -> None:
         """Write what pictures need beside the numbers."""

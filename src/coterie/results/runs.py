@@ -8,7 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
 from coterie.results.metrics import ACCURACY, MetricScale, scale, title
-from coterie.results.protocols import CURVES
+from coterie.results.protocols import CURVES, standard_errors
 from coterie.results.run_folder import PlotArrays, RunFolder, SiteSummary
 from coterie.results.statistics import group_count
 
@@ -76,6 +76,15 @@ class StoredRun:
         measured = [row[protocol] for row in self.history if row.get(protocol) is not None]
         return self.scaled(measured[-1]) if measured else None
 
+    def standard_error(self, protocol: str) -> Value:
+        """Return the standard error of an accuracy, in percentage points, where it is an estimate."""
+        return self.scaled(standard_errors(self.latest).get(protocol))
+
+    @property
+    def latest(self) -> dict[str, Any]:
+        """The result, or before there is one the last row of the metrics."""
+        return self.result if self.result is not None else self.history[-1] if self.history else {}
+
     def over_groups(self, protocol: str) -> Value:
         """Return the mean over true groups in %, of a finished run whose true groups are known."""
         return self.scaled(((self.result or {}).get("accuracy_group_mean") or {}).get(protocol))
@@ -97,6 +106,11 @@ class StoredRun:
     def curve(self, key: str, factor: float = 1) -> Values:
         """Return a column of the metrics."""
         return values((row.get(key) for row in self.history), factor)
+
+    def errors(self, protocol: str) -> Values:
+        """Return the standard errors of an accuracy over the rounds, as fractions; none where all are exact."""
+        errors = values(standard_errors(row).get(protocol) for row in self.history)
+        return errors if any(error is not None for error in errors) else ()
 
     def has(self, key: str) -> bool:
         """Return whether a column of the metrics has any number."""

@@ -77,6 +77,7 @@ class Event(TypedDict):
     clients: NotRequired[dict[str, Count]]
     details: NotRequired[dict[str, Count]]
     at_end: NotRequired[Count]
+    of: NotRequired[Count]
 
 
 class Newcomers(TypedDict):
@@ -88,6 +89,7 @@ class Newcomers(TypedDict):
     founded: list[Place]
     accuracy: dict[str, Value]
     per_client: dict[str, Values]
+    measured: NotRequired[dict[str, Count]]
 
 
 class Target(TypedDict):
@@ -107,6 +109,14 @@ class GroupingEntry(TypedDict, total=False):
     unit: str | None
     reason: str | None
     confidence: Value
+
+
+class MeasuredEntry(TypedDict):
+    """On how many clients a number stands."""
+
+    clients: Count
+    of: Count
+    standard_error: Value
 
 
 class Details(TypedDict, total=False):
@@ -146,6 +156,8 @@ class ResultFields(TypedDict):
     unadapted: NotRequired[dict[str, Value] | None]
     accuracy_by_true_group: NotRequired[dict[str, Values] | None]
     accuracy_group_mean: NotRequired[dict[str, Value] | None]
+    measured: NotRequired[dict[str, MeasuredEntry]]
+    measured_by_true_group: NotRequired[dict[str, list[MeasuredEntry]] | None]
     metric: NotRequired[str]
 
 

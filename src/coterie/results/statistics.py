@@ -98,16 +98,16 @@ def mean(values: Iterable[float | None]) -> float | None:
     return math.fsum(there) / len(there) if there else None
 
 
-def group_means(values: Sequence[float | None], groups: Sequence[int]) -> list[float | None]:
-    """Return the mean of the values of each group, numbered from 0.
+def by_group(values: Sequence[float | None], groups: Sequence[int], many: int = 0) -> list[list[float | None]]:
+    """Return the values of each group; groups are numbered from 0, and at least so `many`.
 
-    >>> group_means([0.5, 0.7, None, 1.0], [0, 0, 1, 2])
-    [0.6, None, 1.0]
+    >>> by_group([0.5, 0.7, 1.0], [0, 0, 2], many=4)
+    [[0.5, 0.7], [], [1.0], []]
     """
-    of_group: list[list[float | None]] = [[] for _ in range(max(groups, default=-1) + 1)]
+    of_group: list[list[float | None]] = [[] for _ in range(max([many - 1, *groups]) + 1)]
     for value, group in zip(values, groups, strict=True):
         of_group[group].append(value)
-    return [mean(each) for each in of_group]
+    return of_group
 
 
 def paired(a: BySeed, b: BySeed, level: float = 0.95) -> Difference | None:

@@ -176,6 +176,7 @@ def session(
             input_moments=_input_moments(data),
             test=test,
             metric=config.evaluation.other_metric,
+            evaluation=config.evaluation.options(),
             expert=expert,
             workers=workers(config),
             newcomer_epochs=config.newcomers.epochs,

@@ -17,18 +17,15 @@ from coterie.clustering import RULES, GroupingOptions, Linkage
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
-from coterie.messages.numbers import LARGEST_ERROR, is_error
-from coterie.registry import same_name
 from coterie.results.formats import data_title, toml_value
-from coterie.results.protocols import FOLLOWED
 from coterie.run.config_base import MOST, ChoiceSection, ConfigSection, setting
 from coterie.run.config_engine import EngineSection
+from coterie.run.config_evaluation import EvaluationSection
 from coterie.run.config_training import MOST_EPOCHS, TrainingSection
 from coterie.run.config_trust import AggregationSection, FaultsSection, PrivacySection
 from coterie.run.curriculum import ClientsCurriculum, DataCurriculum
-from coterie.run.values import parse_choice, parse_options, split_list, split_names
+from coterie.run.values import parse_choice, parse_options, split_list
 from coterie.tracking.several import check_tracker
-from coterie.training.metrics import METRICS, USUAL
 
 
 class DataSection(ChoiceSection):
@@ -206,55 +203,6 @@ class CurriculumSection(ConfigSection):
         if self.clients is None:
             return UniformSampler()
         return ClientsCurriculum.read(parse_options(self.clients)).make()
-
-
-class EvaluationSection(ConfigSection):
-    """What is measured, and when."""
-
-    metric: str = setting("accuracy", "what models are measured by, under all protocols", registry=METRICS)
-    every: int = setting(
-        5, "evaluate every this many rounds, and at the end; 0: at the end only", "--eval-every", ge=0, le=MOST
-    )
-    validation: float = setting(
-        0.0,
-        "share of each client's training samples to test on instead of its test part, for choosing settings without "
-        "looking at test samples",
-        ge=0,
-        lt=1,
-    )
-    targets: list[str] = setting(
-        [], "accuracy, or other metric, to note the first round and the bytes of, for instance L=0.8", "--target"
-    )
-
-    @property
-    def other_metric(self) -> str | None:
-        """The metric, if it is not accuracy."""
-        return None if self.metric == USUAL else self.metric
-
-    @field_validator("targets")
-    @classmethod
-    def _targets(cls, targets: list[str], info: ValidationInfo) -> list[str]:
-        of_errors = is_error(info.data.get("metric"))
-        return [_target(target, of_errors) for text in targets for target in split_names(text)]
-
-    @property
-    def predicts_numbers(self) -> bool:
-        """Whether numbers are predicted, and measured by an error."""
-        return is_error(self.metric)
-
-
-def _target(text: str, of_errors: bool) -> str:
-    """Check a target, and return it with its protocol in the right letters."""
-    protocol, _, value = text.partition("=")
-    protocol = same_name(protocol, FOLLOWED)
-    try:
-        right = protocol in FOLLOWED and 0 < float(value) <= (LARGEST_ERROR if of_errors else 1)
-    except ValueError:
-        right = False
-    if not right:
-        wanted = "an error" if of_errors else "a fraction"
-        raise ValueError(f"'{text}' should be a protocol ({', '.join(FOLLOWED)}) and {wanted}, like L=0.8")
-    return f"{protocol}={value}"
 
 
 class RunSection(ConfigSection):

@@ -162,6 +162,14 @@ class SharedSettings(TypedDict, total=False):
     """What models are measured by, under all protocols; by default 'accuracy'."""
     eval_every: Int
     """Evaluate every this many rounds, and at the end; 0: at the end only; by default 5."""
+    eval_clients: Int | Literal["all"] | None
+    """Evaluate so many clients, drawn once by the seed, or all; by default all up to 2,000, else 1,000 of them."""
+    test_samples: Int | None
+    """Test samples of each client to evaluate on at most, drawn once; by default all."""
+    plus: bool | Real
+    """Whether protocol + is measured at the end, or on which share of the evaluated clients, like 0.2; by default
+    true.
+    """
     validation: Real
     """Share of each client's training samples to test on instead of its test part, for choosing settings without
     looking at test samples; by default 0.0.
@@ -310,6 +318,9 @@ DEFAULTS: dict[str, Any] = {
     "expert_epochs": 10,
     "metric": "accuracy",
     "eval_every": 5,
+    "eval_clients": None,
+    "test_samples": None,
+    "plus": True,
     "validation": 0.0,
     "target": [],
     "engine": "embedded",

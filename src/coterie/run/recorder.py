@@ -13,18 +13,18 @@ from coterie.client import DiskStore
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
-from coterie.federation.evaluation import Evaluation, accuracies
+from coterie.federation.evaluation import Evaluation
 from coterie.federation.journal import Journal
 from coterie.federation.loop import evaluated_rounds
 from coterie.files import flushed_later
 from coterie.messages import Failure
 from coterie.results.checks import error_in_history
 from coterie.results.run_folder import ArrayName, PlotArrays, RunFolder
-from coterie.results.statistics import ALONE, all_alone, group_count, group_means
+from coterie.results.statistics import ALONE, all_alone, group_count
 from coterie.run.building import Session
 from coterie.run.config import Config
 from coterie.run.progress import Progress
-from coterie.run.summary import newcomers_text, true_groups
+from coterie.run.summary import by_true_group, newcomers_text, true_groups
 from coterie.tracking import Tracker
 from coterie.training.batches import pool_size
 
@@ -204,14 +204,16 @@ def _row(
 ) -> dict[str, Any]:
     fed, groups, scores = run.fed, run.algorithm.groups(), run.evaluator
     truth = true_groups(data, round)
-    of_clients = {"L": scores.own, "C": scores.received} if truth else {}
+    of_clients = {"L": scores.own, "C": scores.received} if len(truth) else {}
+    numbers = asdict(evaluation)
     beside = {
-        "unadapted": evaluation.unadapted,
-        "by_true_group": {k: group_means(accuracies(v, data.clients), truth) for k, v in of_clients.items()},
+        "unadapted": numbers.pop("unadapted"),
+        "measured": numbers.pop("measured"),
+        "by_true_group": {protocol: by_true_group(scored, truth) for protocol, scored in of_clients.items()},
     }
     return {
         "round": round,
-        **{protocol: value for protocol, value in asdict(evaluation).items() if protocol != "unadapted"},
+        **numbers,
         **{key: value for key, value in beside.items() if value},
         "loss": fed.training.mean_loss,
         "discrepancy": fed.training.discrepancy(run.algorithm.model_for),

@@ -71,6 +71,13 @@ class Result:
     """By protocol, the mean over the clients of each true group; ``L_max`` and ``C_max`` are of its best round."""
     accuracy_group_mean: dict[str, float | None] | None = None
     """The mean of these over the groups, in which small groups count as much as large ones."""
+    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By protocol on how many ``clients`` it stands, ``of`` how many there are, with its ``standard_error``.
+
+    That is None where the number is exact: of all clients and all their test samples.
+    """
+    measured_by_true_group: dict[str, list[dict[str, Any]]] | None = None
+    """The same of each true group, where numbers are not exact."""
     metric: str = "accuracy"
     """What all numbers called accuracy are: accuracy itself, or the metric that was chosen."""
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -94,7 +101,10 @@ class Result:
     @property
     def _numbers(self) -> str:
         groups = group_count(self.groups)
-        numbers = [accuracies_text({**self.accuracy, "metric": self.metric}, ", ", 1) or "nothing measured"]
+        numbers = [
+            accuracies_text({**self.accuracy, "metric": self.metric, "measured": self.measured}, ", ", 1)
+            or "nothing measured"
+        ]
         numbers += [] if groups is None else [counted(groups, "group")]
         return ", ".join(numbers + ([] if self.ari is None else [f"ARI {self.ari:.2f}"]))
 

@@ -230,6 +230,8 @@ def _run(
         title = f"{config.algorithm.name} on {config.data.title}, {counted(data.clients or len(fed.clients), 'client')}"
         progress.begin(f"{title}, seed {config.run.seed}", fed.settings.rounds, done or 0)
         stack.callback(progress.end)
+        if not evaluator.evaluated.everybody:
+            progress.phase(evaluator.evaluated.described)
         for t, evaluation in rounds(fed, algorithm, evaluator, config.evaluation.every, done, recorder.before_end):
             recorder.after_round(t, evaluation)
 
@@ -238,8 +240,11 @@ def _run(
             plus = state["plus"]
             fed.start_round(recorder.come)
         else:
-            if any(algorithm.model_for(client) is not None for client in fed.clients):
-                progress.phase("fine-tuning the final model on every client (protocol +)")
+            tuning = evaluator.evaluated.fine_tuning()
+            if any(algorithm.model_for(client) is not None for client in tuning):
+                everybody = evaluator.evaluated.everybody and fed.settings.evaluation.plus == 1
+                on = "every client" if everybody else counted(len(tuning), "client")
+                progress.phase(f"fine-tuning the final model on {on} (protocol +)")
             plus = evaluator.fine_tune()
         for t in range(recorder.come + 1 if engine is None else last + 1, last + 2 + len(data.later)):
             afterwards(fed, algorithm, evaluator, t)

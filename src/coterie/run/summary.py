@@ -2,15 +2,18 @@
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 import coterie
 from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.federation import Algorithm, Federation
+from coterie.federation.evaluated_clients import Score, known_values, value_of
 from coterie.federation.evaluation import Evaluator, accuracies
 from coterie.federation.loop import founders
 from coterie.models import parameters
@@ -20,9 +23,11 @@ from coterie.results.events import DIVERGED
 from coterie.results.formats import toml_value
 from coterie.results.metrics import MetricScale, scale
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
-from coterie.results.statistics import group_means, mean
+from coterie.results.statistics import by_group, mean
 from coterie.run.building import Session
 from coterie.run.result import Result
+
+Groups: TypeAlias = npt.NDArray[np.int64]
 
 
 def summarise(
@@ -38,7 +43,7 @@ def summarise(
 
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     shown, last, labels = scale(config.evaluation.metric), history[-1], _by_client(algorithm.groups(), data.clients)
-    late = [client for client, round in fed.joined.items() if round > fed.settings.rounds]
+    late = {client for client, round in fed.joined.items() if round > fed.settings.rounds}
     early = [client for client in range(data.clients) if client not in late]
     accuracy = {protocol: last[protocol] for protocol in FOLLOWED} | {"plus": plus}
     for best, key in BEST.items():
@@ -46,7 +51,7 @@ def summarise(
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
     accuracy |= {protocol: last.get(protocol) for protocol in BY_LABEL}  # earlier versions had none
     of_clients = _of_clients(evaluator, data.clients, early)
-    by_group = None if data.final_groups is None else _by_true_group(of_clients, evaluator, data, history, shown)
+    of_groups = None if data.final_groups is None else _by_true_group(evaluator, data, history, early, shown)
     truth = None if data.final_groups is None else _by_client(dict(enumerate(data.final_groups.tolist())), data.clients)
     return Result(
         algorithm=config.algorithm.name,
@@ -57,8 +62,10 @@ def summarise(
         rounds=fed.settings.rounds,
         accuracy=accuracy,
         unadapted=last.get("unadapted"),
-        accuracy_by_true_group=by_group,
-        accuracy_group_mean=None if by_group is None else {key: mean(values) for key, values in by_group.items()},
+        accuracy_by_true_group=of_groups,
+        accuracy_group_mean=None if of_groups is None else {key: mean(values) for key, values in of_groups.items()},
+        measured=_measured(evaluator, history, early, shown),
+        measured_by_true_group=_groups_measured(evaluator, data, history, early),
         per_client={protocol: of_clients[protocol] for protocol in EACH_CLIENT} | _by_label(evaluator, data.clients),
         groups=labels,
         true_groups=truth,
@@ -70,7 +77,7 @@ def summarise(
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[reached(target, history, shown.metric) for target in config.evaluation.targets],
         seconds=seconds,
-        events=_events(fed),
+        events=_events(fed, evaluator),
         trainer=fed.trainer.name,
         validation=config.evaluation.validation,
         metric=config.evaluation.metric,
@@ -86,11 +93,15 @@ def summarise(
     )
 
 
-def _events(fed: Federation) -> list[dict[str, Any]]:
-    """Return what went wrong; of divergence also at how many clients their latest training came to it."""
-    return [
-        {**event, "at_end": len(fed.diverged)} if event["kind"] == DIVERGED else event for event in fed.events.save()
-    ]
+def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
+    """Return what went wrong; of divergence also at how many clients their latest training came to it.
+
+    Where not all are evaluated, it is known of those who are: `of` so many.
+    """
+    at_end = {"at_end": len(fed.diverged)}
+    if not evaluator.evaluated.everybody:
+        at_end = {"at_end": len(fed.diverged & evaluator.losses.keys()), "of": len(evaluator.losses)}
+    return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in fed.events.save()]
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
@@ -102,13 +113,19 @@ def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
 
 def _of_clients(evaluator: Evaluator, clients: int, included: Sequence[int]) -> dict[str, list[float | None]]:
     """Return accuracies by client, of its own model and the one it receives; None for others than these."""
-    measured = {"L": evaluator.own, "C": evaluator.received}
-    if evaluator.own_unadapted:
-        measured |= {"L_unadapted": evaluator.own_unadapted, "C_unadapted": evaluator.received_unadapted}
+    there = {*included}
     return {
-        protocol: accuracies({c: score for c, score in scores.items() if c in set(included)}, clients)
-        for protocol, scores in measured.items()
+        protocol: accuracies({c: score for c, score in scores.items() if c in there}, clients)
+        for protocol, scores in _tracked(evaluator).items()
     }
+
+
+def _tracked(evaluator: Evaluator) -> dict[str, dict[int, Score]]:
+    """Return the scores that were followed through the run, by protocol."""
+    scores = {"L": evaluator.own, "C": evaluator.received}
+    if evaluator.own_unadapted:
+        scores |= {"L_unadapted": evaluator.own_unadapted, "C_unadapted": evaluator.received_unadapted}
+    return scores
 
 
 def _by_label(evaluator: Evaluator, clients: int) -> dict[str, list[float | None]]:
@@ -117,28 +134,90 @@ def _by_label(evaluator: Evaluator, clients: int) -> dict[str, list[float | None
     return {protocol: [scores.get(client) for client in range(clients)] for protocol, scores in measured}
 
 
+def _measured(
+    evaluator: Evaluator, history: Sequence[Mapping[str, Any]], early: Sequence[int], shown: MetricScale
+) -> dict[str, Any]:
+    """Say by protocol on how many clients the numbers of a result stand, and their standard errors."""
+    sample, there = evaluator.evaluated, {*early}
+    scores = {"L": evaluator.own, "C": evaluator.received}
+    values = {key: known_values({c: score for c, score in of.items() if c in there}) for key, of in scores.items()}
+    values |= {
+        "L_best": [value for client, value in evaluator.best.items() if client in there],
+        **dict(zip(BY_LABEL, map(_listed, (evaluator.by_own_frequencies, evaluator.on_lacking)), strict=True)),
+    }
+    measured = {key: asdict(sample.measured(numbers, len(early))) for key, numbers in values.items() if numbers}
+    if tuned := known_values(evaluator.tuned):
+        measured["plus"] = asdict(sample.measured(tuned, len(early), sample.options.plus))
+    for best, key in BEST.items():
+        rows = [row for row in history if row[key] is not None and key in (row.get("measured") or {})]
+        if rows:
+            measured[best] = max(rows, key=lambda row: shown.sign * float(row[key]))["measured"][key]
+    return measured | {key: m for key, m in (history[-1].get("measured") or {}).items() if key == "G"}
+
+
+def _listed(values: Mapping[int, float]) -> list[float]:
+    return [value for _, value in sorted(values.items())]
+
+
 def _by_true_group(
-    of_clients: Mapping[str, Sequence[float | None]],
     evaluator: Evaluator,
     data: FederatedData,
     history: Sequence[Mapping[str, Any]],
+    early: Sequence[int],
     shown: MetricScale,
 ) -> dict[str, list[float | None]]:
     """Return the means over the clients of each true group, at the end and in its best round."""
-    at_end = {**of_clients, "plus": accuracies(evaluator.tuned, data.clients)}
     truth = true_groups(data, history[-1]["round"])  # not known of clients that were admitted after training
-    means = {key: group_means(values[: len(truth)], truth) for key, values in at_end.items()}
+    means = {key: by_true_group(scores, truth) for key, scores in _at_end(evaluator, early).items()}
     for key in EACH_CLIENT:
         rounds = zip(*(row["by_true_group"][key] for row in history), strict=True)
         means[f"{key}_max"] = [shown.best_of(values) for values in rounds]
     return means
 
 
-def true_groups(data: FederatedData, round: int) -> list[int]:
-    """Return the true group of each client in a round; they change where the data drift."""
+def _groups_measured(
+    evaluator: Evaluator, data: FederatedData, history: Sequence[Mapping[str, Any]], early: Sequence[int]
+) -> dict[str, list[dict[str, Any]]] | None:
+    """Say the same of each true group, where numbers are estimates."""
+    sample, truth = evaluator.evaluated, true_groups(data, history[-1]["round"])
+    if not sample.estimates or not len(truth):
+        return None
+    sizes, parts = np.bincount(truth), {"plus": sample.options.plus}
+    return {
+        key: [
+            asdict(sample.measured(_numbers(values), int(size), parts.get(key, 1.0)))
+            for values, size in zip(_of_true_groups(scores, truth, len(sizes)), sizes, strict=True)
+        ]
+        for key, scores in _at_end(evaluator, early).items()
+    }
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _at_end(evaluator: Evaluator, included: Sequence[int]) -> dict[str, dict[int, Score]]:
+    """Return the scores of clients at the end, by protocol; those of others than these only under +."""
+    there = {*included}
+    scores = {key: {c: s for c, s in of.items() if c in there} for key, of in _tracked(evaluator).items()}
+    return {**scores, "plus": evaluator.tuned}
+
+
+def by_true_group(scores: Mapping[int, Score], truth: Groups) -> list[float | None]:
+    """Return the mean over the clients of each true group that have a score."""
+    return [mean(values) for values in _of_true_groups(scores, truth, int(truth.max()) + 1)]
+
+
+def _of_true_groups(scores: Mapping[int, Score], truth: Groups, groups: int) -> list[list[float | None]]:
+    placed = [(value_of(score), int(truth[client])) for client, score in scores.items() if client < len(truth)]
+    return by_group([value for value, _ in placed], [group for _, group in placed], groups)
+
+
+def true_groups(data: FederatedData, round: int) -> Groups:
+    """Return the true group of each client in a round, none where they are not known; they change with drift."""
     now = [phase.true_groups for phase in data.drift if phase.start <= round]
     groups = now[-1] if now else data.true_groups
-    return [] if groups is None else [int(group) for group in groups]
+    return np.zeros(0, np.int64) if groups is None else groups
 
 
 def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clients: int) -> dict[str, Any] | None:
@@ -148,7 +227,8 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     joined, groups = sorted(fed.joined), algorithm.groups() or {}
     scores = _of_clients(evaluator, clients, joined)
     per_client = {protocol: [values[client] for client in joined] for protocol, values in scores.items()}
-    measured = {protocol: [value for value in values if value is not None] for protocol, values in per_client.items()}
+    measured = {protocol: _numbers(values) for protocol, values in per_client.items()}
+    asked = {protocol: len(values) for protocol, values in measured.items()}
     return {
         "clients": joined,
         "round": min(fed.joined.values()),
@@ -156,6 +236,7 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
         "founded": founders(fed, algorithm),
         "accuracy": {protocol: sum(v) / len(v) if v else None for protocol, v in measured.items()},
         "per_client": per_client,
+        **({} if evaluator.evaluated.everybody else {"measured": asked}),
     }
 
 

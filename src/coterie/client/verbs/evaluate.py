@@ -13,13 +13,14 @@ MOST_LACKING = 1000
 
 def answer(handler: RequestHandler, verb: Evaluate) -> EvaluateReply:
     """Count right answers; a model that other clients have too is scored once for all, where they share a test set."""
-    handler.protection.check_count(handler.count(verb.on, verb.share))
     offset, data = handler.label_offset(verb.label_offset), handler.data
-    scores = _on_test(handler, verb, data.test, offset) if verb.on == "test" else _on_training(handler, verb, offset)
+    tests = data.test_part(verb.most, handler.seed, handler.id)
+    handler.protection.check_count(len(tests) if verb.on == "test" else handler.count(verb.on, verb.share))
+    scores = _on_test(handler, verb, tests, offset) if verb.on == "test" else _on_training(handler, verb, offset)
     reply = scores.summary()
     if verb.by_label is None:
         return reply
-    labels = data.test_y[data.test] if verb.on == "test" else handler.samples(verb.on, verb.share)[1]
+    labels = data.test_y[tests] if verb.on == "test" else handler.samples(verb.on, verb.share)[1]
     lacking = _on_test(handler, verb, data.tests_lacking(MOST_LACKING), offset).summary()
     return replace(
         reply,

@@ -46,6 +46,8 @@ class Evaluate(Verb):
     """Whether accuracies by the client's labels are wanted too: `own` and `lacking` of the answer."""
     metric: str | None = field(default=None, metadata=SENT_IF_SET)
     """A metric other than accuracy, by name (`coterie.training.metrics`): `score` of the answer."""
+    most: int | None = field(default=None, metadata=SENT_IF_SET)
+    """On how many test samples at most, of which the client always draws the same; None: on all."""
 
     def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
@@ -60,6 +62,8 @@ class Evaluate(Verb):
         if answer.score is not None and not (self.metric and 0 <= answer.score <= most):
             expected = f"0 to {most:g}" if self.metric else "none, which was not asked for"
             return f"score = {answer.score:g}, expected {expected}"
+        if self.on == "test" and self.most is not None and answer.samples > self.most:
+            return f"samples = {answer.samples}, expected at most {self.most}, as was asked"
         return error_in_declared(answer.samples, limits.on(self.on, self.share))
 
     def of_labels(self) -> bool:
@@ -81,6 +85,8 @@ class Evaluate(Verb):
         }
         if self.metric is not None:  # which the policies that sites hold since before do not name
             how["metric"] = self.metric
+        if self.most is not None:
+            how["most"] = self.most
         return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:

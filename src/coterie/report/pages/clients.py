@@ -4,7 +4,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from coterie.report.pages.curves import switch
+from coterie.report.shown_clients import drawn_of, shown, spread_table
 from coterie.results.charts import Bars, Block, Chart, Distribution, Sample, Section, Series, Table, Values, worst_of
+from coterie.results.client_columns import FEW
 from coterie.results.comparisons import StoredComparison
 from coterie.results.metrics import MetricScale, capital, common_title, scale
 from coterie.results.protocols import CURVES, EACH_CLIENT, WORST
@@ -44,23 +46,32 @@ def _client_charts(
         measured = tuple(sample for sample in samples if any(number is not None for number in sample.values))
         if measured:
             sentence = CURVES[protocol].sentence.removesuffix("; mean over clients")
+            many = max(sum(_count(run, protocol) for run, _ in pool) for pool in rows.values())
             chart = Distribution(
                 title=f"{capital(metric)} {protocol} of each client",
                 x_label=f"{metric} {protocol}{scale(metric).unit}",
                 samples=measured,
                 worst=0 if scale(metric).is_error else WORST,
-                note=f"{protocol}: {sentence}. {remark}",
+                note=f"{protocol}: {sentence}. {remark} {drawn_of(many)}".strip(),
             )
             variants.append((protocol, chart))
     return variants
 
 
+def _count(run: StoredRun, protocol: str) -> int:
+    """Count the clients that were evaluated."""
+    return sum(number is not None for number in run.per_client(protocol))
+
+
 def _pooled(name: str, parts: Sequence[tuple[StoredRun, str, Values]]) -> Sample:
-    return Sample(
-        name=name,
-        values=tuple(number for *_, numbers in parts for number in numbers),
-        names=tuple(f"client {run.label(c)}{suffix}" for run, suffix, numbers in parts for c in range(len(numbers))),
-    )
+    points = [
+        (number, f"client {run.label(client)}{suffix}")
+        for run, suffix, numbers in parts
+        for client, number in enumerate(numbers)
+        if number is not None or len(numbers) <= FEW
+    ]
+    drawn = shown(points)
+    return Sample(name=name, values=tuple(n for n, _ in drawn), names=tuple(label for _, label in drawn))
 
 
 # --------------------------------------------------------------------------------------------------------------- runs
@@ -87,7 +98,7 @@ def clients_of_runs(runs: Sequence[StoredRun]) -> Section:
     """Show each client of some runs, and beside a run of SOLO who gains and who loses."""
     metric = measured_by(runs)
     variants = _client_charts(metric, {run.name: [(run, "")] for run in runs}, "A point is a client.")
-    blocks: list[Block] = switch("Protocol", variants)
+    blocks: list[Block] = [*switch("Protocol", variants), *spread_table(runs)]
     texts = [] if variants else [UNKNOWN]
     others = [run for run in runs if run.algorithm != "solo" and run.result]
     solos = [run for run in runs if run.algorithm == "solo" and run.result]
@@ -140,16 +151,21 @@ def _gain(run: StoredRun, solo: StoredRun, protocol: str) -> tuple[str, Chart]:
     gains = [(g, client) for client, g in enumerate(gain(run, solo, protocol)) if g is not None]
     gains.sort(key=lambda pair: (-pair[0], pair[1]))
     up, down = [g for g, _ in gains if g > 0], [g for g, _ in gains if g < 0]
-    mean, shown = sum(g for g, _ in gains) / len(gains) if gains else 0.0, run.scale
-    unit = f"of {shown.metric} less" if shown.is_error else shown.difference
+    mean, scaled = sum(g for g, _ in gains) / len(gains) if gains else 0.0, run.scale
+    unit = f"of {scaled.metric} less" if scaled.is_error else scaled.difference
     text = (
         f"{run.name} against {solo.name}: under {protocol} {len(up)} of {len(gains)} clients gain, {len(down)} lose "
-        f"and {len(gains) - len(up) - len(down)} stay the same; {shown.shown(mean, 1, '+')} {unit} on average."
+        f"and {len(gains) - len(up) - len(down)} stay the same; {scaled.shown(mean, 1, '+')} {unit} on average."
     )
+    title = f"{run.name} against {solo.name}, client by client ({protocol})"
+    if len(gains) > FEW:
+        points = Sample(name=run.name, values=tuple(g for g, _ in shown(gains)))
+        note = f"Right of 0: gains. {drawn_of(len(gains))}"
+        return text, Distribution(title=title, x_label=scaled.difference, samples=(points,), worst=0, note=note)
     chart = Bars(
-        title=f"{run.name} against {solo.name}, client by client ({protocol})",
+        title=title,
         x_label="client",
-        y_label=_minus(protocol, shown) + ("" if shown.is_error else " (points)"),
+        y_label=_minus(protocol, scaled) + ("" if scaled.is_error else " (points)"),
         categories=tuple(str(client) for _, client in gains),
         series=(
             Series(name="gains", y=tuple(g if g >= 0 else None for g, _ in gains), slot=0),
@@ -175,7 +191,8 @@ def clients_of_comparison(compared: StoredComparison) -> Section:
     metric = compared.table.metric
     variants = _client_charts(metric, rows, "A point is a client in a run; the clients of all seeds are together.")
     text = () if variants else (UNKNOWN,)
-    return Section(heading=f"{capital(metric)} per client", text=text, blocks=tuple(switch("Protocol", variants)))
+    blocks = (*switch("Protocol", variants), *spread_table([run for pool in rows.values() for run, _ in pool]))
+    return Section(heading=f"{capital(metric)} per client", text=text, blocks=blocks)
 
 
 def gains_in_comparison(compared: StoredComparison) -> Section | None:

@@ -140,7 +140,8 @@ def _strikes(run: StoredRun) -> list[str]:
     allowed = run.setting("engine", "max_strikes")
     if allowed is None:
         return [f"{start}; no limit was set (`--max-strikes`), so that all are asked again in later rounds."]
-    left = ", ".join(run.label(client) for client in out)
+    left = ", ".join(run.label(client) for client in [*out][:SHOWN])
+    left += f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""
     after = f"after {allowed} such repl{'y' if allowed == 1 else 'ies'} a client is no longer asked"
     return [f"{start}; {after}" + f"; left out: {left or 'nobody'}."]
 

@@ -10,10 +10,19 @@ from coterie.report.pages.curves import accuracies, final_accuracy, followed, sw
 from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
-from coterie.results.charts import Block, Fact, Mark, Page, Section, Series, Table, values
+from coterie.results.charts import Block, Fact, Mark, NumberCell, Page, Section, Series, Table, Values, values
 from coterie.results.formats import counted, data_title
 from coterie.results.metrics import ACCURACY, capital, scale
-from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, OVER_GROUPS, OVER_GROUPS_LEGEND, PROTOCOLS, held_out
+from coterie.results.protocols import (
+    AT_END,
+    CURVES,
+    EACH_CLIENT,
+    OVER_GROUPS,
+    OVER_GROUPS_LEGEND,
+    PROTOCOLS,
+    estimated,
+    held_out,
+)
 from coterie.results.runs import StoredRun
 
 
@@ -46,7 +55,10 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     """Summarise the runs in plain words."""
     texts = [f"{run.name} on {_setting(run)}" for run in runs]
     if len(runs) == 1:
-        sentences = (_accuracies(runs[0]), _tested(runs), _groups_text(runs[0]), _costs_text(runs[0]))
+        sentences = (
+            *(_accuracies(runs[0]), estimated(runs[0].latest), _tested(runs)),
+            *(_groups_text(runs[0]), _costs_text(runs[0])),
+        )
         return (*texts, " ".join(text for text in sentences if text), *runs[0].warnings)
     if len({_setting(run) for run in runs}) == 1:
         texts = [f"{', '.join(run.name for run in runs)} on {_setting(runs[0])}"]
@@ -56,6 +68,7 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
     return (
         *texts,
         f"{_ranked(runs)} {_tested(runs)}".strip(),
+        *dict.fromkeys(text for run in runs if (text := estimated(run.latest))),
         *(f"{run.name}: {text}" for run in runs for text in run.warnings),
     )
 
@@ -63,9 +76,9 @@ def _summary(runs: Sequence[StoredRun]) -> tuple[str, ...]:
 def _facts(run: StoredRun) -> tuple[Fact, ...]:
     """Return the numbers worth seeing first."""
     facts = [
-        Fact(name=f"{run.metric} {protocol.symbol}", value=run.scale.text(number), note=protocol.card)
+        Fact(name=f"{run.metric} {protocol.symbol}", value=_with_error(run, key) + run.scale.behind, note=protocol.card)
         for key, protocol in AT_END.items()
-        if (number := run.accuracy(key)) is not None
+        if run.accuracy(key) is not None
     ]
     if run.group_count is not None:
         note = "" if run.ari is None else f"ARI {run.ari:.2f}"
@@ -77,6 +90,20 @@ def _facts(run: StoredRun) -> tuple[Fact, ...]:
     if run.event_count:
         facts.append(Fact(name="events", value=str(run.event_count), note="what went wrong"))
     return tuple(facts)
+
+
+def _with_error(run: StoredRun, protocol: str) -> str:
+    """Write an accuracy in %, or an error, with its standard error where it is an estimate."""
+    number, error = run.accuracy(protocol), run.standard_error(protocol)
+    if number is None:
+        return "–"
+    return run.scale.shown(number) + ("" if error is None else f" ± {run.scale.shown(error)}")
+
+
+def _cell(run: StoredRun, protocol: str) -> NumberCell | float | None:
+    """Return an accuracy for a table; without a standard error it is just a number."""
+    number = run.accuracy(protocol)
+    return number if run.standard_error(protocol) is None else NumberCell(_with_error(run, protocol), number)
 
 
 def _ranked(runs: Sequence[StoredRun]) -> str:
@@ -160,10 +187,10 @@ def _results(runs: Sequence[StoredRun]) -> Section:
         rows.append(
             (
                 run.name,
-                *map(run.accuracy, AT_END),
+                *(_cell(run, key) for key in AT_END),
                 *map(run.over_groups, OVER_GROUPS),
                 *map(run.unadapted, EACH_CLIENT),
-                run.accuracy("L_best"),
+                _cell(run, "L_best"),
                 worst_tenth(run)[1],
                 run.group_count,
                 run.ari,
@@ -200,7 +227,9 @@ def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
     for run in runs:
         measured = run.by_true_group()
         sizes = Counter(run.true_groups or [])
-        rows = [(_in_words(key), *numbers, run.over_groups(key)) for key, numbers in measured.items()]
+        rows = [
+            (_in_words(key), *_of_groups(run, key, numbers), run.over_groups(key)) for key, numbers in measured.items()
+        ]
         if rows:
             groups = (f"group {g} ({sizes[g]} clients)" for g in range(len(rows[0]) - 2))
             tables.append(
@@ -209,10 +238,29 @@ def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
                     + (f": {run.name}" if len(runs) > 1 else ""),
                     columns=("protocol", *groups, "mean over groups"),
                     rows=tuple(rows),
-                    note=f"Means over the clients of each group. {OVER_GROUPS_LEGEND}",
+                    note=f"Means over the clients of each group{_asked(run)}. {OVER_GROUPS_LEGEND}",
                 )
             )
     return tables
+
+
+def _of_groups(run: StoredRun, key: str, numbers: Values) -> list[NumberCell | float | None]:
+    """Return the accuracies of groups, with standard errors where they are estimates."""
+    entries = ((run.result or {}).get("measured_by_true_group") or {}).get(key) or []
+    if len(entries) != len(numbers):
+        return [*numbers]
+    errors = [run.scaled(entry["standard_error"]) for entry in entries]
+    return [
+        n if n is None or e is None else NumberCell(f"{run.scale.shown(n)} ± {run.scale.shown(e)}", n)
+        for n, e in zip(numbers, errors, strict=True)
+    ]
+
+
+def _asked(run: StoredRun) -> str:
+    """Say how many clients of each group were evaluated, where not all."""
+    entries = ((run.result or {}).get("measured_by_true_group") or {}).get("L") or []
+    counts = ", ".join(f"{entry['clients']:,}" for entry in entries[:20])
+    return f" that were evaluated ({counts}{' …' if len(entries) > 20 else ''})" if entries else ""
 
 
 def _in_words(key: str) -> str:
@@ -255,12 +303,30 @@ def _targets(runs: Sequence[StoredRun]) -> list[Block]:
 
 
 def _lines(runs: Sequence[StoredRun], key: str, factor: float = 1, megabytes: bool = False) -> tuple[Series, ...]:
-    """Return a line per run that has numbers, each in the colour of its run."""
+    """Return a line per run that has numbers, each in the colour of its run, between standard errors if it has any."""
     return tuple(
-        Series(name=run.name, x=run.megabytes if megabytes else run.curve("round"), y=run.curve(key, factor), slot=slot)
+        Series(
+            name=run.name,
+            x=run.megabytes if megabytes else run.curve("round"),
+            y=run.curve(key, factor),
+            low=_shifted(run, key, -factor),
+            high=_shifted(run, key, factor),
+            slot=slot,
+        )
         for slot, run in enumerate(runs)
         if run.has(key)
     )
+
+
+def _shaded(runs: Sequence[StoredRun]) -> str:
+    """Say what the bands around lines are, if there are any."""
+    return "Shaded: a standard error to each side." if any(run.errors(key) for run in runs for key in CURVES) else ""
+
+
+def _shifted(run: StoredRun, key: str, factor: float) -> Values:
+    """Return a column a standard error lower, or higher; none where it is exact."""
+    pairs = zip(run.curve(key), run.errors(key), strict=False)
+    return tuple(None if n is None or e is None else abs(factor) * n + factor * e for n, e in pairs)
 
 
 def _rounds(runs: Sequence[StoredRun]) -> Section:
@@ -268,7 +334,7 @@ def _rounds(runs: Sequence[StoredRun]) -> Section:
         return (*_levels(runs, key), *_arrivals(runs))
 
     metric = measured_by(runs)
-    variants = accuracies(metric, lambda key: _lines(runs, key, scale(metric).factor), marks)
+    variants = accuracies(metric, lambda key: _lines(runs, key, scale(metric).factor), marks, _shaded(runs))
     tuned = {run.name: number for run in runs if (number := run.accuracy("plus")) is not None}
     if tuned:
         variants.append(final_accuracy(metric, "run", [*tuned], Series(name=f"{metric} +", y=tuple(tuned.values()))))
@@ -304,6 +370,7 @@ def _traffic(runs: Sequence[StoredRun]) -> Section | None:
         metric,
         lambda key: _lines(runs, key, scale(metric).factor, megabytes=True),
         lambda key: _levels(runs, key),
+        _shaded(runs),
         megabytes="MB both ways, in training",
     )
     blocks = (*switch("Protocol", variants), *_by_kind([run for run in runs if run.result]))

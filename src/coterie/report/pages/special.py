@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from coterie.report.figures import pruning_chart
+from coterie.report.shown_clients import ROWS, drawn_of, shown
 from coterie.results import charts
-from coterie.results.charts import Block, Chart, Section, Series, Table, Values, values
+from coterie.results.charts import Block, Chart, Section, Series, Table, Value, Values, values
+from coterie.results.client_columns import FEW
 from coterie.results.metrics import capital
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun, percent
@@ -43,24 +45,32 @@ def _newcomers_text(run: StoredRun, late: Mapping[str, Any]) -> str:
 
 
 def _newcomers_chart(run: StoredRun, late: Mapping[str, Any], accuracies: Mapping[str, Values]) -> Chart:
-    others = {client: number for client, number in enumerate(run.per_client("L")) if client not in late["clients"]}
-    names = tuple(f"client {client}" for client in late["clients"])
+    came = {*late["clients"]}
+    rows: dict[str, list[tuple[int, Value]]] = {
+        f"newcomers, {p}": [*zip(late["clients"], numbers, strict=False)] for p, numbers in accuracies.items()
+    }
+    rows["there from the beginning, L"] = [pair for pair in enumerate(run.per_client("L")) if pair[0] not in came]
+    measured = {
+        name: [pair for pair in pairs if pair[1] is not None or len(pairs) <= FEW] for name, pairs in rows.items()
+    }
     return charts.Distribution(
         title=f"Newcomers beside the others ({run.name})",
         x_label=f"{run.metric}{run.scale.unit}",
-        samples=(
-            *(charts.Sample(name=f"newcomers, {p}", values=numbers, names=names) for p, numbers in accuracies.items()),
+        samples=tuple(
             charts.Sample(
-                name="there from the beginning, L",
-                values=tuple(others.values()),
-                names=tuple(f"client {client}" for client in others),
-            ),
+                name=name,
+                values=tuple(number for _, number in shown(pairs)),
+                names=tuple(f"client {client}" for client, _ in shown(pairs)),
+            )
+            for name, pairs in measured.items()
         ),
         worst=0,
+        note=drawn_of(max(map(len, measured.values()))),
     )
 
 
 def _newcomers_table(run: StoredRun, late: Mapping[str, Any], accuracies: Mapping[str, Values]) -> Chart:
+    founded, all_of = {*late["founded"]}, len(late["clients"])
     return Table(
         title=f"Newcomers ({run.name})",
         columns=("client", "group", "founded it", *(f"{protocol}{run.scale.unit}" for protocol in EACH_CLIENT)),
@@ -68,11 +78,12 @@ def _newcomers_table(run: StoredRun, late: Mapping[str, Any], accuracies: Mappin
             (
                 client,
                 "none" if group is None else str(group),
-                "yes" if client in late["founded"] else "no",
+                "yes" if client in founded else "no",
                 *(accuracies[p][place] if place < len(accuracies[p]) else None for p in EACH_CLIENT),
             )
-            for place, (client, group) in enumerate(zip(late["clients"], late["groups"], strict=True))
+            for place, (client, group) in shown([*enumerate(zip(late["clients"], late["groups"], strict=True))], ROWS)
         ),
+        note=drawn_of(all_of, ROWS),
     )
 
 
@@ -125,14 +136,15 @@ def pruning_section(runs: Sequence[StoredRun]) -> Section | None:
 
 def _shares(run: StoredRun, by_client: Mapping[str, float]) -> Chart:
     accuracies = run.per_client("L")
+    note = "At the end; clients that never took part have pruned nothing and are not shown."
     return charts.Scatter(
         title=f"Pruned share and {run.metric} of clients ({run.name})",
         x_label="weights pruned (%)",
         y_label=f"{run.metric} L (%)",
         points=tuple(
             charts.Point(name=f"client {client}", x=percent(share), y=accuracies[int(client)])
-            for client, share in by_client.items()
+            for client, share in shown([*by_client.items()])
             if int(client) < len(accuracies)
         ),
-        note="At the end; clients that never took part have pruned nothing and are not shown.",
+        note=f"{note} {drawn_of(len(by_client))}".strip(),
     )
