@@ -272,7 +272,7 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
         algorithm=make_method(run.config),  # not the one that ran, which may hold much more than models
         state={
             **about_models(run, data, run.fed.settings.rounds),
-            "federation": {"admitted": run.fed.admitted},
+            "federation": run.fed.members.save(),
         },
         journal=Journal(NOWHERE.journal),
         models={client: run.algorithm.model_for(client) for client in sorted({*run.fed.clients, *everyone})},

@@ -17,6 +17,7 @@ from coterie.data.tables.encoding import TableEncoding
 from coterie.errors import CoterieError, one_line, whole_number
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
+from coterie.federation.membership import Membership
 from coterie.federation.served_model import ServedModel, SharedLayers, single
 from coterie.messages import ModelSpec, Params
 from coterie.models import build, initial
@@ -87,7 +88,8 @@ class TrainedRun:
     @property
     def clients(self) -> int:
         """How many clients there are."""
-        return max(int(self.config.data.clients or 0), max(self.state["federation"]["admitted"], default=-1) + 1)
+        admitted = Membership.saved_in(self.state["federation"]).admitted
+        return max(int(self.config.data.clients or 0), max(admitted, default=-1) + 1)
 
     @property
     def class_names(self) -> tuple[str, ...]:

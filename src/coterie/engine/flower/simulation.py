@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client import UNPROTECTED, Client, DiskStore, Protection
-from coterie.engine.embedded import make_clients
+from coterie.client import UNPROTECTED, DiskStore, Protection
+from coterie.engine.embedded import Attendance, SimulatedClients
 from coterie.engine.faults import SimulatedFaults
 from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_request, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
@@ -127,8 +127,9 @@ class FlowerSimulation(Engine):
         """
         self._resources: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpu_share}
         self._faults, self._seed = faults or SimulatedFaults(), seed
-        self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
+        self._recipe, self._tests = recipe, tests or {}
         self._samples = self._faults.declared(samples)
+        self._attendance = Attendance(self._samples, arrivals or {})
         self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
         if not address:
             self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
@@ -159,7 +160,7 @@ class FlowerSimulation(Engine):
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return all clients that have joined: here nobody leaves."""
-        return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+        return self._attendance.present(round)
 
     def tests(self, round: int) -> Mapping[ClientId, int]:
         """Return how many test samples clients have."""
@@ -239,11 +240,11 @@ class FlowerSimulation(Engine):
             self._broken.set()
 
 
-_CLIENTS: dict[str, list[Client]] = {}
+_CLIENTS: dict[str, SimulatedClients] = {}
 
 
-def _clients(recipe: Recipe) -> list[Client]:
-    """Return the clients of a simulation, made once in each process."""
+def _clients(recipe: Recipe) -> SimulatedClients:
+    """Return the clients of a simulation, whose data are opened once in each process."""
     key = recipe.data.folder
     if key not in _CLIENTS:
         _CLIENTS.clear()
@@ -251,7 +252,7 @@ def _clients(recipe: Recipe) -> list[Client]:
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
         store = DiskStore(Path(recipe.states), recipe.durable)
-        _CLIENTS[key] = make_clients(data, store, recipe.trainer(), test, recipe.protection)
+        _CLIENTS[key] = SimulatedClients(data, store, recipe.trainer(), test, recipe.protection)
     return _CLIENTS[key]
 
 
