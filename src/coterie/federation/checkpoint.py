@@ -95,8 +95,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         version = stored.get("format", 1)
         if version not in READ:
             raise CoterieError(
-                f"the checkpoint {path} has format {version}, this version of Coterie reads {READ[0]} to {READ[-1]}: use "
-                "the version that made the run, or run it again with --overwrite"
+                f"the checkpoint {path} has format {version}, this version of Coterie reads {READ[0]} to {READ[-1]}: "
+                "use the version that made the run, or run it again with --overwrite"
             )
         seal(content)
         return dict(_decoded(stored["state"], path))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.client import DiskStore
+from coterie.client import StateFiles
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
@@ -44,7 +44,7 @@ class RunRecorder:
         run: Session,
         data: FederatedData,
         folder: RunFolder | None,
-        states: DiskStore | None,
+        states: StateFiles | None,
         progress: Progress,
         began: float,
         tracker: Tracker,

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 PAUSE = 0.02
 """Seconds between looks for replies."""
+MOST_NODES = 1000
+"""With more clients several share a node: Flower asks each node in turn, all the time, whether there is a message for it.
+Of a node it takes one message at a time, every tenth of a second."""
 ATTEMPTS = 3
 """How often to try to start Ray. On a busy machine it may give up: its raylet allows a helper process 15 s to start,
 which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
@@ -130,6 +134,7 @@ class FlowerSimulation(Engine):
         self._recipe, self._tests = recipe, tests or {}
         self._samples = self._faults.declared(samples)
         self._attendance = Attendance(self._samples, arrivals or {})
+        self._node_count = min(len(self._samples), MOST_NODES)
         self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
         if not address:
             self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
@@ -186,7 +191,7 @@ class FlowerSimulation(Engine):
             yield self._faults.after(self._seed, answer.client, request, answer)
 
     def _begin(self) -> None:
-        """Wait for all nodes, and give each a client; which one does not matter, since every process has all data."""
+        """Wait for all nodes, and give each its clients; which does not matter, since every process has all data."""
         try:
             grid = self._grid_or_error.get(timeout=START_TIMEOUT)
         except queue.Empty:
@@ -194,7 +199,7 @@ class FlowerSimulation(Engine):
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
         self._transport = GridTransport(grid, PAUSE, check=self._check)
-        while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
+        while len(nodes := sorted(grid.get_node_ids())) < self._node_count:
             self._check()
             time.sleep(PAUSE)
         waiting = self._transport.greet(dict.fromkeys(nodes[:1], ""), None)
@@ -202,7 +207,7 @@ class FlowerSimulation(Engine):
             self._check()
             self._transport.introductions(waiting)
             time.sleep(PAUSE)
-        self._nodes = dict(zip(self._samples, nodes, strict=True))
+        self._nodes = dict(zip(self._samples, cycle(nodes), strict=False))
 
     def _check(self) -> None:
         """Raise if the simulation has ended, so that nobody is left to answer."""
@@ -228,7 +233,7 @@ class FlowerSimulation(Engine):
                 run_simulation(
                     server_app(hand_over),
                     client_app(nodes, nodes.describe),
-                    num_supernodes=len(self._samples),
+                    num_supernodes=self._node_count,
                     backend_config={"client_resources": self._resources, "init_args": self._init},
                 )
         except BaseException as error:
