@@ -11,8 +11,9 @@ import pytest
 
 import coterie
 from coterie import files
-from coterie.client import DiskStore, MemoryStore, State
+from coterie.client import DiskStore, MemoryStore, PackedStore, State, packed_store
 from coterie.results.run_folder import RunFolder
+from coterie.run import runner
 from coterie.run.progress import Progress
 from coterie.run.runner import resume
 from coterie.run.settings import settings_to_config
@@ -115,6 +116,16 @@ def test_a_power_cut_at_every_moment(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["syncfs", "fsync"])
+def test_a_power_cut_where_states_are_packed(one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(packed_store, "LARGEST_LOG", 20_000)
+    settings = settings_of("a state per client") | {"rounds": 6}
+    events, whole = recorded(tmp_path / "recorded", monkeypatch, settings, one_by_one)
+    assert survives(events, whole, settings, tmp_path, range(len(events) + 1)) > len(events) / 2
+
+
+@pytest.mark.slow
 def test_a_power_cut_while_a_resumed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first attempt left behind its checkpoint does not come back."""
     settings = settings_of("a state per client")
@@ -182,6 +193,39 @@ def test_the_store_of_a_site_keeps_what_it_has_saved(tmp_path: Path, monkeypatch
     for tree in folders_after(disk.events, len(disk.events), Random(SEED)):
         materialise(tree, tmp_path / "older")
         assert number_of(DiskStore(tmp_path / "older" / "state").load(7, before=99)) == 300
+
+
+@pytest.mark.integration
+def test_packed_states_that_a_checkpoint_names_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while files are cleared, of which what counts is copied."""
+    monkeypatch.setattr(packed_store, "LARGEST_LOG", 1000)
+    (tmp_path / "run").mkdir()
+    disk, luck, expected = RecordingDisk(tmp_path / "run"), Random(1), MemoryStore()
+    named: list[dict[int, tuple[int, str]]] = [{}]
+    after: list[dict[int, float | None]] = [dict.fromkeys(range(4))]
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "DISK", disk)
+        store = PackedStore(tmp_path / "run" / "clients")
+        for round in range(1, 11):
+            for client in luck.sample(range(4), 2):
+                store.save(client, round, state(10 * round + client))
+                expected.save(client, round, state(10 * round + client))
+            stamps = store.stamps(range(4), round)
+            named.append(named[-1] | {client: (round, digest) for client, digest in stamps.items()})
+            after.append({client: number_of(expected.load(client, round + 1)) for client in range(4)})
+            files.write_whole(tmp_path / "run" / "checkpoint", b"%d" % round, "system")
+    assert not (tmp_path / "run" / "clients" / "1.states").exists()  # it was cleared
+    for cut in range(0, len(disk.events) + 1, 2):
+        for number, tree in enumerate(folders_after(disk.events, cut, Random(cut))):
+            place = tmp_path / f"{cut}-{number}"
+            place.mkdir()
+            materialise(tree, place)
+            done = int((place / "checkpoint").read_text()) if (place / "checkpoint").exists() else 0
+            again = PackedStore(place / "clients")
+            again.go_on_from(named[done])
+            again.remove_later()
+            found = {client: number_of(again.load(client, 99)) for client in range(4)}
+            assert found == after[done], f"after {cut} events, {sorted(tree)}"
 
 
 def number_of(kept: State) -> float | None:

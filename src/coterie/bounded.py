@@ -11,6 +11,8 @@ import stat
 import tomllib
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -228,28 +230,39 @@ def read_npy_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool
 
 def read_start(path: Path, count: int) -> bytes:
     """Return the first bytes of a file, which must be one."""
+    with open_file(path) as file:
+        return file.read(count)
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to read it, which must be one."""
     with open(path, "rb", opener=_without_waiting) as file:
         if not stat.S_ISREG(file_mode(file)):
             raise ValueError("it is no file")
-        return file.read(count)
+        yield file
 
 
 def read_tensors(path: Path, most: int | None = MOST_VALUES) -> bytes:
     """Return a safetensors file; one that is longer or shorter than its header announces is not read."""
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(file_mode(file)):
-            raise ValueError("it is no file")
-        length = int.from_bytes(file.read(8), "little")
-        if length > HEADER:
-            raise ValueError(f"its header announces {length:,} bytes")
-        header = file.read(length)
-        if most is not None:
-            check_header(header, most)
-        announced = 8 + length + max(map(int, _OFFSETS.findall(header)), default=0)
-        if (size := os.fstat(file.fileno()).st_size) != announced:
-            raise ValueError(f"it has {size:,} bytes, where its header announces {announced:,}")
-        file.seek(0)
-        return file.read(announced)
+    with open_file(path) as file:
+        return read_tensors_at(file, 0, os.fstat(file.fileno()).st_size, most)
+
+
+def read_tensors_at(file: IO[bytes], start: int, size: int, most: int | None = MOST_VALUES) -> bytes:
+    """Return what is at a place of a file in place of a safetensors file of so many bytes."""
+    file.seek(start)
+    length = int.from_bytes(file.read(8), "little")
+    if length > HEADER:
+        raise ValueError(f"its header announces {length:,} bytes")
+    header = file.read(length)
+    if most is not None:
+        check_header(header, most)
+    announced = 8 + length + max(map(int, _OFFSETS.findall(header)), default=0)
+    if size != announced:
+        raise ValueError(f"it has {size:,} bytes, where its header announces {announced:,}")
+    file.seek(start)
+    return file.read(announced)
 
 
 def check_header(header: bytes, most: int = MOST_VALUES) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import coterie
 from coterie.client import MemoryStore
 from coterie.data import load
 from coterie.engine import EmbeddedEngine, SimulatedFaults
+from coterie.engine.embedded import Attendance, SimulatedClients
 from coterie.messages import Evaluate, Failure, ModelSpec, Plan, Reply, Request, Schedule, Train, TrainReply
 from coterie.models import MODELS, model
 from coterie.testing import SMALL
@@ -118,3 +120,22 @@ def test_clients_with_nothing_to_train_on_are_reported(tmp_path: Path) -> None:
         del PARTITIONS._items["one-goes-empty"]
     assert {event["kind"]: event["count"] for event in result.events} == {"empty": 1, "untested": 1}
     assert result.per_client["L"][3] is None
+
+
+def test_clients_are_made_when_they_are_asked_and_those_who_come_later_follow() -> None:
+    data, more = load("digits", clients=4), load("digits", clients=3, seed=1)
+    clients = SimulatedClients(replace(data, later=[more]), MemoryStore(), TorchTrainer())
+    assert len(clients) == 7
+    assert [client.id for client in clients] == list(range(7))
+    for id, part in enumerate([*data.train_parts, *more.train_parts]):
+        np.testing.assert_array_equal(clients[id].data_at(0).train, part)
+    with pytest.raises(IndexError):
+        clients[7]
+
+
+def test_the_same_mapping_says_that_nobody_came() -> None:
+    attendance = Attendance({0: 5, 1: 6, 2: 7}, {1: 3, 2: 8})
+    first = attendance.present(0)
+    assert attendance.present(2) is first == {0: 5}
+    assert attendance.present(3) is attendance.present(7) == {0: 5, 1: 6}
+    assert attendance.present(9) == {0: 5, 1: 6, 2: 7}

@@ -10,7 +10,7 @@ import pytest
 from coterie.client import LocalData, MemoryStore
 from coterie.data import Dataset, FederatedData, Samples, divide
 from coterie.data.dividing import on_validation
-from coterie.engine.embedded import make_clients
+from coterie.engine.embedded import SimulatedClients
 from coterie.engine.flower.sharing import share
 from coterie.training.torch_trainer import TorchTrainer
 
@@ -24,7 +24,7 @@ def numbered(test: bool) -> Dataset:
 
 
 def seen_by(data: FederatedData, round: int) -> list[LocalData]:
-    clients = make_clients(data, MemoryStore(), TorchTrainer())
+    clients = SimulatedClients(data, MemoryStore(), TorchTrainer())
     return [client.data_at(round) for client in clients]
 
 

@@ -254,10 +254,10 @@ def boasting() -> Iterator[Federation]:
 
 
 def test_who_declares_more_than_max_samples_is_left_out(boasting: Federation) -> None:
-    assert boasting.clients == boasting.trainable == [0, 2, 3, 4, 5]
+    assert boasting.clients == boasting.trainable == (0, 2, 3, 4, 5)
     boasting.start_round(1)
     assert boasting.cohort(1) == [0, 2, 3, 4, 5]
-    assert boasting.newcomers == []
+    assert boasting.newcomers == ()
     event = boasting.events.kinds["too large"]
     assert (event["count"], event["clients"]) == (1, {"1": 1})
     assert "declares 1000000000 samples, where max_samples is 1000" in event["example"]

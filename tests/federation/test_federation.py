@@ -76,7 +76,7 @@ def test_clients_without_samples_are_never_sampled(run: Session) -> None:
             return {0: 5, 1: 0, 2: 5, 3: 0}
 
     fed = Federation(Some(run.fed.engine), run.fed.trainer, replace(run.fed.settings, fraction=1.0))
-    assert fed.clients == [0, 1, 2, 3]
+    assert fed.clients == (0, 1, 2, 3)
     assert fed.cohort(1) == [0, 2]
 
 

@@ -82,7 +82,7 @@ def test_strikes_are_remembered_when_a_run_goes_on() -> None:
     with small_federation("fedavg", max_strikes=2) as (run, _):
         for client in (1, 4, 4):
             run.fed.members.strike(client)
-        assert run.fed.clients == [0, 1, 2, 3, 5]
+        assert run.fed.clients == (0, 1, 2, 3, 5)
         saved = run.fed.save()
     with small_federation("fedavg", max_strikes=2) as (run, _):
         run.fed.load(saved)

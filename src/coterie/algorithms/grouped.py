@@ -12,6 +12,7 @@ from coterie.federation import (
     CandidateModels,
     Contribution,
     Federation,
+    IntsByClient,
     ServedModel,
     Traits,
     as_request,
@@ -30,7 +31,7 @@ class GroupedMethod(Algorithm):
     start: Params = saved()
     models: list[Params] = saved(default_factory=list)
     """One per group."""
-    member: dict[ClientId, int] = saved(default_factory=dict)
+    member: IntsByClient | dict[ClientId, int] = saved(default_factory=IntsByClient)
     """The group of each client that is in one."""
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:

@@ -2,10 +2,11 @@
 
 from coterie.client.client import Client, answer_together
 from coterie.client.data import LocalData
+from coterie.client.packed_store import PackedStore, states_in
 from coterie.client.policy import Policy
 from coterie.client.protection import UNPROTECTED, Protection
 from coterie.client.request_handler import RequestHandler
-from coterie.client.store import CachedStore, DiskStore, MemoryStore, State, Store
+from coterie.client.store import CachedStore, DiskStore, MemoryStore, State, StateFiles, Store
 
 __all__ = [
     "UNPROTECTED",
@@ -14,10 +15,13 @@ __all__ = [
     "DiskStore",
     "LocalData",
     "MemoryStore",
+    "PackedStore",
     "Policy",
     "Protection",
     "RequestHandler",
     "State",
+    "StateFiles",
     "Store",
     "answer_together",
+    "states_in",
 ]  # fmt: skip

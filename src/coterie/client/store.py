@@ -7,13 +7,14 @@ because the server died in it, starts from the state before it; what the lost at
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from coterie.bounded import parse_json, read_tensors
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
-from coterie.messages import ClientId, Params
+from coterie.messages import Array, ClientId, Params
 
 State: TypeAlias = Mapping[str, Params]
 """Parameter sets by purpose: ``model``, ``control``, ``mask``."""
@@ -34,6 +35,28 @@ class Store(Protocol):
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state of a round, and drop those of later rounds and all but the last two."""
+        ...
+
+
+class StateFiles(Store, Protocol):
+    """A store in files, from which a run can go on after a kill."""
+
+    folder: Path
+
+    def clients(self) -> set[ClientId]:
+        """Return who has a state."""
+        ...
+
+    def stamps(self, clients: Iterable[ClientId], round: int) -> dict[ClientId, str]:
+        """Return the digests of the states that these clients have saved in a round."""
+        ...
+
+    def go_on_from(self, states: Mapping[ClientId, Stamp]) -> None:
+        """Take these states for the latest, as a checkpoint names them; refuse if one is missing."""
+        ...
+
+    def remove_later(self) -> None:
+        """Remove what an attempt left that goes on from the known states."""
         ...
 
 
@@ -77,21 +100,18 @@ class DiskStore:
         content, found = self._read(client, latest)
         if latest == known and found != digest:
             raise self._damaged(client, latest, "it is another than the one that the checkpoint names")
-        state: dict[str, dict[str, object]] = {}
-        for key, array in self._arrays(client, latest, content).items():
-            purpose, _, name = key.partition("/")
-            state.setdefault(purpose, {})[name] = array
-        return state  # type: ignore[return-value]
+        try:
+            return state_of(content)
+        except ValueError as error:
+            raise self._damaged(client, latest, str(error)) from None
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state of a round; what it takes the place of goes when it is there."""
-        from safetensors.numpy import save
-
         path, flushed = self._path(client, round), self._flush != "nothing"
         if not path.parent.is_dir() or path.parent.is_symlink() or self.folder.is_symlink():
-            self._make_folder(path.parent, flushed)
-        arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
-        content, digest = sealed(save(arrays, metadata=UNSEALED))
+            for folder in (self.folder, path.parent):
+                make_folder_of_states(folder, flushed)
+        content, digest = content_of(state)
         write_whole(path, content, self._flush)
         self._known[client] = round, digest
         rounds = self._rounds(client)
@@ -100,6 +120,11 @@ class DiskStore:
             remove(self._path(client, stale))
         if flushed and rounds[-1] > round:  # a later state of a lost attempt must not come back
             flush_folder(path.parent)
+
+    def clients(self) -> set[ClientId]:
+        """Return who has a state."""
+        names = os.listdir(self.folder) if self.folder.is_dir() else []
+        return {int(name) for name in names if name.isdecimal()}
 
     def stamps(self, clients: Iterable[ClientId], round: int) -> dict[ClientId, str]:
         """Return the digests of the states that these clients, of those in any process, have saved in a round."""
@@ -122,15 +147,12 @@ class DiskStore:
 
     def remove_later(self) -> None:
         """Remove what an attempt left that goes on from the known states: later ones, and halves of files."""
-        for name in os.listdir(self.folder) if self.folder.is_dir() else ():
-            if not name.isdecimal():
-                continue
-            client = int(name)
+        for client in self.clients():
             latest = self._known.get(client, (-1, ""))[0]
             for round in self._rounds(client):
                 if round > latest:
                     remove(self._path(client, round))
-            for part in (self.folder / name).glob("*.part"):
+            for part in (self.folder / str(client)).glob("*.part"):
                 remove(part)
 
     def _read(self, client: ClientId, round: int) -> tuple[bytes, str]:
@@ -143,30 +165,8 @@ class DiskStore:
         except ValueError as error:
             raise self._damaged(client, round, str(error)) from None
 
-    def _arrays(self, client: ClientId, round: int, content: bytes) -> Mapping[str, object]:
-        """Return the arrays of a state, in the order of the file; who can write a file can make its digest right."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        try:
-            header, arrays = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
-            return {
-                name: arrays[name] for name in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name))
-            }
-        except (SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise self._damaged(client, round, one_line(str(error))) from None
-
     def _damaged(self, client: ClientId, round: int, why: str) -> CoterieError:
-        return CoterieError(
-            f"the state of client {client} in '{self._path(client, round)}' can't be used ({why}): put back a copy, or "
-            "begin the run anew"
-        )
-
-    def _make_folder(self, path: Path, flush: bool) -> None:
-        for folder in (self.folder, path):
-            if folder.is_symlink():
-                raise CoterieError(f"'{folder}' is a link, where a folder of clients' states should be: remove it")
-        make_folder(path, flush)
+        return error_of_state(f"client {client}", self._path(client, round), why)
 
     def _path(self, client: ClientId, round: int) -> Path:
         return self.folder / str(client) / f"{round}.safetensors"
@@ -186,19 +186,60 @@ class DiskStore:
 
 
 class CachedStore:
-    """A disk store whose states also stay in memory."""
+    """A store on disk whose states also stay in memory."""
 
-    def __init__(self, disk: DiskStore) -> None:
+    def __init__(self, disk: StateFiles) -> None:
         self.disk, self._memory = disk, MemoryStore()
-        self._from_before = set(os.listdir(disk.folder)) if disk.folder.exists() else set()
-        """The folders of clients that had a state before: of the others, memory has all there is."""
+
+    @cached_property
+    def _from_before(self) -> set[ClientId]:
+        """Clients that had a state before: of the others, memory has all there is."""
+        return self.disk.clients()
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
         state = self._memory.load(client, before)
-        return state or (self.disk.load(client, before) if str(client) in self._from_before else {})
+        return state or (self.disk.load(client, before) if client in self._from_before else {})
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state of a round."""
         self.disk.save(client, round, state)
         self._memory.save(client, round, state)
+
+
+def content_of(state: State) -> tuple[bytes, str]:
+    """Return the bytes of a state, and their digest, which they carry."""
+    from safetensors.numpy import save
+
+    arrays = {f"{purpose}/{name}": array for purpose, params in state.items() for name, array in params.items()}
+    return sealed(save(arrays, metadata=UNSEALED))
+
+
+def state_of(content: bytes) -> State:
+    """Return a state, its arrays in the order of the bytes; who can write these can make their digest right."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    state: dict[str, dict[str, Array]] = {}
+    try:
+        header, arrays = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")]), load(content)
+        for key in sorted(arrays, key=lambda name: (header[name]["data_offsets"], name)):
+            purpose, _, name = key.partition("/")
+            state.setdefault(purpose, {})[name] = arrays[key]
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(one_line(str(error))) from None
+    return state
+
+
+def error_of_state(whose: str, path: Path, why: str) -> CoterieError:
+    """Return the error that says what is wrong with a state, and what can be done."""
+    return CoterieError(
+        f"the state of {whose} in '{path}' can't be used ({why}): put back a copy, or begin the run anew"
+    )
+
+
+def make_folder_of_states(folder: Path, flush: bool) -> None:
+    """Make a folder if it is not there; refuse a link in its place."""
+    if folder.is_symlink():
+        raise CoterieError(f"'{folder}' is a link, where a folder of clients' states should be: remove it")
+    make_folder(folder, flush)

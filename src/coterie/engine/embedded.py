@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
+from itertools import accumulate, chain
+from typing import overload
 
 from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store, answer_together
 from coterie.data import FederatedData
@@ -43,15 +46,12 @@ class EmbeddedEngine(Engine):
         `batch_clients` is how many train at once, as one task of the trainer; the compiled one takes them one by one.
         """
         self._trainer, self._batch_clients = trainer, 1 if trainer.name == "native" else batch_clients
-        self._clients = make_clients(data, store, trainer, common_test, protection)
-        for newcomers in data.later:
-            self._clients += make_clients(newcomers, store, trainer, None, protection, len(self._clients))
-        self._arrivals = arrivals or {}
+        self._clients = SimulatedClients(data, store, trainer, common_test, protection)
         self._faults, self._seed = faults or SimulatedFaults(), seed
-        train_parts = [part for of in (data, *data.later) for part in of.train_parts]
-        test_parts = [part for of in (data, *data.later) for part in of.test_parts]
-        self._samples = self._faults.declared({id: len(part) for id, part in enumerate(train_parts)})
-        self._tests = {id: len(part) for id, part in enumerate(test_parts)}
+        train_parts = chain(data.train_parts, *(later.train_parts for later in data.later))
+        test_parts = chain(data.test_parts, *(later.test_parts for later in data.later))
+        self._attendance = Attendance(self._faults.declared(dict(enumerate(map(len, train_parts)))), arrivals or {})
+        self._tests = dict(enumerate(map(len, test_parts)))
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
 
     def __enter__(self) -> EmbeddedEngine:
@@ -62,7 +62,7 @@ class EmbeddedEngine(Engine):
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return all clients that have joined: here nobody leaves."""
-        return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+        return self._attendance.present(round)
 
     def tests(self, round: int) -> Mapping[ClientId, int]:
         """Return how many test samples clients have."""
@@ -117,24 +117,64 @@ class EmbeddedEngine(Engine):
         return [*(failure for failure in dropped.values() if failure is not None), *map(read_only, replies)]
 
 
-def make_clients(
-    data: FederatedData,
-    store: Store,
-    trainer: Trainer,
-    common_test: CommonTest | None = None,
-    protection: Protection = UNPROTECTED,
-    first: ClientId = 0,
-) -> list[Client]:
-    """Make all clients of divided data, numbered from `first` on; after each drift they have other samples."""
+class Attendance:
+    """Who is there in which round, where clients come and nobody leaves."""
+
+    def __init__(self, samples: Mapping[ClientId, int], arrivals: Mapping[ClientId, int]) -> None:
+        """`samples` are those that clients declare, `arrivals` the rounds in which late ones come."""
+        self._samples, self._arrivals = samples, arrivals
+        self._rounds = sorted({0, *arrivals.values()})
+        self._came, self._present = -1, dict[ClientId, int]()
+
+    def present(self, round: int) -> Mapping[ClientId, int]:
+        """Return the samples of those who are there; the same object as long as nobody comes."""
+        came = bisect_right(self._rounds, round)
+        if came != self._came:
+            here = {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+            self._came, self._present = came, here
+        return self._present
+
+
+class SimulatedClients(Sequence[Client]):
+    """The clients of divided data, behind them those of data sets that come later; each is made when it is asked."""
+
+    def __init__(
+        self,
+        data: FederatedData,
+        store: Store,
+        trainer: Trainer,
+        common_test: CommonTest | None = None,
+        protection: Protection = UNPROTECTED,
+    ) -> None:
+        self._of, self._common_test = (data, *data.later), common_test
+        self._store, self._trainer, self._protection = store, trainer, protection
+        self._starts = [0, *accumulate(of.clients for of in self._of)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, id: int) -> Client: ...
+    @overload
+    def __getitem__(self, id: slice) -> list[Client]: ...
+    def __getitem__(self, id: int | slice) -> Client | list[Client]:
+        if isinstance(id, slice):
+            return [self[client] for client in range(*id.indices(len(self)))]
+        if not 0 <= id < len(self):
+            raise IndexError(f"there is no client {id}")
+        which = bisect_right(self._starts, id) - 1
+        data, position = self._of[which], id - self._starts[which]
+        local = _local_data(data, position, self._common_test if which == 0 else None)
+        return Client(id, local, self._store, self._trainer, self._protection)
+
+
+def _local_data(data: FederatedData, position: int, common_test: CommonTest | None) -> dict[int, LocalData]:
+    """Return what a client has by the round from which it has it: after each drift, other samples."""
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
     phases = {0: (data.train_parts, data.test_parts)}
     phases |= {phase.start: (phase.train_parts, phase.test_parts) for phase in data.drift}
     shared = (data.classes, data.normalise, common_test, data.lends_tests, data.test_views)
-    clients = []
-    for id in range(data.clients):
-        local = {
-            start: LocalData(x, y, train[id], test_x, test_y, test[id], *shared)
-            for start, (train, test) in phases.items()
-        }
-        clients.append(Client(first + id, local, store, trainer, protection))
-    return clients
+    return {
+        start: LocalData(x, y, train[position], test_x, test_y, test[position], *shared)
+        for start, (train, test) in phases.items()
+    }

@@ -2,6 +2,7 @@
 
 from coterie.federation.aggregation import Aggregator, Contribution
 from coterie.federation.algorithm import Algorithm, Traits
+from coterie.federation.by_client import IntsByClient
 from coterie.federation.engine import Engine, EngineWrapper
 from coterie.federation.exchange import Ledger
 from coterie.federation.federation import Federation, FederationSettings, ServerData
@@ -11,6 +12,6 @@ from coterie.federation.state import saved
 
 __all__ = [
     "Aggregator", "Algorithm", "CandidateModels", "ClientSampler", "Contribution", "Engine", "EngineWrapper",
-    "Federation", "FederationSettings", "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits", "as_request",
-    "saved",
+    "Federation", "FederationSettings", "IntsByClient", "Ledger", "ServedModel", "ServerData", "SharedLayers", "Traits",
+    "as_request", "saved",
 ]  # fmt: skip

@@ -19,8 +19,11 @@ from coterie.federation.request_checks import with_article
 from coterie.files import Flush, flushed_later, part_of, remove, seal, write_whole
 from coterie.messages import wire
 
-FORMAT = 3
-"""The version of the layout. Before 2 there was no number; since 3 the history is in a journal, and it is sealed."""
+FORMAT = 4
+"""The version of the layout. Before 2 there was no number; since 3 the history is in a journal, and it is sealed;
+since 4 numbers by client are arrays, or changes of a part that is written once."""
+READ = (3, FORMAT)
+"""The versions that are read."""
 PLAIN = frozenset({bool, int, float, str, type(None)})
 _HOLDS = "a state holds arrays, numbers, strings, and collections of these"
 
@@ -90,10 +93,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         content = read_tensors(path, most=None)
         stored = wire.unpack(content)
         version = stored.get("format", 1)
-        if version != FORMAT:
+        if version not in READ:
             raise CoterieError(
-                f"the checkpoint {path} has format {version}, this version of Coterie reads {FORMAT}: use the "
-                "version that made the run, or run it again with --overwrite"
+                f"the checkpoint {path} has format {version}, this version of Coterie reads {READ[0]} to {READ[-1]}: "
+                "use the version that made the run, or run it again with --overwrite"
             )
         seal(content)
         return dict(_decoded(stored["state"], path))

@@ -14,7 +14,10 @@ class Engine(ABC):
 
     @abstractmethod
     def present(self, round: int) -> Mapping[ClientId, int]:
-        """Return the clients that are here in a round, with the number of training samples that each declared."""
+        """Return the clients that are here in a round, with the number of training samples that each declared.
+
+        A mapping that was returned does not change: the same object says that nobody came or went.
+        """
 
     def tests(self, round: int) -> Mapping[ClientId, int]:
         """Return how many test samples clients declared, where that is known."""

@@ -5,7 +5,9 @@ Replies are checked here and nowhere else; afterwards they are trusted. Each ver
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from coterie.federation.by_client import IntsByClient
 from coterie.federation.engine import Engine
 from coterie.federation.state import Resumable, saved
 from coterie.messages import (
@@ -36,18 +38,32 @@ class Ledger(Resumable):
     """Bytes by kind of message; and by client and by round, evaluation not included."""
 
     by_kind: dict[str, dict[str, int]] = saved(default_factory=dict)
-    by_client: dict[ClientId, dict[str, int]] = saved(default_factory=dict)
+    up_by_client: IntsByClient = saved(default_factory=IntsByClient)
+    down_by_client: IntsByClient = saved(default_factory=IntsByClient)
     by_round: dict[int, dict[str, int]] = saved(default_factory=dict)
 
     def count(self, kind: str, client: ClientId, round: int, *, down: int = 0, up: int = 0) -> None:
         """Count one message."""
         entries = [self.by_kind.setdefault(kind, {"up": 0, "down": 0})]
         if kind not in MEASUREMENTS:
-            entries.append(self.by_client.setdefault(client, {"up": 0, "down": 0}))
             entries.append(self.by_round.setdefault(round, {"up": 0, "down": 0}))
+            self.up_by_client[client] = self.up_by_client.get(client, 0) + up
+            self.down_by_client[client] = self.down_by_client.get(client, 0) + down
         for entry in entries:
             entry["up"] += up
             entry["down"] += down
+
+    @property
+    def by_client(self) -> dict[ClientId, dict[str, int]]:
+        """The bytes ``"up"`` and ``"down"`` of each client."""
+        return {client: {"up": up, "down": self.down_by_client[client]} for client, up in self.up_by_client.items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore what `save` returned; earlier versions had both ways of a client together."""
+        if "by_client" in state:
+            ways = {way: {client: both[way] for client, both in state["by_client"].items()} for way in ("up", "down")}
+            state = {**state, "up_by_client": ways["up"], "down_by_client": ways["down"]}
+        super().load(state)
 
     def total(self, way: str) -> int:
         """Return all bytes ``"up"`` or ``"down"``, evaluation not included."""

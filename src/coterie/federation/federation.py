@@ -1,7 +1,7 @@
 """Federation: the server's only view of the world."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import WEIGHT_CUT, AggregationOptions, Aggregator
+from coterie.federation.by_client import IntsByClient
 from coterie.federation.engine import Engine
 from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
-from coterie.federation.membership import Membership
+from coterie.federation.membership import Membership, Roster
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs
-from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share
+from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share, order_of_cohorts
 from coterie.federation.server_optimiser import ServerStep
 from coterie.federation.training import Training
 from coterie.messages import (
@@ -118,10 +119,14 @@ class Federation:
         )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
-        self.members.admitted.update(self.samples)
+        self._present: Mapping[ClientId, int] = {}
+        self._samples: Mapping[ClientId, int] = self._present
+        """Of those present, who is believed."""
+        self.members.admit(self.samples, 0)
         self._asked_to_keep: set[ClientId] = set()
         """Clients asked in this round to change what they keep."""
-        self._stale: set[ClientId] = set()
+        self._stale = IntsByClient()
+        """Clients whose own model may have changed since they were last evaluated, and the round in which it did."""
         self.diverged: set[ClientId] = set()
         """Clients whose latest training diverged."""
         self.standardisation: Standardisation | None = None
@@ -161,7 +166,14 @@ class Federation:
     @property
     def samples(self) -> Mapping[ClientId, int]:
         """Training samples that all clients present declared, newcomers included; who declares too many is left out."""
-        present, most = self.engine.present(self.round), self.settings.aggregation.max_samples
+        present = self.engine.present(self.round)
+        if present is not self._present:  # then somebody came or went
+            self._present, self._samples = present, self._believed(present)
+        return self._samples
+
+    def _believed(self, present: Mapping[ClientId, int]) -> Mapping[ClientId, int]:
+        """Leave out who declares too many samples."""
+        most = self.settings.aggregation.max_samples
         if most is None or max(present.values(), default=0) <= most:
             return present
         for client, samples in present.items():
@@ -170,25 +182,28 @@ class Federation:
         return {client: samples for client, samples in present.items() if samples <= most}
 
     @property
-    def clients(self) -> list[ClientId]:
+    def _roster(self) -> Roster:
+        return self.members.roster(self.samples)
+
+    @property
+    def clients(self) -> Sequence[ClientId]:
         """All clients that are present and take part, in order."""
-        return self.members.members(self.samples)
+        return self._roster.clients
 
     @property
-    def trainable(self) -> list[ClientId]:
+    def trainable(self) -> Sequence[ClientId]:
         """The clients that take part and have something to train on, in order."""
-        clients, samples = self.clients, self.samples  # in this order: somebody may come in between
-        return [client for client in clients if samples[client] > 0]
+        return self._roster.trainable
 
     @property
-    def newcomers(self) -> list[ClientId]:
+    def newcomers(self) -> Sequence[ClientId]:
         """Clients that are present but do not take part yet, in order."""
-        return self.members.newcomers(self.samples)
+        return self._roster.newcomers
 
     @property
-    def admitted(self) -> frozenset[ClientId]:
+    def admitted(self) -> KeysView[ClientId]:
         """All clients that take part or did, present or not."""
-        return frozenset(self.members.admitted)
+        return self.members.admitted
 
     @property
     def joined(self) -> Mapping[ClientId, int]:
@@ -201,9 +216,9 @@ class Federation:
         return sorted(self._asked_to_keep)
 
     @property
-    def stale_clients(self) -> set[ClientId]:
+    def stale_clients(self) -> KeysView[ClientId]:
         """Clients whose own model may have changed since they were last evaluated."""
-        return self._stale
+        return self._stale.keys()
 
     def start_round(self, round: int) -> None:
         """Begin a round."""
@@ -241,19 +256,20 @@ class Federation:
 
     def mark_evaluated(self, client: ClientId) -> None:
         """Note that a client's own model has been evaluated as it is now."""
-        self._stale.discard(client)
+        self._stale.pop(client, None)
 
     def cohort(self, round: int) -> list[ClientId]:
         """Draw the clients of a round: max(⌊qN⌋, 1) of them, by the seed and the round alone."""
-        return self.batches(round, self.trainable)[0]
+        pool, rng = self.trainable, stream(self.seed, "cohort", round)
+        return sorted(pool[i] for i in order_of_cohorts(rng, len(pool), self._asked, only_first=True))
 
     def batches(self, round: int, pool: Sequence[ClientId]) -> list[list[ClientId]]:
         """Cut a pool of clients at random into cohorts, by the seed and the round alone; the last may be smaller.
 
         The first cohort of a pool of everyone is the one that `cohort` draws.
         """
-        size = math.ceil(self._needed * (1 + self.settings.oversample) - 1e-9)
-        drawn = [pool[i] for i in stream(self.seed, "cohort", round).permutation(len(pool))]
+        rng, size = stream(self.seed, "cohort", round), self._asked
+        drawn = [pool[i] for i in order_of_cohorts(rng, len(pool), size)]
         return [sorted(drawn[begin : begin + size]) for begin in range(0, max(len(drawn), 1), size)]
 
     @property
@@ -265,6 +281,11 @@ class Federation:
     def _needed(self) -> int:
         """How many clients a round is meant to have."""
         return max(math.floor(self.fraction * len(self.trainable) + 1e-9), 1)
+
+    @property
+    def _asked(self) -> int:
+        """How many clients a round asks."""
+        return math.ceil(self._needed * (1 + self.settings.oversample) - 1e-9)
 
     def initial(self, which: int = 0) -> dict[str, Array]:
         """Return the common initial model θ⁰, or others for methods that start several models.
@@ -345,7 +366,7 @@ class Federation:
             "sampler": self.sampler.save(),
             "aggregator": self.aggregator.save(),
             "server_optimiser": self.aggregator.optimiser.save(),
-            "stale": set(self._stale),
+            "stale": self._stale.save(),
             "diverged": set(self.diverged),
             **({} if self.standardisation is None else {"standardisation": self.standardisation}),
             **self.members.save(),
@@ -358,7 +379,7 @@ class Federation:
         self.sampler.load(state["sampler"])
         self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
         self.aggregator.optimiser.load(state.get("server_optimiser", {"moments": {}}))  # so did this
-        self._stale = set(state["stale"])
+        self._stale = IntsByClient.load(state["stale"])
         self.diverged = set(state.get("diverged", ()))
         self.standardisation = state.get("standardisation")
         self.members.load(state)
@@ -370,7 +391,7 @@ class Federation:
                 if client in self._asked_to_keep:
                     raise ValueError(f"client {client} is asked twice in round {self.round} to change what it keeps")
                 self._asked_to_keep.add(client)
-                self._stale.add(client)
+                self._stale[client] = self.round
 
     def _note_failures(self, failures: Iterable[Failure]) -> None:
         """Record failures; leave out clients that have sent too many invalid replies."""

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from coterie.federation.state import Resumable
 from coterie.messages import ClientId
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 
 USUAL_FRACTION = 0.1
+LARGE = 10_000
+"""With more clients a cohort is drawn without putting all of them in order."""
 LEAST_COHORT = 5
 """Clients of a round unless the user says otherwise, where there are so many: of a mean of two, half is chance."""
 
@@ -26,6 +30,25 @@ def cohort_share(fraction: float | None, clients: int) -> float:
     (0.3, 0.1, 0.25, 1.0)
     """
     return max(USUAL_FRACTION, min(LEAST_COHORT, clients) / max(clients, 1)) if fraction is None else fraction
+
+
+def order_of_cohorts(rng: np.random.Generator, clients: int, size: int, only_first: bool = False) -> list[int]:
+    """Return the positions of clients in random order, of which each `size` are a cohort; or those of the first only.
+
+    >>> import numpy as np
+    >>> first = order_of_cohorts(np.random.default_rng(0), 20_000, 3, only_first=True)
+    >>> everyone = order_of_cohorts(np.random.default_rng(0), 20_000, 3)
+    >>> first == everyone[:3], sorted(everyone) == list(range(20_000))
+    (True, True)
+    """
+    if clients <= LARGE:
+        order: list[int] = rng.permutation(clients).tolist()
+        return order[:size] if only_first else order
+    drawn: list[int] = rng.choice(clients, min(size, clients), replace=False).tolist()
+    if only_first:
+        return drawn
+    others = np.setdiff1d(np.arange(clients), drawn, assume_unique=True)
+    return drawn + rng.permutation(others).tolist()  # type: ignore[no-any-return]
 
 
 class ClientSampler(Resumable, ABC):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from coterie.errors import CoterieError
+from coterie.federation.by_client import IntsByClient
 from coterie.federation.checkpoint import PLAIN, WriteOnce
 from coterie.messages import wire
 
@@ -20,7 +21,8 @@ def saved(*, default: Any = dataclasses.MISSING, default_factory: Any = dataclas
 
     It may hold arrays, numbers, strings, models, dataclasses that its type hint names, and lists, tuples, sets and
     dictionaries of these, keyed by strings or integers. With `once` it is written only when it is a different object
-    than before: replace such a value, do not change it.
+    than before: replace such a value, do not change it. Whole numbers by client are best kept with `IntsByClient` as
+    `default_factory`: of many clients only what has changed is written.
     """
     return dataclasses.field(
         init=False,
@@ -42,6 +44,11 @@ class Resumable:
         state: dict[str, Any] = {}
         for field in _saved_fields(self):
             value = getattr(self, field.name)
+            if field.default_factory is IntsByClient:
+                if not isinstance(value, IntsByClient):  # set anew
+                    setattr(self, field.name, value := IntsByClient(value))
+                state[field.name] = value.save()
+                continue
             if field.metadata[SAVED] == "once" and (field.name not in parts or parts[field.name][0] is not value):
                 parts[field.name] = value, WriteOnce(_taken_apart(value))
             state[field.name] = parts[field.name][1] if field.name in parts else _taken_apart(value)
@@ -52,6 +59,9 @@ class Resumable:
         parts = vars(self).setdefault(_PARTS, {})
         for field in _saved_fields(self):
             stored = state[field.name]
+            if field.default_factory is IntsByClient:
+                setattr(self, field.name, IntsByClient.load(stored))
+                continue
             classes = {kind.__name__: kind for kind in _dataclasses_in(_type_hint(type(self), field))}
             value = _put_together(stored.value if isinstance(stored, WriteOnce) else stored, classes)
             if isinstance(stored, WriteOnce):

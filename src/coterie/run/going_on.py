@@ -1,10 +1,13 @@
 """A run goes on to more than was asked at first, to the same numbers as if it had been: more rounds, more clients."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from coterie.errors import CoterieError
+from coterie.federation.membership import Membership
 from coterie.federation.sampling import cohort_share
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import make_method, make_plan
@@ -47,7 +50,8 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     rounds = now.training.rounds
     if rounds <= done:
         return f"it has done {done}; ask for more than that"
-    if done == before.training.rounds and max(state["federation"]["joined"].values(), default=0) > done:
+    since = Membership.saved_in(state["federation"]).since.values()
+    if done == before.training.rounds and max(since, default=0) > done:
         return (
             f"clients joined after round {done}, which was the last then, and would join after round {rounds}; start a "
             f"new run with --rounds {rounds}"
@@ -55,7 +59,7 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     if done == before.training.rounds and "before_end" not in state:
         return "an earlier version of Coterie ended it, which did not keep what is needed for that; start a new run"
     other = f"depends on how many rounds there are: in a run of {rounds}"
-    members = [_members(state, t) for t in range(1, done + 1)]
+    members = _members(since, done)
     both = {clients: (schedules(before, clients), schedules(now, clients)) for clients in {*members}}
     for part, whose in enumerate((f"method '{now.algorithm.name}'", "the client curriculum")):
         for t, clients in enumerate(members, 1):
@@ -65,10 +69,10 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     return None
 
 
-def _members(state: Mapping[str, Any], round: int) -> int:
-    """Return how many clients took part in a round: those who join are in cohorts from the next one on."""
-    federation = state["federation"]
-    return sum(federation["joined"].get(client, 0) < round for client in federation["admitted"])
+def _members(since: Iterable[int], rounds: int) -> list[int]:
+    """Return how many clients took part in each round: those who join are in cohorts from the next one on."""
+    joined = Counter(since)
+    return list(accumulate(joined[t] for t in range(rounds)))
 
 
 def schedules(config: Config, clients: int) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.client import DiskStore
+from coterie.client import StateFiles
 from coterie.data import FederatedData, Normalisation
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
@@ -30,6 +30,8 @@ from coterie.training.batches import pool_size
 
 STEPS = 101
 """At how many points of a local training the pool of samples is noted."""
+CLIENTS_AT_ONCE = 10_000
+"""Of so many labels are counted at a time."""
 DRAWN_ONCE: tuple[ArrayName, ...] = ("grouped", "proximity", "tree", "labels")
 """Plot arrays of when groups were formed, which a run that goes on takes from the file: checkpoints hold none."""
 
@@ -42,7 +44,7 @@ class RunRecorder:
         run: Session,
         data: FederatedData,
         folder: RunFolder | None,
-        states: DiskStore | None,
+        states: StateFiles | None,
         progress: Progress,
         began: float,
         tracker: Tracker,
@@ -140,6 +142,11 @@ class RunRecorder:
         for note in (*self.run.algorithm.notes, *few_clients_a_round(self.run)) if round == 0 else ():
             self.progress.phase(note)
         self.announce_newcomers(f"round {round}")
+        if round == 0 or row is not None:
+            self._warn_if_alone(round)
+
+    def _warn_if_alone(self, round: int) -> None:
+        """Say it once where all clients have come to be groups of one."""
         groups = self.run.algorithm.groups() or {}
         alone = all_alone(groups.values()) and groups.keys() >= {*self.run.fed.trainable}
         if alone and not self._warned:
@@ -282,9 +289,15 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64] | None:
     if data.target is not None:
         return None
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
-    counts = [np.bincount(data.train.y[part], minlength=data.classes) for part in parts]
+    counts = np.zeros((len(parts), data.classes), np.int64)
+    for first in range(0, len(parts), CLIENTS_AT_ONCE):
+        some = [parts[client] for client in range(first, min(first + CLIENTS_AT_ONCE, len(parts)))]
+        whose = np.repeat(np.arange(len(some)), [len(part) for part in some])
+        cells = whose * data.classes + data.train.y[np.concatenate(some)]
+        counted = np.bincount(cells, minlength=len(some) * data.classes)
+        counts[first : first + len(some)] = counted.reshape(len(some), -1)
     later = [there for more in data.later if (there := label_counts(more)) is not None]
-    return np.concatenate([np.array(counts, np.int64), *later])
+    return np.concatenate([counts, *later])
 
 
 def pools(config: Config, clients: int) -> PlotArrays:

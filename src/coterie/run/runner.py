@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from coterie.algorithms import ALGORITHMS
-from coterie.client import CachedStore, DiskStore, MemoryStore, Store
+from coterie.client import CachedStore, DiskStore, MemoryStore, PackedStore, StateFiles, Store
 from coterie.data import FederatedData
 from coterie.errors import CoterieError
 from coterie.federation import Engine, Federation
@@ -41,6 +41,8 @@ from coterie.run.validation import differences, read_run_config
 from coterie.tracking import TrackedRun, Tracker, Trackers, run_name, settings_of
 from coterie.training import one_thread
 
+MOST_FOLDERS = 2000
+"""Clients up to which each has a folder for its states."""
 MEMORY_FOR_STATES = 2**30
 """Bytes of client states up to which they stay in memory while running."""
 
@@ -277,7 +279,7 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
         algorithm=make_method(run.config),  # not the one that ran, which may hold much more than models
         state={
             **about_models(run, data, run.fed.settings.rounds),
-            "federation": {"admitted": run.fed.admitted},
+            "federation": run.fed.members.save(),
         },
         journal=Journal(NOWHERE.journal),
         models={client: run.algorithm.model_for(client) for client in sorted({*run.fed.clients, *everyone})},
@@ -306,10 +308,11 @@ def check_room(config: Config, data: FederatedData, path: Path) -> None:
 
 
 @contextmanager
-def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[tuple[Store, DiskStore | None]]:
+def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Iterator[tuple[Store, StateFiles | None]]:
     """Choose where client states live, and return also their files, if there are any in the run folder.
 
-    In a run folder they are always written, since a kill may come. Processes of Ray flush theirs by themselves.
+    In a run folder they are always written, since a kill may come. Those of many clients are packed, unless it is
+    processes of Ray that write them, which flush theirs by themselves.
     """
     needed = 2 * data.clients * model_bytes(config, data)
     on_disk = (
@@ -324,5 +327,6 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         path = folder.clients if folder else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
         durable = config.run.durable and folder is not None
         alone = config.engine.name == "flower" or flushed_later(durable) == "folder"
-        disk = DiskStore(path, durable and alone)
+        packed = config.engine.name == "embedded" and data.clients > MOST_FOLDERS
+        disk = (PackedStore if packed else DiskStore)(path, durable and alone)
         yield disk if on_disk else CachedStore(disk), disk if folder else None

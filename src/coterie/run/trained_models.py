@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from coterie.algorithms import ALGORITHMS
-from coterie.client import DiskStore
+from coterie.client import StateFiles, states_in
 from coterie.data import Normalisation
 from coterie.data.tables.encoding import TableEncoding
 from coterie.errors import CoterieError, one_line, whole_number
 from coterie.federation import Algorithm
 from coterie.federation.journal import Journal
+from coterie.federation.membership import Membership
 from coterie.federation.served_model import ServedModel, SharedLayers, single
 from coterie.messages import ModelSpec, Params
 from coterie.models import build, initial
@@ -87,7 +88,8 @@ class TrainedRun:
     @property
     def clients(self) -> int:
         """How many clients there are."""
-        return max(int(self.config.data.clients or 0), max(self.state["federation"]["admitted"], default=-1) + 1)
+        admitted = Membership.saved_in(self.state["federation"]).admitted
+        return max(int(self.config.data.clients or 0), max(admitted, default=-1) + 1)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -113,13 +115,17 @@ class TrainedRun:
         """The group of each client that is in one."""
         return self.algorithm.groups() or {}
 
+    @cached_property
+    def _own_states(self) -> StateFiles:
+        return states_in(self.folder.clients)
+
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
         if client not in self.journal.states:
             return None
-        store, stamp = DiskStore(self.folder.clients), self.journal.states[client]
-        store.go_on_from({client: stamp})
-        model = store.load(client, before=stamp[0] + 1).get("model")
+        stamp = self.journal.states[client]
+        self._own_states.go_on_from({client: stamp})
+        model = self._own_states.load(client, before=stamp[0] + 1).get("model")
         return None if model is None else self.checked(model, f"the state of client {client}")
 
     def served(self, client: int) -> ServedModel | None:

@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client import UNPROTECTED, Client, DiskStore, Protection
-from coterie.engine.embedded import make_clients
+from coterie.client import UNPROTECTED, DiskStore, Protection
+from coterie.engine.embedded import Attendance, SimulatedClients
 from coterie.engine.faults import SimulatedFaults
 from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_request, client_app, server_app
 from coterie.engine.flower.sharing import SharedData
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 PAUSE = 0.02
 """Seconds between looks for replies."""
+MOST_NODES = 1000
+"""With more clients several share a node: Flower asks each node in turn, all the time, whether there is a message for it.
+Of a node it takes one message at a time, every tenth of a second."""
 ATTEMPTS = 3
 """How often to try to start Ray. On a busy machine it may give up: its raylet allows a helper process 15 s to start,
 which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
@@ -127,8 +131,10 @@ class FlowerSimulation(Engine):
         """
         self._resources: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpu_share}
         self._faults, self._seed = faults or SimulatedFaults(), seed
-        self._recipe, self._arrivals, self._tests = recipe, arrivals or {}, tests or {}
+        self._recipe, self._tests = recipe, tests or {}
         self._samples = self._faults.declared(samples)
+        self._attendance = Attendance(self._samples, arrivals or {})
+        self._node_count = min(len(self._samples), MOST_NODES)
         self._init: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
         if not address:
             self._init |= {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1"}
@@ -159,7 +165,7 @@ class FlowerSimulation(Engine):
 
     def present(self, round: int) -> Mapping[ClientId, int]:
         """Return all clients that have joined: here nobody leaves."""
-        return {id: samples for id, samples in self._samples.items() if self._arrivals.get(id, 0) <= round}
+        return self._attendance.present(round)
 
     def tests(self, round: int) -> Mapping[ClientId, int]:
         """Return how many test samples clients have."""
@@ -185,7 +191,7 @@ class FlowerSimulation(Engine):
             yield self._faults.after(self._seed, answer.client, request, answer)
 
     def _begin(self) -> None:
-        """Wait for all nodes, and give each a client; which one does not matter, since every process has all data."""
+        """Wait for all nodes, and give each its clients; which does not matter, since every process has all data."""
         try:
             grid = self._grid_or_error.get(timeout=START_TIMEOUT)
         except queue.Empty:
@@ -193,7 +199,7 @@ class FlowerSimulation(Engine):
         if isinstance(grid, BaseException):
             raise CoterieError(f"Flower's simulation can't start: {grid}") from grid
         self._transport = GridTransport(grid, PAUSE, check=self._check)
-        while len(nodes := sorted(grid.get_node_ids())) < len(self._samples):
+        while len(nodes := sorted(grid.get_node_ids())) < self._node_count:
             self._check()
             time.sleep(PAUSE)
         waiting = self._transport.greet(dict.fromkeys(nodes[:1], ""), None)
@@ -201,7 +207,7 @@ class FlowerSimulation(Engine):
             self._check()
             self._transport.introductions(waiting)
             time.sleep(PAUSE)
-        self._nodes = dict(zip(self._samples, nodes, strict=True))
+        self._nodes = dict(zip(self._samples, cycle(nodes), strict=False))
 
     def _check(self) -> None:
         """Raise if the simulation has ended, so that nobody is left to answer."""
@@ -227,7 +233,7 @@ class FlowerSimulation(Engine):
                 run_simulation(
                     server_app(hand_over),
                     client_app(nodes, nodes.describe),
-                    num_supernodes=len(self._samples),
+                    num_supernodes=self._node_count,
                     backend_config={"client_resources": self._resources, "init_args": self._init},
                 )
         except BaseException as error:
@@ -239,11 +245,11 @@ class FlowerSimulation(Engine):
             self._broken.set()
 
 
-_CLIENTS: dict[str, list[Client]] = {}
+_CLIENTS: dict[str, SimulatedClients] = {}
 
 
-def _clients(recipe: Recipe) -> list[Client]:
-    """Return the clients of a simulation, made once in each process."""
+def _clients(recipe: Recipe) -> SimulatedClients:
+    """Return the clients of a simulation, whose data are opened once in each process."""
     key = recipe.data.folder
     if key not in _CLIENTS:
         _CLIENTS.clear()
@@ -251,7 +257,7 @@ def _clients(recipe: Recipe) -> list[Client]:
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
         store = DiskStore(Path(recipe.states), recipe.durable)
-        _CLIENTS[key] = make_clients(data, store, recipe.trainer(), test, recipe.protection)
+        _CLIENTS[key] = SimulatedClients(data, store, recipe.trainer(), test, recipe.protection)
     return _CLIENTS[key]
 
 

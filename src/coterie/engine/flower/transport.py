@@ -54,7 +54,7 @@ class GridTransport:
         from flwr.app import ConfigRecord, RecordDict
 
         beside = {node: ConfigRecord({"federation": self.federation, "nonce": it}) for node, it in nonces.items()}
-        greetings = {node: (f"query.{HELLO}", RecordDict({BESIDE: record})) for node, record in beside.items()}
+        greetings = {node: Parcel(node, f"query.{HELLO}", RecordDict({BESIDE: it})) for node, it in beside.items()}
         return self._push(greetings, seconds)[0]
 
     def introductions(self, waiting: dict[str, int]) -> dict[int, Mapping[str, Any] | None]:
@@ -70,12 +70,12 @@ class GridTransport:
     ) -> Iterator[Reply | Failure]:
         """Carry requests to the nodes of clients; yield what each answered, or why there is no answer.
 
-        How many `samples` clients declared says how long their answers can be.
+        One node may serve several clients. How many `samples` clients declared says how long their answers can be.
         """
         from flwr.app import ConfigRecord, RecordDict
 
         records: dict[int, ArrayRecord] = {}  # one request for many clients is written once
-        outgoing, clients = {}, {}
+        outgoing = {}
         for client, request in requests.items():
             if client not in nodes:
                 yield Failure(client, request.round, "dropped", GONE)
@@ -84,20 +84,18 @@ class GridTransport:
                 records[id(request)] = wire_record(wire.encode(request))
             beside = ConfigRecord({"client": client, "federation": self.federation})
             content = RecordDict({WIRE: records[id(request)], BESIDE: beside})
-            outgoing[nodes[client]] = ("evaluate" if request.measures else "train", content)
-            clients[nodes[client]] = client
-        for node, message in self._send_and_receive(outgoing, deadline):
-            client = clients[node]
+            outgoing[client] = Parcel(nodes[client], "evaluate" if request.measures else "train", content)
+        for client, message in self._send_and_receive(outgoing, deadline):
             yield read_answer(message, client, requests[client], (samples or {}).get(client, MOST_SAMPLES))
 
     def _send_and_receive(
-        self, outgoing: Mapping[int, tuple[str, RecordDict]], deadline: float | None
+        self, outgoing: Mapping[int, Parcel], deadline: float | None
     ) -> Iterator[tuple[int, Message | NoReply]]:
-        """Send a message to each node and yield what comes back."""
+        """Send messages, each of which has a number here, and yield what comes back to which."""
         end = None if deadline is None else time.monotonic() + deadline
         waiting, gone = self._push(outgoing, deadline)
         try:
-            yield from ((node, NoReply("dropped", GONE)) for node in gone)
+            yield from ((number, NoReply("dropped", GONE)) for number in gone)
             while waiting:
                 self.check()
                 yield from self._poll(waiting)
@@ -105,23 +103,22 @@ class GridTransport:
                     break
                 if waiting:
                     time.sleep(max(self.pause, POLL_COST * len(waiting)))
-            yield from ((node, NoReply("late", f"nothing came within {deadline:g} s")) for node in waiting.values())
+            yield from ((number, NoReply("late", f"nothing came within {deadline:g} s")) for number in waiting.values())
         finally:  # also where enough others have answered
             if self._poller is not None:
                 self._poller.abandon(waiting)
 
-    def _push(
-        self, outgoing: Mapping[int, tuple[str, RecordDict]], seconds: float | None
-    ) -> tuple[dict[str, int], list[int]]:
-        """Send a message to each node; return the nodes by message id, and the nodes that are gone."""
+    def _push(self, outgoing: Mapping[int, Parcel], seconds: float | None) -> tuple[dict[str, int], list[int]]:
+        """Send messages; return their numbers here by Flower's ids, and the numbers of those whose nodes are gone."""
         from flwr.app import Message
 
         waiting: dict[str, int] = {}
         gone = []
-        for node, (kind, content) in outgoing.items():
-            ids = [str(id) for id in self.grid.push_messages([Message(content, node, kind, ttl=seconds)]) if id]
-            waiting |= dict.fromkeys(ids[:1], node)
-            gone += [] if ids else [node]
+        for number, parcel in outgoing.items():
+            message = Message(parcel.content, parcel.node, parcel.kind, ttl=seconds)
+            ids = [str(id) for id in self.grid.push_messages([message]) if id]
+            waiting |= dict.fromkeys(ids[:1], number)
+            gone += [] if ids else [number]
         return waiting, gone
 
     def _poll(self, waiting: dict[str, int]) -> Iterator[tuple[int, Message | NoReply]]:
@@ -134,9 +131,9 @@ class GridTransport:
                 yield waiting.pop(message_id), reply
             return
         for message in self.grid.pull_messages(list(waiting)):
-            node = waiting.pop(message.metadata.reply_to_message_id, None)
-            if node is not None:
-                yield node, message
+            number = waiting.pop(message.metadata.reply_to_message_id, None)
+            if number is not None:
+                yield number, message
 
 
 def read_answer(
@@ -184,6 +181,15 @@ def read_introduction(message: Message | NoReply) -> Mapping[str, Any] | None:
         return dict(message.content.config_records[BESIDE])
     except Exception:  # whatever Flower let through
         return {}
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What goes to a node."""
+
+    node: int
+    kind: str
+    content: RecordDict
 
 
 @dataclass(frozen=True)
