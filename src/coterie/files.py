@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -309,6 +310,48 @@ def take_lock(file: IO[str], wait: bool = False) -> bool:
             return True
         except BlockingIOError:
             return False
+
+
+class ScratchFile:
+    """A file without a name for what is only needed for a while; nothing is left of it, however the process ends."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """It is in a folder, or where the system keeps temporary files (`TMPDIR`)."""
+        self._folder, self._end = folder or Path(tempfile.gettempdir()), 0
+        with self._errors():
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+
+    def append(self, content: memoryview) -> int:
+        """Write at the end, and return where that was."""
+        at = self._end
+        with self._errors():
+            self._file.seek(at)
+            self._end += self._file.write(content)
+        return at
+
+    def read_into(self, content: memoryview, at: int) -> None:
+        """Read what was written at a position, as much as there is room for."""
+        self._file.seek(at)
+        if self._file.readinto(content) != content.nbytes:
+            raise OSError(errno.EIO, "a temporary file is shorter than what was written", str(self._folder))
+
+    def clear(self) -> None:
+        """Forget what was written, and give its place back."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._end = 0
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Say where there was no room."""
+        try:
+            yield
+        except OSError as error:
+            raise CoterieError(
+                f"a temporary file in '{self._folder}', for replies that memory should not hold, can't be written "
+                f"({error.strerror}): make room there, or ask fewer clients in a round (--fraction)"
+            ) from None
 
 
 def part_of(path: Path, name: str) -> Path:

@@ -6,8 +6,7 @@ import numpy as np
 
 import coterie
 from coterie.algorithms.kindred import Kindred, last_layer
-from coterie.federation.aggregation import Contribution, means_by_row
-from coterie.messages import EVALUATION, ClassCounts, Moments, Request, Train, TrainReply
+from coterie.messages import EVALUATION, ClassCounts, Moments, Request, RunningMean, Train, TrainReply
 from coterie.testing import RecordingEngine, small_federation, small_run, small_settings
 
 ROTATED = {"dataset": "digits-rotated", "partition": None, "clients": 12, "fraction": 0.5, "rounds": 6, "seed": 0}
@@ -43,15 +42,15 @@ def test_rows_of_the_last_layer_are_means_by_samples_of_their_label() -> None:
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(3, 4)).astype(np.float32), "b": rng.normal(size=3).astype(np.float32)}
     counts = np.array([[5.0, 0, 0], [1, 2, 0], [0, 6, 0]])
-    members = []
-    for client, rows in enumerate(counts):
-        params = {name: value + rng.normal(size=value.shape).astype(np.float32) for name, value in start.items()}
-        members.append(Contribution(client, params, start, float(rows.sum()), by_row={"w": rows, "b": rows}))
-    got = means_by_row(members)
+    models, mean = [], RunningMean()
+    for rows in counts:
+        models.append({n: value + rng.normal(size=value.shape).astype(np.float32) for n, value in start.items()})
+        mean.add(models[-1], float(rows.sum()), {"w": rows, "b": rows})
+    got = mean.mean(otherwise=start)
     for name in start:
         for row in range(3):
             total = sum(counts[:, row])
-            wanted = sum(n * m.params[name][row] for n, m in zip(counts[:, row], members, strict=True)) / (total or 1)
+            wanted = sum(n * m[name][row] for n, m in zip(counts[:, row], models, strict=True)) / (total or 1)
             np.testing.assert_allclose(got[name][row], wanted if total else start[name][row], rtol=1e-6)
         assert got[name].dtype == np.float32
 

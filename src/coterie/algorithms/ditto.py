@@ -1,6 +1,5 @@
 """Ditto: models of one's own, held near a global one (Li et al., ICML 2021)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -9,7 +8,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Federation
-from coterie.messages import Anchor, ClientId, Plan, Train, TrainReply
+from coterie.messages import Anchor, Plan, Request, Train
 
 
 @algorithm("ditto")
@@ -20,12 +19,10 @@ class Ditto(FedAvg):
     lam: Annotated[float, Ge(0), "strength λ of the term λ/2·‖v_i − w‖² that holds an own model near the global"] = 1.0
     own_epochs: Annotated[int | None, Ge(1), "epochs of the own model; by default those of the run"] = None
 
-    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """w_i ← LocalSGD(w) is sent; v_i ← v_i − η(∇f(v_i) + λ(v_i − w)) is kept; w ← Σ n_i w_i / Σ n_i."""
+    def request(self, fed: Federation) -> Request:
+        """w_i ← LocalSGD(w) is sent; v_i ← v_i − η(∇f(v_i) + λ(v_i − w)) is kept."""
         own = Train(self.newcomer_plan(fed), start=("own",), send=False)
-        replies = fed.ask(dict.fromkeys(cohort, fed.request(Train(fed.plan, keep=False), own, models=self.sent())))
-        if replies:
-            self.model = self.aggregate(fed, {client: reply.answer(TrainReply) for client, reply in replies.items()})
+        return fed.request(Train(fed.plan, keep=False), own, models=self.sent())
 
     def newcomer_plan(self, fed: Federation) -> Plan:
         """How a client trains its own model; a newcomer's begins with the global one."""

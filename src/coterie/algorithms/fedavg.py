@@ -1,11 +1,11 @@
 """Federated averaging (McMahan et al., AISTATS 2017)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
-from coterie.federation import Algorithm, Federation, saved
-from coterie.messages import Array, ClientId, Params, Plan, Train, TrainReply
+from coterie.federation import Algorithm, Answers, Federation, Trained, saved
+from coterie.messages import Array, ClientId, Params, Plan, Request, Train
 
 
 @algorithm("fedavg")
@@ -22,9 +22,13 @@ class FedAvg(Algorithm):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
-        replies = fed.ask(dict.fromkeys(cohort, fed.request(Train(self.plan(fed)), models=self.sent())))
-        if replies:
-            self.model = self.aggregate(fed, {client: reply.answer(TrainReply) for client, reply in replies.items()})
+        trained = Trained(fed.replies(dict.fromkeys(cohort, self.request(fed))))
+        if trained:
+            self.model = self.aggregate(fed, trained)
+
+    def request(self, fed: Federation) -> Request:
+        """What the cohort is asked."""
+        return fed.request(Train(self.plan(fed)), models=self.sent())
 
     def sent(self) -> dict[str, Params]:
         """What the cohort receives."""
@@ -34,7 +38,7 @@ class FedAvg(Algorithm):
         """LocalSGD, as the run has it."""
         return fed.plan
 
-    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """WAvg: the mean weighted by samples, or the rule of ``[aggregation]``."""
         return fed.average(trained, self.model)
 

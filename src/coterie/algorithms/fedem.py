@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
 from coterie.errors import CoterieError
-from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Traits, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply
+from coterie.federation import Algorithm, ClientSampler, Federation, SharedLayers, Trained, Traits, saved
+from coterie.messages import ClientId, ModelSpec, Params, Train
 from coterie.models.mixture import MIXTURE, SHARES
 
 
@@ -46,8 +46,7 @@ class FedEM(Algorithm):
         and the M-step in one (Fisher's identity). Responsibilities do not leave the client, nor does π_i.
         """
         verb = Train(fed.plan, start=("own", "model"), send=tuple(self.layers))
-        replies = fed.ask(dict.fromkeys(cohort, fed.request(verb, model=self.layers)))
-        trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
+        trained = Trained(fed.replies(dict.fromkeys(cohort, fed.request(verb, model=self.layers))))
         if trained:
             self.layers = fed.average(trained, {**self.start, **self.layers})
 

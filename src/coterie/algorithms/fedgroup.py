@@ -1,6 +1,6 @@
 """Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.clustering import Count, Grouping, k_means
-from coterie.federation import Contribution, Federation, ServedModel, saved
+from coterie.federation import Answers, Contribution, Federation, ServedModel, saved
 from coterie.messages import (
     Anchor,
     Array,
@@ -183,17 +183,20 @@ class FedGroup(GroupedMethod):
         self._pretrained = {}
         super().round(fed, cohort)
 
-    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
+    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> Answers:
         """Let clients train their groups' models; those that have just pre-trained may go on from there instead.
 
         Of the latter w_i, E epochs from w₀, the group gets the update: w^(g) + w_i − w₀ takes the place of w_i.
         """
         new = {client: model for client, model in self._pretrained.items() if client in cohort}
-        trained = super().train(fed, [client for client in cohort if client not in new])
+        others = super().train(fed, [client for client in cohort if client not in new])
+        if not new:
+            return others
+        trained = dict(others.items())
         requests = {
             client: fed.request(Train(self.rest_of_plan(fed, client)), model=model) for client, model in new.items()
         }
-        for client, reply in (fed.ask(requests) if requests else {}).items():
+        for client, reply in fed.ask(requests).items():
             answer, group = reply.answer(TrainReply), self.models[self.member[client]]
             trained[client] = replace(answer, params=_moved(group, answer.params, self.start))
         return dict(sorted(trained.items()))
@@ -208,7 +211,7 @@ class FedGroup(GroupedMethod):
     def average(
         self,
         fed: Federation,
-        trained: Mapping[ClientId, TrainReply],
+        trained: Answers,
         equal: bool = False,
         start: Callable[[ClientId], Params] | None = None,
     ) -> None:

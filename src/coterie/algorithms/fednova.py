@@ -7,8 +7,8 @@ import numpy as np
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Contribution, Federation
-from coterie.messages import Array, ClientId, Params, Plan, TrainReply, frozen, weighted_mean
+from coterie.federation import Answers, Contribution, Federation, Fold
+from coterie.messages import Array, ClientId, Params, Plan, TrainReply, frozen
 from coterie.messages.params import STATISTICS
 
 
@@ -36,29 +36,34 @@ class FedNova(FedAvg):
         """a_i is known of SGD only."""
         return None if name == "sgd" else f"the weights that {name} gives to gradients in an update have no formula"
 
-    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """θ ← θ − (Σ p_i a_i) Σ p_i (θ − θ_i)/a_i, with p_i = n_i/Σn; statistics of BatchNorm are averaged by p.
 
+        With M, the mean of the θ_i weighted by n_i/a_i, that is θ + s (M − θ), where s = Σ p_i a_i · Σ p_i/a_i.
         Long updates are cut before that. A rule that counts each client once is applied to θ − a (θ − θ_i)/a_i instead,
         with a the median of the a_i.
         """
-        a = np.array([normaliser(t.steps, fed.plan) for t in trained.values()])
-        members = fed.aggregator.contributions(trained, self.model)
         if fed.settings.aggregation.rule not in ("mean", "clipped"):
-            scales = float(np.median(a)) / a
-            return fed.aggregator.averages({0: [_scaled(m, s) for m, s in zip(members, scales, strict=True)]})[0]
-        members = [*fed.aggregator.screened({0: members})[0]]
-        p = np.array([member.weight for member in members], np.float64)
-        mean = weighted_mean([member.params for member in members], p.tolist())
-        p /= p.sum()
-        weights = (p @ a) * p / a
-        for name, received in self.model.items():
-            if not name.endswith(STATISTICS):
-                step = np.zeros(received.shape)
-                for weight, member in zip(weights, members, strict=True):
-                    step += weight * (received.astype(np.float64) - member.params[name])
-                mean[name] = (received - step).astype(received.dtype)
+            return self.middle(fed, dict(trained.items()))
+        learnt = [name for name in self.model if not name.endswith(STATISTICS)]
+        fold, sums = Fold[int](fed.aggregator), np.zeros(3)
+        for client, answer in trained.items():
+            member, a = fold.contribution(client, answer, self.model), normaliser(answer.steps, fed.plan)
+            n = float(member.weight)
+            fold.add(0, member._replace(tensor_weights=dict.fromkeys(learnt, np.array(n / a))))
+            sums += n, n * a, n / a
+        mean, s = fold.means(step=False)[0], sums[1] * sums[2] / sums[0] ** 2
+        for name in learnt:
+            received = self.model[name].astype(np.float64)
+            mean[name] = (received + s * (mean[name] - received)).astype(self.model[name].dtype)
         return fed.aggregator.optimiser.step(self.model, frozen(mean))
+
+    def middle(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+        """Apply a rule that counts each client once to θ − a (θ − θ_i)/a_i."""
+        a = np.array([normaliser(answer.steps, fed.plan) for answer in trained.values()])
+        scales = float(np.median(a)) / a
+        members = fed.aggregator.contributions(trained, self.model)
+        return fed.aggregator.averages({0: [_scaled(m, s) for m, s in zip(members, scales, strict=True)]})[0]
 
 
 def _scaled(member: Contribution, scale: float) -> Contribution:

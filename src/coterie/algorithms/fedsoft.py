@@ -9,8 +9,8 @@ from annotated_types import Ge, Gt, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.federation import Contribution, Federation, saved
-from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train, TrainReply
+from coterie.federation import Answers, Contribution, Federation, Fold, Trained, saved
+from coterie.messages import Anchor, ClientId, Losses, LossesReply, Params, Train
 from coterie.streams import stream
 
 
@@ -48,12 +48,12 @@ class FedSoft(GroupedMethod):
         self.place(fed, [client for client in fed.trainable if due or client not in self.u])
         eligible = [client for client in (fed.trainable if self.selection else cohort) if client in self.u]
         chosen = [self.chosen(fed, s, eligible) for s in range(len(self.models))]
-        trained = self.train(fed, sorted({client for weights in chosen for client in weights}))
-        centres = {
-            s: [Contribution(c, trained[c].params, self.models[s], w) for c, w in weights.items() if c in trained]
-            for s, weights in enumerate(chosen)
-        }
-        for s, model in fed.aggregator.averages(centres).items():
+        fold = Fold[int](fed.aggregator)
+        for client, answer in self.train(fed, sorted({client for weights in chosen for client in weights})).items():
+            for s, weights in enumerate(chosen):
+                if client in weights:
+                    fold.add(s, Contribution(client, answer.params, self.models[s], weights[client]))
+        for s, model in fold.means().items():
             self.models[s] = model
 
     def chosen(self, fed: Federation, s: int, clients: Sequence[ClientId]) -> dict[ClientId, float]:
@@ -71,14 +71,14 @@ class FedSoft(GroupedMethod):
         drawn = stream(fed.seed, "fedsoft", fed.round, s).choice(len(clients), K, replace=False, p=v)
         return {clients[i]: 1.0 for i in sorted(drawn)}
 
-    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
+    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> Answers:
         """Let clients go on with their own models, held near all centres by their shares."""
         centres, requests = self._centres(), {}
         for client in cohort:
             anchors = tuple(Anchor(name, self.lam * u) for name, u in zip(centres, self.u[client], strict=True))
             verb = Train(replace(self.plan(fed), anchors=anchors), start=("own",))
             requests[client] = fed.request(verb, models=centres)
-        return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
+        return Trained(fed.replies(requests))
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """u_is ← share of the client's samples on which c_s has the smallest loss, σ where there are none."""

@@ -78,7 +78,7 @@ class FLISDC(Inference, GroupedMethod):
         if self.select_on == "server":
             replies = self.train_chosen(fed, cohort)
         else:
-            replies = self.train_served(fed, served, cohort)
+            replies = fed.ask(self.requests_for(fed, served, cohort))
         trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
         if not trained:
             return

@@ -1,7 +1,7 @@
 """What all clustered methods share: one model per group, and averaging inside a group."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,16 +9,19 @@ import numpy as np
 from coterie.clustering import RuleSupport
 from coterie.federation import (
     Algorithm,
+    Answers,
     CandidateModels,
     Contribution,
     Federation,
+    Fold,
     IntsByClient,
     ServedModel,
+    Trained,
     Traits,
     as_request,
     saved,
 )
-from coterie.messages import ClientId, Params, Plan, Reply, Request, Train, TrainReply
+from coterie.messages import ClientId, Params, Plan, Request, Train, TrainReply
 from coterie.training import digest
 
 
@@ -67,23 +70,22 @@ class GroupedMethod(Algorithm):
         self.place(fed, [client for client in cohort if client not in self.member])
         self.average(fed, self.train(fed, cohort))
 
-    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> dict[ClientId, TrainReply]:
-        """Let each client of the cohort that is in a group train its group's model."""
+    def train(self, fed: Federation, cohort: Sequence[ClientId]) -> Answers:
+        """Let each client of the cohort that is in a group train its group's model; answers are there as they come."""
         verb, groups = Train(self.plan(fed)), {c: self.member[c] for c in cohort if c in self.member}
         requests = {group: fed.request(verb, model=self.models[group]) for group in sorted({*groups.values()})}
-        replies = fed.ask({client: requests[group] for client, group in groups.items()})
-        return {client: reply.answer(TrainReply) for client, reply in replies.items()}
+        return Trained(fed.replies({client: requests[group] for client, group in groups.items()}))
 
-    def train_served(self, fed: Federation, served: ServedModel, cohort: Sequence[ClientId]) -> dict[ClientId, Reply]:
-        """Let each client of the cohort train what it receives; of several models, the one that suits it best."""
+    def requests_for(self, fed: Federation, served: ServedModel, cohort: Sequence[ClientId]) -> dict[ClientId, Request]:
+        """Return what lets each client of the cohort train what it receives; of several models, what suits it best."""
         verbs, start, models = as_request(served)
         request = fed.request(*verbs, Train(self.plan(fed), start=start), models=models)
-        return fed.ask(dict.fromkeys(cohort, request))
+        return dict.fromkeys(cohort, request)
 
     def average(
         self,
         fed: Federation,
-        trained: Mapping[ClientId, TrainReply],
+        trained: Answers,
         equal: bool = False,
         start: Callable[[ClientId], Params] | None = None,
     ) -> None:
@@ -91,21 +93,16 @@ class GroupedMethod(Algorithm):
 
         They have started from their groups' models, unless `start` says from what.
         """
-        members: dict[int, list[Contribution]] = {}
-        for member in self.contributions(fed, trained, start or self.trained_from, equal):
-            members.setdefault(self.member[member.client], []).append(member)
-        for group, model in fed.aggregator.averages(members, models=dict(enumerate(self.models))).items():
+        fold, start = Fold[int](fed.aggregator), start or self.trained_from
+        for client, answer in trained.items():
+            member = fold.contribution(client, answer, start(client), equal)
+            fold.add(self.member[client], self.weighed(member, answer))
+        for group, model in fold.means(dict(enumerate(self.models))).items():
             self.models[group] = model
 
-    def contributions(
-        self,
-        fed: Federation,
-        trained: Mapping[ClientId, TrainReply],
-        start: Params | Callable[[ClientId], Params],
-        equal: bool,
-    ) -> list[Contribution]:
-        """Return what clients bring to their groups' means."""
-        return fed.aggregator.contributions(trained, start, equal)
+    def weighed(self, member: Contribution, answer: TrainReply) -> Contribution:
+        """Return what a client brings to its group's mean, where parts of it count otherwise."""
+        return member
 
     def trained_from(self, client: ClientId) -> Params:
         """Return the model of a client's group, from which its training starts."""

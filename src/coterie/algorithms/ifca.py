@@ -1,6 +1,6 @@
 """Iterative federated clustering (IFCA, Ghosh et al., NeurIPS 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,8 +9,8 @@ from annotated_types import Ge, Le
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
-from coterie.federation import CandidateModels, Federation
-from coterie.messages import ClientId, TrainReply
+from coterie.federation import CandidateModels, Federation, Trained
+from coterie.messages import ClientId, Reply
 
 
 @algorithm("ifca")
@@ -45,10 +45,13 @@ class IFCA(GroupedMethod):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
         candidates = self.candidates()
-        replies = self.train_served(fed, candidates, cohort)
-        self.member |= {client: candidates.taken(reply) for client, reply in replies.items()}
-        trained = {client: reply.answer(TrainReply) for client, reply in replies.items()}
-        self.average(fed, trained, self.weights == "equal")
+
+        def placed() -> Iterator[Reply]:
+            for reply in fed.replies(self.requests_for(fed, candidates, cohort)):
+                self.member[reply.client] = candidates.taken(reply)
+                yield reply
+
+        self.average(fed, Trained(placed()), self.weights == "equal")
 
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""

@@ -4,7 +4,7 @@ Which labels a client has is no reason to part clients: it goes into the softmax
 label looks different is one: such clients get models of their own, before training begins.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
-from coterie.federation import CandidateModels, Contribution, Federation, saved
+from coterie.federation import CandidateModels, Contribution, Federation, Trained, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
     Array,
@@ -86,22 +86,23 @@ class Kindred(OneShotClustering[MomentsReply]):
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, MomentsReply]:
         """Ask clients how their labels look; those without a label that can be compared are left out."""
         request = fed.request(*self.description, kind="describe")
-        replies = self.ask_to_describe(fed, dict.fromkeys(clients, request), clients)
+        replies = {reply.client: reply for reply in self.describing(fed, dict.fromkeys(clients, request), clients)}
         self.note_counts(replies)
         told = {client: reply.answer(MomentsReply) for client, reply in replies.items()}
         described = {client: moments for client, moments in told.items() if moments.counts.any()}
         self.mute |= {c for c in clients if c not in described and (c in told or c in self.reticent)}
         return described
 
-    def ask_to_describe(
+    def describing(
         self, fed: Federation, requests: Mapping[ClientId, Request], describing: Sequence[ClientId]
-    ) -> dict[ClientId, Reply]:
-        """Ask clients, some of whom are to describe themselves; note which of these hold that back."""
-        before = {client: fed.events.times(client, WITHHELD) for client in describing}
-        replies = fed.ask(requests)
+    ) -> Iterator[Reply]:
+        """Ask clients, some of whom are to describe themselves; note in the end which of these hold that back."""
+        before, replied = {client: fed.events.times(client, WITHHELD) for client in describing}, set()
+        for reply in fed.replies(requests):
+            replied.add(reply.client)
+            yield reply
         held = {client for client, times in before.items() if fed.events.times(client, WITHHELD) > times}
-        self.reticent |= held - replies.keys()  # who replies may have left out a few labels
-        return replies
+        self.reticent |= held - replied  # who replies may have left out a few labels
 
     def note_counts(self, replies: Mapping[ClientId, Reply]) -> None:
         """Note n_iy of clients that told it."""
@@ -147,14 +148,20 @@ class Kindred(OneShotClustering[MomentsReply]):
         What these have trained, from a model that may no longer be theirs, counts nowhere.
         """
         self.place(fed, [client for client in cohort if client not in self.member])
-        replies = self.train_described(fed, [client for client in cohort if client in self.member])
-        changed = self.changed(replies)
-        stayed = {client: reply for client, reply in replies.items() if client not in changed}
-        self.average(fed, {client: reply.answer(TrainReply) for client, reply in stayed.items()})
+        changed: dict[ClientId, MomentsReply] = {}
+
+        def stayed() -> Iterator[Reply]:
+            for reply in self.train_described(fed, [client for client in cohort if client in self.member]):
+                told = self.changed({reply.client: reply})
+                changed.update(told)
+                if not told:
+                    yield reply
+
+        self.average(fed, Trained(stayed()))
         if changed:
             self.follow(fed, changed, f"labels of {len(changed)} clients had changed their looks")
 
-    def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Reply]:
+    def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> Iterator[Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""
         train = Train(self.plan(fed))
         kinds = {client: (self.member[client], client not in self.reticent) for client in clients}
@@ -163,25 +170,16 @@ class Kindred(OneShotClustering[MomentsReply]):
             for group, told in sorted({*kinds.values()})
         }
         asked = {client: requests[kind] for client, kind in kinds.items()}
-        return self.ask_to_describe(fed, asked, [client for client, (_, told) in kinds.items() if told])
+        return self.describing(fed, asked, [client for client, (_, told) in kinds.items() if told])
 
-    def contributions(
-        self,
-        fed: Federation,
-        trained: Mapping[ClientId, TrainReply],
-        start: Params | Callable[[ClientId], Params],
-        equal: bool,
-    ) -> list[Contribution]:
+    def weighed(self, member: Contribution, answer: TrainReply) -> Contribution:
         """Rows of the last layer count by the samples of their label."""
-        members = super().contributions(fed, trained, start, equal)
         if not self.head:
-            return members
-        result = []
-        for member in members:
-            share = member.weight / max(trained[member.client].samples, 1)  # less than 1 where weights are limited
-            rows = share * self.samples_by_label(member.client, trained[member.client].samples, fed.spec.classes)
-            result.append(member._replace(by_row=dict.fromkeys(self.head, rows)))
-        return result
+            return member
+        share = member.weight / max(answer.samples, 1)  # less than 1 where weights are limited
+        labels = len(self.start[self.head[0]])
+        rows = share * self.samples_by_label(member.client, answer.samples, labels)
+        return member._replace(tensor_weights=dict.fromkeys(self.head, rows))
 
     def samples_by_label(self, client: ClientId, samples: int, classes: int) -> npt.NDArray[np.float64]:
         """Return n_iy; what a client does not tell is spread evenly over the labels that it tells nothing of."""

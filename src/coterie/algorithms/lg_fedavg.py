@@ -1,6 +1,6 @@
 """Local and global layers (LG-FedAvg, Liang et al., 2020)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -9,8 +9,8 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.shared_layers import PartlyShared, chosen, cuts, last_layers
 from coterie.errors import CoterieError
-from coterie.federation import ClientSampler, Federation, ServedModel, as_request, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply, frozen
+from coterie.federation import ClientSampler, Federation, ServedModel, Trained, as_request, saved
+from coterie.messages import ClientId, ModelSpec, Params, Request, Train, frozen
 
 
 @algorithm("lg-fedavg")
@@ -59,28 +59,32 @@ class LGFedAvg(PartlyShared):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ_i ← own layers with the global ones on top; all are trained; the global ones are averaged."""
         if fed.round <= self.pretrain:
-            self.start = self.mean(fed, self.ask(fed, cohort, Train(fed.plan))) or self.start
+            self.start = self.mean(fed, self.train(fed, cohort, Train(fed.plan))) or self.start
             self.layers = chosen(self.start, self.layers)
             return
         if self.broadcast_all:
-            quiet = replace(fed.plan, steps=0, curriculum=None)
-            self.ask(fed, [c for c in fed.trainable if c not in cohort], Train(quiet, send=False))
-        trained = self.ask(fed, cohort, Train(fed.plan, send=tuple(self.layers)))
+            quiet = Train(replace(fed.plan, steps=0, curriculum=None), send=False)
+            fed.ask(self.requests(fed, [c for c in fed.trainable if c not in cohort], quiet))
+        trained = self.train(fed, cohort, Train(fed.plan, send=tuple(self.layers)))
         self.layers = self.mean(fed, trained) or self.layers
-        self.begun |= {*trained}
+        self.begun |= {*trained.clients}
 
-    def mean(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> Params:
-        """Return the mean of what clients sent back, weighted by samples or equally; nothing if nobody did."""
+    def mean(self, fed: Federation, trained: Trained) -> Params:
+        """Return the mean of what clients send back, weighted by samples or equally; nothing if nobody does."""
         received = {**self.start, **self.layers}
         return fed.average(trained, received, self.weights == "equal") if trained else {}
 
-    def ask(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, TrainReply]:
-        """Let clients train what they would receive now."""
+    def train(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> Trained:
+        """Let clients train what they would receive now; answers are there as they come."""
+        return Trained(fed.replies(self.requests(fed, clients, verb)))
+
+    def requests(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, Request]:
+        """Return what lets clients train what they would receive now."""
         requests = {}
         for client in clients:
             _, start, models = as_request(self.model_for(client))
             requests[client] = fed.request(replace(verb, start=start), models=models)
-        return {client: reply.answer(TrainReply) for client, reply in fed.ask(requests).items()}
+        return requests
 
     def model_for(self, client: ClientId) -> ServedModel:
         """Return the global layers, to lay over the client's own; a client without any gets FedAvg's whole model."""

@@ -1,6 +1,5 @@
 """Mean-regularised multi-task learning (MR-MTL; Liu et al., NeurIPS 2022, after Evgeniou and Pontil, 2004)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -8,8 +7,8 @@ from annotated_types import Ge
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Federation
-from coterie.messages import Anchor, Array, ClientId, Plan, Train, TrainReply
+from coterie.federation import Answers, Federation
+from coterie.messages import Anchor, Array, Plan, Request, Train
 
 
 @algorithm("mr-mtl")
@@ -19,12 +18,9 @@ class MRMTL(FedAvg):
 
     lam: Annotated[float, Ge(0), "strength λ of the term λ/2·‖w_i − w̄‖² that draws own models to their mean"] = 1.0
 
-    def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
-        """w_i ← w_i − η(∇f(w_i) + λ(w_i − w̄)), each from where it was; w̄ ← their mean."""
-        request = fed.request(Train(self.plan(fed), start=("own",)), models=self.sent())
-        replies = fed.ask(dict.fromkeys(cohort, request))
-        if replies:
-            self.model = self.aggregate(fed, {client: reply.answer(TrainReply) for client, reply in replies.items()})
+    def request(self, fed: Federation) -> Request:
+        """w_i ← w_i − η(∇f(w_i) + λ(w_i − w̄)), each from where it was."""
+        return fed.request(Train(self.plan(fed), start=("own",)), models=self.sent())
 
     def plan(self, fed: Federation) -> Plan:
         """Add λ(w_i − w̄) to the gradient."""
@@ -32,6 +28,6 @@ class MRMTL(FedAvg):
 
     newcomer_plan = plan
 
-    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """w̄ ← Σ w_i / n: all count alike."""
         return fed.average(trained, self.model, equal=True)

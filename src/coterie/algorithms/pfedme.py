@@ -1,6 +1,5 @@
 """Personalised federated learning with Moreau envelopes (pFedMe, Dinh et al., NeurIPS 2020)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -9,8 +8,8 @@ from annotated_types import Ge, Gt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Federation, Traits
-from coterie.messages import Array, ClientId, Plan, ProximalSteps, TrainReply, frozen
+from coterie.federation import Answers, Federation, Traits
+from coterie.messages import Array, Plan, ProximalSteps, frozen
 from coterie.messages.params import STATISTICS
 
 
@@ -43,7 +42,7 @@ class PFedMe(FedAvg):
             return "beta is a server's step of its own: leave it out, or the server's optimiser"
         return super().error_in_server_step()
 
-    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """W ← (1 − β) w + β WAvg(w_i); what BatchNorm counts is the mean's."""
         mean, before = super().aggregate(fed, trained), self.model
         if self.beta == 1.0:

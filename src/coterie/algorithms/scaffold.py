@@ -1,6 +1,5 @@
 """SCAFFOLD (Karimireddy et al., ICML 2020)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -9,9 +8,9 @@ from annotated_types import Ge, Lt
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
-from coterie.federation import Contribution, Federation, saved
+from coterie.federation import Answers, Contribution, Federation, Fold, saved
 from coterie.federation.aggregation import update_lengths
-from coterie.messages import Array, ClientId, Params, Plan, TrainReply
+from coterie.messages import Array, Params, Plan
 from coterie.models.learning import learning
 
 
@@ -52,18 +51,17 @@ class Scaffold(FedAvg):
         """θ and c."""
         return {"model": self.model, "control": self.control}
 
-    def aggregate(self, fed: Federation, trained: Mapping[ClientId, TrainReply]) -> dict[str, Array]:
+    def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """θ ← WAvg(θ_i); c ← c + Σ Δc_i / N. The rule of ``[aggregation]`` is applied to the Δc_i too."""
-        divisor = len(fed.trainable) if self.server_divisor == "all" else len(trained)
         zero = {name: np.zeros_like(c) for name, c in self.control.items()}
-        size, path = update_lengths(self.model)[0], fed.plan.lr.path  # Δc_i is an update over Σ η_s, less c
-        scales = {client: size / path(answer.steps) if answer.steps else None for client, answer in trained.items()}
-        members = [Contribution(c, answer.control, zero, 1.0, scales[c]) for c, answer in trained.items()]
-        if fed.settings.aggregation.rule in ("mean", "clipped"):
-            changes = [member.params for member in fed.aggregator.screened({0: members}, kind="control")[0]]
-            total = {name: np.sum([change[name] for change in changes], axis=0) for name in zero}
-        else:
-            middle = fed.aggregator.averages({0: members}, kind="control")[0]
-            total = {name: change * np.float32(len(members)) for name, change in middle.items()}
-        self.control = {name: c + total[name] / np.float32(divisor) for name, c in self.control.items()}
-        return super().aggregate(fed, trained)
+        size, path, n = update_lengths(self.model)[0], fed.plan.lr.path, 0  # Δc_i is an update over Σ η_s, less c
+        models, changes = Fold[int](fed.aggregator), Fold[int](fed.aggregator, kind="control")
+        for client, answer in trained.items():
+            n += 1
+            scale = size / path(answer.steps) if answer.steps else None
+            changes.add(0, Contribution(client, answer.control, zero, 1.0, scale))
+            models.add(0, models.contribution(client, answer, self.model))
+        share = np.float32(n / (len(fed.trainable) if self.server_divisor == "all" else n))
+        change = changes.means()[0]
+        self.control = {name: c + share * change[name] for name, c in self.control.items()}
+        return models.means()[0]

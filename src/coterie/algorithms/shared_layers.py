@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from coterie.errors import CoterieError
-from coterie.federation import Algorithm, ClientSampler, Federation, ServedModel, SharedLayers, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train, TrainReply
+from coterie.federation import Algorithm, ClientSampler, Federation, ServedModel, SharedLayers, Trained, saved
+from coterie.messages import ClientId, ModelSpec, Params, Train
 from coterie.models import initial
 from coterie.models.learning import learning
 
@@ -35,9 +35,9 @@ class PartlyShared(Algorithm):
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Clients lay the shared layers over their own and train; the shared ones ← Σ n_i θ_i / Σ n_i."""
-        replies = fed.ask(dict.fromkeys(cohort, fed.request(*self.verbs(fed), models={"model": self.layers})))
-        if replies and self.layers:
-            trained = {client: reply.answer(TrainReply, -1) for client, reply in replies.items()}
+        request = fed.request(*self.verbs(fed), models={"model": self.layers})
+        trained = Trained(fed.replies(dict.fromkeys(cohort, request)), which=-1)
+        if trained:
             self.layers = fed.average(trained, self.layers)
 
     def verbs(self, fed: Federation) -> tuple[Train, ...]:

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.federation import Federation, saved
+from coterie.federation import Federation, Fold, saved
 from coterie.messages import Anchor, Array, ClientId, Params, Train, TrainReply, update, weighted_mean
 
 
@@ -47,11 +47,14 @@ class StoCFL(GroupedMethod):
             group: fed.request(own, common, models={"model": self.models[group], "global": self.omega})
             for group in sorted({*groups.values()})
         }
-        replies = fed.ask({client: requests[group] for client, group in groups.items()})
-        if replies:
-            self.average(fed, {client: reply.answer(TrainReply, 0) for client, reply in replies.items()})
-            everyone = {client: reply.answer(TrainReply, 1) for client, reply in replies.items()}
-            self.omega = fed.average(everyone, self.omega)
+        within, everyone = Fold[int](fed.aggregator), Fold[int](fed.aggregator)
+        for reply in fed.replies({client: requests[group] for client, group in groups.items()}):
+            client, (own_model, common_model) = reply.client, (reply.answer(TrainReply, which) for which in (0, 1))
+            within.add(groups[client], within.contribution(client, own_model, self.trained_from(client)))
+            everyone.add(0, everyone.contribution(client, common_model, self.omega))
+        for group, model in within.means(dict(enumerate(self.models))).items():
+            self.models[group] = model
+        self.omega = everyone.means().get(0, self.omega)
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Ψ_i ← LocalSGD(θ⁰) − θ⁰ of clients that come; each is a group, then groups that point the same way merge."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import overload
 
 from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store, answer_together
@@ -52,7 +53,7 @@ class EmbeddedEngine(Engine):
         test_parts = chain(data.test_parts, *(later.test_parts for later in data.later))
         self._attendance = Attendance(self._faults.declared(dict(enumerate(map(len, train_parts)))), arrivals or {})
         self._tests = dict(enumerate(map(len, test_parts)))
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="client")
+        self._workers, self._ahead = ThreadPoolExecutor(workers, thread_name_prefix="client"), 2 * workers
 
     def __enter__(self) -> EmbeddedEngine:
         return self
@@ -73,12 +74,20 @@ class EmbeddedEngine(Engine):
         received = {id(request): request for request in requests.values()}  # one request for many stays one
         received = {key: read_only(request) for key, request in received.items()}
         batches = self._batches({client: received[id(request)] for client, request in requests.items()})
-        futures = [self._workers.submit(self._answer, batch) for batch in batches]
+        asked, running = iter(batches), list[Future[list[Reply | Failure]]]()
         try:
-            for future in as_completed(futures):
-                yield from future.result()
+            while True:  # nobody works far ahead of the server, so that answers do not pile up here
+                room = self._ahead - len(running)
+                running += [self._workers.submit(self._answer, batch) for batch in islice(asked, room)]
+                if not running:
+                    return
+                wait(running, return_when=FIRST_COMPLETED)
+                done = deque(future for future in running if future.done())
+                running = [future for future in running if future not in done]
+                while done:
+                    yield from done.popleft().result()
         finally:
-            for future in futures:
+            for future in running:
                 future.cancel()
 
     def _batches(self, requests: Mapping[ClientId, Request]) -> list[dict[ClientId, Request]]:

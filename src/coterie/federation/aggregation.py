@@ -9,8 +9,9 @@ long updates were in earlier rounds, which is remembered, or else how long the m
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy.typing as npt
 
 from coterie.federation.server_optimiser import ServerOptimiser, ServerStep
 from coterie.federation.state import Resumable, saved
-from coterie.messages import Array, ClientId, Params, TrainReply, frozen, weighted_mean
+from coterie.federation.trained import Answers
+from coterie.messages import Array, ClientId, Params, RunningMean, TrainReply, frozen
 from coterie.messages.params import STATISTICS
 
 AggregationRule = Literal["mean", "clipped", "median", "trimmed", "krum"]
@@ -68,8 +70,10 @@ class Contribution(NamedTuple):
     weight: float
     scale: float | None = None
     """A length to compare it with if nothing else is known; by default that of what it started from."""
-    by_row: Mapping[str, npt.NDArray[np.float64]] = {}
-    """Weights of the rows of some tensors that count otherwise, (rows,); only for rules that weigh."""
+    tensor_weights: Mapping[str, Array] = {}
+    """Of tensors that count otherwise: a weight, (), or one for each row, (rows,); only for rules that weigh."""
+    lengths: Lengths | None = None
+    """Those of its update, where they are known already."""
 
 
 @dataclass
@@ -85,16 +89,14 @@ class Aggregator(Resumable):
     """Says which round it is."""
     step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards means."""
+    scratch: Path | None = None
+    """Where models wait that memory should not hold; None: where the system keeps temporary files."""
     optimiser: ServerOptimiser = field(init=False)
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)
     """How long updates of each kind were in the last rounds, at the (lower) median; 0 where nothing moved."""
 
     def __post_init__(self) -> None:
         self.optimiser = ServerOptimiser(self.step, self.now)
-
-    def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
-        """Put together what clients trained from one model: by their samples, or all count alike."""
-        return self.averages({0: self.contributions(trained, start, equal)})[0]
 
     def contributions(
         self, trained: Mapping[ClientId, TrainReply], start: Params | Callable[[ClientId], Params], equal: bool = False
@@ -109,15 +111,26 @@ class Aggregator(Resumable):
 
     def weights(self, samples: Mapping[ClientId, int]) -> Mapping[ClientId, float]:
         """Return how much clients with so many samples count; by rules that count each once, at most as the median."""
-        most = 1.0 if self.options.rule in ("median", "trimmed", "krum") else self.options.max_weight
-        if most is None:
-            return samples
-        declared = [count for count in self.declared().values() if count > 0]
-        limit = most * float(np.median(declared)) if declared else math.inf
+        limit = self.heaviest()
         for client, count in samples.items():
-            if count > limit and most == self.options.max_weight:
-                self.note(client, WEIGHT_CUT, f"it counts for {limit:g} samples, not for {count}")
+            if count > limit:
+                self.note_weight(client, count, limit)
         return {client: min(count, limit) for client, count in samples.items()}
+
+    def heaviest(self) -> float:
+        """Return how much a client counts at most."""
+        declared = [count for count in self.declared().values() if count > 0] if self._most is not None else []
+        return self._most * float(np.median(declared)) if self._most is not None and declared else math.inf
+
+    def note_weight(self, client: ClientId, samples: int, limit: float) -> None:
+        """Note that a client counts for less than its samples, where it was the user who limited that."""
+        if self._most == self.options.max_weight:
+            self.note(client, WEIGHT_CUT, f"it counts for {limit:g} samples, not for {samples}")
+
+    @property
+    def _most(self) -> float | None:
+        """The multiple of the median number of samples that a client counts for at most."""
+        return 1.0 if self.options.rule in ("median", "trimmed", "krum") else self.options.max_weight
 
     def averages(
         self,
@@ -130,24 +143,31 @@ class Aggregator(Resumable):
         Of those trained, the server's step is taken: from the `models` of the groups, or else from what the first of a
         group's clients started from.
         """
-        means = {key: self._average(members) for key, members in self.screened(groups, kind=kind).items() if members}
-        if kind != TRAINED:
-            return means
-        starts = models or {key: groups[key][0].start for key in means}
-        return {key: self.optimiser.step(starts[key], mean) for key, mean in means.items()}
+        means = self.means(groups, kind)
+        return self.steps(means, models or {key: groups[key][0].start for key in means}) if kind == TRAINED else means
+
+    def means(self, groups: Mapping[K, Sequence[Contribution]], kind: str = TRAINED) -> dict[K, dict[str, Array]]:
+        """Put together the models of each group, without the server's step."""
+        members = self._screened(groups, False, kind)
+        return {key: self._average(members[key]) for key in groups if groups[key]}
+
+    def steps(self, means: Mapping[K, dict[str, Array]], models: Mapping[K, Params]) -> dict[K, dict[str, Array]]:
+        """Take the server's step from each model towards its mean."""
+        return {key: self.optimiser.step(models[key], mean) for key, mean in means.items()}
 
     def tamed(
         self,
-        trained: Mapping[ClientId, TrainReply],
+        trained: Answers,
         start: Params | Callable[[ClientId], Params],
         kind: str = TRAINED,
     ) -> Mapping[ClientId, TrainReply]:
-        """Cut what is too long before groups are formed by it; by any rule but the mean."""
+        """Hold what clients trained, to form groups by it; by any rule but the mean, cut what is too long before."""
+        answers = dict(trained.items())
         if self.options.rule == "mean":
-            return trained
-        members = self.contributions(trained, start, equal=True)
+            return answers
+        members = self.contributions(answers, start, equal=True)
         cut = self.screened({0: members}, always=True, kind=kind)[0]
-        return {m.client: replace(trained[m.client], params=m.params) for m in cut}
+        return {m.client: replace(answers[m.client], params=m.params) for m in cut}
 
     def screened(
         self, groups: Mapping[K, Sequence[Contribution]], always: bool = False, kind: str = TRAINED
@@ -156,6 +176,12 @@ class Aggregator(Resumable):
 
         Where they are not cut, they are marked.
         """
+        return {group: [*members] for group, members in self._screened(groups, always, kind).items()}
+
+    def _screened(
+        self, groups: Mapping[K, Sequence[Contribution]], always: bool, kind: str
+    ) -> dict[K, Iterable[Contribution]]:
+        """Do that one update after the other, each when it is its turn: those that wait on disk are not all read."""
         if self.options.rule == "mean":
             return dict(groups)
         lengths: dict[tuple[ClientId, int], Lengths] = {}
@@ -163,17 +189,18 @@ class Aggregator(Resumable):
             for member in members:
                 key = member.client, id(member.start)
                 if key not in lengths:
-                    lengths[key] = update_lengths(member.params, member.start)
+                    lengths[key] = member.lengths or update_lengths(member.params, member.start)
         everyone = [*{client: length for (client, _), length in lengths.items()}.values()]
         earlier = self._remember(kind, everyone)
         always = always or self.options.rule == "clipped"
-        result: dict[K, Sequence[Contribution]] = {}
-        for group, members in groups.items():
+
+        def checked(members: Sequence[Contribution]) -> Iterator[Contribution]:
             own = [lengths[member.client, id(member.start)] for member in members]
             usual = [_usual(own, everyone, earlier, part) for part in (0, 1)]
-            cut = always or len(own) < FEW
-            result[group] = [self._checked(m, each, usual, cut) for m, each in zip(members, own, strict=True)]
-        return result
+            for member, each in zip(members, own, strict=True):
+                yield self._checked(member, each, usual, always or len(own) < FEW)
+
+        return {group: checked(members) for group, members in groups.items()}
 
     def _remember(self, kind: str, lengths: Sequence[Lengths]) -> Sequence[Lengths]:
         """Return how long updates of a kind were in earlier rounds, and note how long they are now.
@@ -208,16 +235,19 @@ class Aggregator(Resumable):
         shares = [limit / length if length > limit else 1.0 for length, limit in zip(lengths, limits, strict=True)]
         return member._replace(params=shortened(member.params, member.start, *shares))
 
-    def _average(self, members: Sequence[Contribution]) -> dict[str, Array]:
-        models, n = [member.params for member in members], len(members)
-        match self.options.rule:
-            case "mean" | "clipped":
-                mean = weighted_mean(models, [member.weight for member in members])
-                return frozen({**mean, **means_by_row(members)}) if members[0].by_row else mean
-            case "krum" if n >= FEW:
-                return frozen({name: value.copy() for name, value in models[self.nearest(models)].items()})
+    def _average(self, members: Iterable[Contribution]) -> dict[str, Array]:
+        if self.options.rule in ("mean", "clipped"):
+            mean, start = RunningMean(), dict[str, Array]()
+            for member in members:
+                mean.add(member.params, member.weight, member.tensor_weights)
+                start = start or {**member.start}
+            return mean.mean(otherwise=start)
+        models = [member.params for member in members]
+        n = len(models)
+        if self.options.rule == "krum" and n >= FEW:
+            return frozen({name: value.copy() for name, value in models[self.nearest(models)].items()})
         stacks = {name: np.stack([model[name] for model in models]) for name in models[0]}
-        if self.options.mixing == "neighbours":
+        if stacks and self.options.mixing == "neighbours":
             stacks = among_neighbours(stacks)
         return frozen({name: middle(stack, self.left_out(n)) for name, stack in stacks.items()})
 
@@ -231,27 +261,6 @@ class Aggregator(Resumable):
         """Return how many of n numbers are left out at either end: all but the middle, or the share of ``trimmed``."""
         most = (n - 1) // 2
         return min(most, math.ceil(self.options.trim * n - 1e-9)) if self.options.rule == "trimmed" else most
-
-
-def means_by_row(members: Sequence[Contribution]) -> dict[str, Array]:
-    """Return the tensors whose rows have weights of their own; rows of which nobody brings anything stay as they were.
-
-    >>> start = {"w": np.float32([[0], [7]])}
-    >>> trained = [({"w": np.float32([[1], [9]])}, [1, 0]), ({"w": np.float32([[4], [9]])}, [2, 0])]
-    >>> means_by_row([Contribution(0, model, start, 1.0, by_row={"w": np.array(rows)}) for model, rows in trained])
-    {'w': array([[3.],
-           [7.]], dtype=float32)}
-    """
-    result: dict[str, Array] = {}
-    for name in members[0].by_row:
-        stack = np.stack([member.params[name] for member in members])
-        weights = np.stack([member.by_row[name] for member in members]).reshape(
-            stack.shape[:2] + (1,) * (stack.ndim - 2)
-        )
-        total = weights.sum(axis=0)
-        mean = (weights * stack).sum(axis=0) / np.where(total > 0, total, 1.0)
-        result[name] = np.where(total > 0, mean, members[0].start[name]).astype(stack.dtype)
-    return result
 
 
 def update_lengths(params: Params, start: Params | None = None) -> Lengths:

@@ -3,12 +3,14 @@
 Replies are checked here and nowhere else; afterwards they are trusted. Each verb says what is valid.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coterie.federation.by_client import IntsByClient
 from coterie.federation.engine import Engine
+from coterie.federation.spool import Spool
 from coterie.federation.state import Resumable, saved
 from coterie.messages import (
     MEASUREMENTS,
@@ -80,15 +82,19 @@ class Exchange:
     ledger: Ledger
     enough: int | None = None
     """How many replies are needed, if more clients are asked than that."""
+    least: int = 1
+    """With fewer replies none counts."""
     samples: Mapping[ClientId, int] = field(default_factory=dict)
     """Training samples that clients declared."""
     tests: Mapping[ClientId, int] = field(default_factory=dict)
     """Test samples that clients declared, or more than that."""
-    replies: dict[ClientId, Reply] = field(default_factory=dict)
-    """The valid ones."""
     failures: list[Failure] = field(default_factory=list)
     notices: list[Failure] = field(default_factory=list)
     """What valid replies say of themselves."""
+    valid: set[ClientId] = field(default_factory=set)
+    """Who has sent a valid reply; in the end, who of these counts."""
+    trained: set[ClientId] = field(default_factory=set)
+    """Who of these has trained."""
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
         """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
@@ -99,45 +105,80 @@ class Exchange:
             self.ledger.count(request.kind, client, self.round, down=sizes[id(request)])
         return engine.exchange(self.requests, deadline)
 
-    def collect(
-        self, answers: Iterable[Reply | Failure], closes_early: bool, on_reply: Callable[[int, int], None]
-    ) -> None:
-        """Take answers as they come, count their bytes and check them; with `closes_early`, until there are enough."""
+    def replies(
+        self,
+        answers: Iterable[Reply | Failure],
+        closes_early: bool,
+        on_reply: Callable[[int, int], None],
+        spool: Spool,
+    ) -> Iterator[Reply]:
+        """Take answers as they come; yield the replies that count in order of clients, each as soon as it is its turn.
+
+        That is when all before it are there or have failed, and it is certain to count. Until then it waits in the
+        spool. With `closes_early` it ends when there are enough. What failed is in the end in `failures`, in order.
+        """
+        waiting: dict[ClientId, Reply] = {}
+        awaited, turns = {*self.requests}, deque(sorted(self.requests))
         for done, answer in enumerate(answers, start=1):
             on_reply(done, len(self.requests))
-            if isinstance(answer, Failure):
-                self.failures.append(answer)
-                continue
-            request = self.requests[answer.client]
-            self.ledger.count(request.kind, answer.client, self.round, up=wire.size(answer))
-            samples, tests = (mapping.get(answer.client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
-            frozen = frozen_part(request.spec, self.seed)
-            limits = Limits(initial(request.spec, self.seed), samples, tests, frozen.keys())
-            error = error_in_reply(request, answer, limits)
-            if error:
-                self.failures.append(Failure(answer.client, self.round, "invalid", error))
-            else:
-                self.replies[answer.client] = completed(request, answer, limits.template) if frozen else answer
-                said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
-                self.notices += [Failure(answer.client, self.round, "withheld", notice) for notice in said]
-            if closes_early and len(self.replies) == self.enough:
+            awaited.discard(answer.client)
+            if reply := self._checked(answer):
+                waiting[reply.client] = spool.keep_reply(reply)
+            if self.enough is None and len(self.valid) >= self.least:
+                while turns and turns[0] not in awaited:
+                    if (client := turns.popleft()) in waiting:
+                        yield spool.take_reply(waiting.pop(client))
+            if closes_early and len(self.valid) == self.enough:
                 break
+        self._settle()
+        for client in turns if len(self.valid) >= self.least else ():
+            if client in self.valid:
+                yield spool.take_reply(waiting.pop(client))
 
-    def settle(self) -> dict[ClientId, Reply]:
-        """Return the replies that count, in order of clients; what failed is then in `failures`, in the same order."""
+    def _checked(self, answer: Reply | Failure) -> Reply | None:
+        """Count the bytes of an answer and check it; return it whole if it is a valid reply."""
+        if isinstance(answer, Failure):
+            self.failures.append(answer)
+            return None
+        request, client = self.requests[answer.client], answer.client
+        self.ledger.count(request.kind, client, self.round, up=wire.size(answer))
+        samples, tests = (mapping.get(client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
+        frozen = frozen_part(request.spec, self.seed)
+        limits = Limits(initial(request.spec, self.seed), samples, tests, frozen.keys())
+        if error := error_in_reply(request, answer, limits):
+            self.failures.append(Failure(client, self.round, "invalid", error))
+            return None
+        said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
+        self.notices += [Failure(client, self.round, "withheld", notice) for notice in said]
+        self.valid.add(client)
+        if any(isinstance(part, TrainReply) and part.steps for part in answer.answers):
+            self.trained.add(client)
+        return completed(request, answer, limits.template) if frozen else answer
+
+    def _settle(self) -> None:
+        """Leave it at the replies that count, and bring what failed into the order of clients."""
         if self.enough is not None:
             self._keep_first(self.enough)
+        self.trained &= self.valid
         self.failures.sort(key=lambda failure: failure.client)
         self.notices.sort(key=lambda notice: notice.client)
-        return {client: self.replies[client] for client in sorted(self.replies)}
+
+    def too_few(self) -> Failure | None:
+        """Say that fewer have answered than must, in the name of one who has not."""
+        if len(self.valid) >= self.least or self.least == 1:
+            return None
+        missing = next((client for client in self.requests if client not in self.valid), min(self.requests, default=0))
+        answered = f"{len(self.valid)} of {len(self.requests)} answered"
+        detail = f"{answered}, {self.least} needed: the training changes nothing"
+        return Failure(missing, self.round, "too few", detail)
 
     def _keep_first(self, count: int) -> None:
         """Keep `count` replies; if time is not measured, the seed says which came first."""
-        if len(self.replies) > count:
-            clients = sorted(self.replies)
+        if len(self.valid) > count:
+            clients = sorted(self.valid)
             order = stream(self.seed, "first replies", self.round).permutation(len(clients))
-            self.replies = {clients[i]: self.replies[clients[i]] for i in order[:count]}
-        heard = {*self.replies, *(failure.client for failure in self.failures)}
+            self.valid = {clients[i] for i in order[:count]}
+        heard = {*self.valid, *(failure.client for failure in self.failures)}
         for client in self.requests:
             if client not in heard:
                 self.failures.append(Failure(client, self.round, "surplus", "enough others had answered"))

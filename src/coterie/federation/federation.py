@@ -1,9 +1,10 @@
 """Federation: the server's only view of the world."""
 
 import math
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +17,15 @@ from coterie.federation.engine import Engine
 from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
+from coterie.federation.fold import average
 from coterie.federation.membership import Membership, Roster
-from coterie.federation.request_checks import check_learning, check_requests, check_verbs
+from coterie.federation.request_checks import check_learning, check_requests, check_verbs, kind_of
 from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share, order_of_cohorts
 from coterie.federation.server_optimiser import ServerStep
+from coterie.federation.spool import Spool
+from coterie.federation.trained import Answers
 from coterie.federation.training import Training
 from coterie.messages import (
-    EVALUATION,
     Array,
     ClientId,
     Failure,
@@ -33,7 +36,6 @@ from coterie.messages import (
     Reply,
     Request,
     Standardisation,
-    TrainReply,
     Verb,
 )
 from coterie.models import initial
@@ -97,6 +99,8 @@ class FederationSettings:
     """The share by which cohorts are larger than needed, so that enough clients answer in time."""
     max_strikes: int | None = None
     """After this many invalid replies a client is left out."""
+    scratch: Path | None = None
+    """The folder for what memory should not hold; None: where the system keeps temporary files."""
 
 
 class Federation:
@@ -115,7 +119,12 @@ class Federation:
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
         self.aggregator = Aggregator(
-            settings.aggregation, lambda: self.samples, self._note_cut, lambda: self.round, settings.server_step
+            settings.aggregation,
+            lambda: self.samples,
+            self._note_cut,
+            lambda: self.round,
+            settings.server_step,
+            settings.scratch,
         )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
@@ -246,9 +255,9 @@ class Federation:
         if not known:
             self.note(client, kind, detail)
 
-    def average(self, trained: Mapping[ClientId, TrainReply], start: Params, equal: bool = False) -> dict[str, Array]:
+    def average(self, trained: Answers, start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model, by the rule of the run; `equal`: all count alike."""
-        return self.aggregator.average(trained, start, equal)
+        return average(self.aggregator, trained, start, equal)
 
     def admit(self, newcomers: Iterable[ClientId]) -> None:
         """Let newcomers take part from now on."""
@@ -316,32 +325,41 @@ class Federation:
             sent["expert"] = expert
         frozen = frozen_part(spec or self.spec, self.seed) if sent else {}
         sent = {name: without_frozen(model, frozen) for name, model in sent.items()}
-        heading, standard = kind or _kind(verbs), self.standardisation
+        heading, standard = kind or kind_of(verbs), self.standardisation
         return Request(self.round, self.seed, spec or self.spec, verbs, sent, heading, standard)
 
     def ask(self, requests: Mapping[ClientId, Request]) -> dict[ClientId, Reply]:
         """Send requests and return the valid replies in order of clients; the others are noted as events."""
+        return {reply.client: reply for reply in self._exchange(requests, Spool(limit=math.inf))}
+
+    def replies(self, requests: Mapping[ClientId, Request]) -> Iterator[Reply]:
+        """Send requests and yield the same replies one after another, as they come; none of them is kept.
+
+        Requests are sent when the first reply is wanted. Go through all: at the end of it events are noted.
+        """
+        return self._exchange(requests, Spool(self.settings.scratch))
+
+    def _exchange(self, requests: Mapping[ClientId, Request], spool: Spool) -> Iterator[Reply]:
         check_requests(requests)
-        surplus = self.settings.oversample and trains(requests) and len(requests) > self._needed
-        enough, most = self._needed if surplus else None, self.settings.aggregation.max_samples
+        training, most = trains(requests), self.settings.aggregation.max_samples
+        surplus = self.settings.oversample and training and len(requests) > self._needed
         tests = self.engine.tests(self.round)
         tests = tests if most is None else {client: min(tests.get(client, most), most) for client in requests}
+        enough, least = self._needed if surplus else None, self.settings.min_replies if training else 1
         declared = self.engine.present(self.round)
-        exchange = Exchange(requests, self.round, self.seed, self.ledger, enough, declared, tests)
+        exchange = Exchange(requests, self.round, self.seed, self.ledger, enough, least, declared, tests)
         self._note_kept(requests)
         self.note_incidents()
+        self.training.expect(requests)
         answers = exchange.send(self.engine, self.settings.deadline)
-        exchange.collect(answers, self.engine.closes_early, self.on_reply)
-        replies = exchange.settle()
+        for reply in exchange.replies(answers, self.engine.closes_early, self.on_reply, spool):
+            if not requests[reply.client].measures:
+                self.training.note(requests[reply.client], reply)
+            yield reply
         self._note_failures([*exchange.failures, *exchange.notices])
-        self.diverged -= {client for client, reply in replies.items() if _has_trained(reply)}
-        if len(replies) < self.settings.min_replies > 1 and trains(requests):
-            self._note_too_few(requests, replies)
-            return {}
-        for client, reply in replies.items():
-            if not requests[client].measures:
-                self.training.note(requests[client], reply)
-        return replies
+        self.diverged -= exchange.trained
+        if too_few := exchange.too_few():
+            self.events.note(too_few)
 
     def wrap_engine(self, wrapper: Callable[[Engine], E]) -> E:
         """Wrap the engine in another, for instance to watch its messages, and return that."""
@@ -402,19 +420,3 @@ class Federation:
             if failure.kind == "invalid" and self.members.strike(failure.client):
                 detail = f"{self.settings.max_strikes} invalid replies: it is no longer asked"
                 self.note(failure.client, "left out", detail)
-
-    def _note_too_few(self, requests: Mapping[ClientId, Request], replies: Mapping[ClientId, Reply]) -> None:
-        missing = next((client for client in requests if client not in replies), min(requests, default=0))
-        answered = f"{len(replies)} of {len(requests)} answered"
-        detail = f"{answered}, {self.settings.min_replies} needed: the training changes nothing"
-        self.note(missing, "too few", detail)
-
-
-def _has_trained(reply: Reply) -> bool:
-    return any(isinstance(answer, TrainReply) and answer.steps for answer in reply.answers)
-
-
-def _kind(verbs: tuple[Verb, ...]) -> str:
-    """Name a request by its weightiest verb."""
-    names = [type(verb).__name__.lower() for verb in verbs]
-    return "train" if "train" in names else next((name for name in names if name != EVALUATION), EVALUATION)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import CoterieError, one_line
-from coterie.messages import VERBS, ModelSpec, Params, Request, Train, Verb
+from coterie.messages import EVALUATION, VERBS, ModelSpec, Params, Request, Train, Verb
 from coterie.messages.limits import error_in_tensors
 from coterie.messages.plan import error_in_plan
 from coterie.models import initial
@@ -15,6 +15,12 @@ from coterie.models.learning import learning
 
 ALWAYS = ("own", "initial")
 """The models that every client has."""
+
+
+def kind_of(verbs: Sequence[Verb]) -> str:
+    """Name a request by its weightiest verb."""
+    names = [type(verb).__name__.lower() for verb in verbs]
+    return "train" if "train" in names else next((name for name in names if name != EVALUATION), EVALUATION)
 
 
 def check_verbs(verbs: Sequence[Verb], models: Mapping[str, Params]) -> None:

@@ -1,14 +1,18 @@
 """What a round of local training looked like from the server."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.federation.served_model import ServedModel, single
-from coterie.messages import ClientId, Params, Reply, Request, Train, TrainReply, distance
+from coterie.messages import ClientId, Params, Reply, Request, Train, TrainReply, Verb, distance
+from coterie.messages.limits import bytes_of
+from coterie.models import initial
 
 OUTLIER = 10.0
 """So many times the usual loss is marked, and left out of the mean that people see."""
+MOST_RETURNED = 512 * 2**20
+"""Bytes of models for whose discrepancy a round takes memory: 2,600 of LeNet-5, 20 of ResNet-9."""
 
 
 @dataclass
@@ -22,7 +26,9 @@ class Training:
     outlying: set[ClientId] = field(default_factory=set)
     """Whose updates were too long."""
     returned: dict[ClientId, Params] = field(default_factory=dict)
-    """The whole models that clients sent back."""
+    """The whole models that clients sent back, if they are not too many."""
+    asked_bytes: int = 0
+    """Of the whole models that clients are to send back in this round."""
 
     @property
     def replies(self) -> int:
@@ -54,16 +60,30 @@ class Training:
     def discrepancy(self, model_for: Callable[[ClientId], ServedModel | None]) -> float | None:
         """Mean of ‖w_i − w‖ between what clients sent back and their latest server models (FedGroup, Eq. 4).
 
-        Without clients whose updates were too long, which all rules but the mean see.
+        Without clients whose updates were too long, which all rules but the mean see. None where it would take more
+        memory than `MOST_RETURNED` to keep what they sent until the server's models are there.
         """
         models = {client: single(model_for(client)) for client in self.returned if client not in self.outlying}
         apart = [distance(self.returned[client], model) for client, model in models.items() if model is not None]
         return sum(apart) / len(apart) if apart else None
+
+    def expect(self, requests: Mapping[ClientId, Request]) -> None:
+        """Prepare for what clients are asked for; if that is too much to keep, forget what was kept."""
+        for request in requests.values():
+            if any(_is_returned(verb) for verb in request.verbs):
+                self.asked_bytes += bytes_of(initial(request.spec, request.seed))
+        if self.asked_bytes > MOST_RETURNED:
+            self.returned.clear()
 
     def note(self, request: Request, reply: Reply) -> None:
         """Add what a client reports of its training."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
             if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
                 self.losses.append((reply.client, answer.loss))
-                if verb.send is True:
+                if _is_returned(verb) and self.asked_bytes <= MOST_RETURNED:
                     self.returned[reply.client] = answer.params
+
+
+def _is_returned(verb: Verb) -> bool:
+    """Say whether it is a training whose whole result is kept and sent back."""
+    return isinstance(verb, Train) and verb.keep and verb.send is True

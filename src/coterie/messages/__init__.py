@@ -19,6 +19,7 @@ from coterie.messages.params import (
     Array,
     ModelSpec,
     Params,
+    RunningMean,
     distance,
     frozen,
     unusable,
@@ -54,6 +55,7 @@ __all__ = [
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
     "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "ProximalSteps", "Prune", "PruneReply",
-    "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb",
-    "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train",
+    "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update", "usable",
+    "weighted_mean",
 ]  # fmt: skip

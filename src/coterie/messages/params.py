@@ -1,6 +1,6 @@
 """Which network, its parameters by name, and the little arithmetic that servers do on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -65,30 +65,69 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def weighted_mean(models: Sequence[Params], weights: Sequence[float]) -> dict[str, Array]:
-    """Return Σ wᵢ θᵢ / Σ wᵢ, tensor by tensor (WAvg of ALGORITHMS 0.1), summed in float64.
+class RunningMean:
+    """Σ wᵢ θᵢ / Σ wᵢ of models that come one after another (WAvg of ALGORITHMS 0.1), summed in float64.
 
-    Integer tensors (BatchNorm's counters) are not averaged: the largest is taken.
+    Integer tensors (BatchNorm's counters) are not averaged: the largest is taken. What was added is not kept, so that
+    it takes the memory of a few models, however many come; the order in which they come decides the last bit.
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0.0
+        """Σ wᵢ so far."""
+        self._totals: dict[str, Array] = {}
+        self._weights: dict[str, Array] = {}
+        """Σ of the weights of each tensor that is averaged, () or (rows,)."""
+        self._dtypes: dict[str, np.dtype[Any]] | None = None
+
+    def add(self, model: Params, weight: float, tensor_weights: Params = MappingProxyType({})) -> None:
+        """Add a model, all of which has one weight but for tensors that have another, or one for each of their rows."""
+        if self._dtypes is None:
+            self._dtypes = {name: value.dtype for name, value in model.items()}
+        self.weight += float(weight)
+        for name, dtype in self._dtypes.items():
+            value, known = model[name], name in self._totals
+            if dtype.kind != "f":
+                self._totals[name] = np.asarray(np.maximum(self._totals[name], value) if known else value)
+                continue
+            own = np.asarray(tensor_weights.get(name, weight), np.float64)
+            weighted = np.asarray(np.multiply(value, _by_rows(own, value.ndim), dtype=np.float64))
+            self._totals[name] = np.add(self._totals[name], weighted, out=weighted) if known else weighted
+            self._weights[name] = np.asarray(self._weights[name] + own) if known else own
+
+    def mean(self, otherwise: Params = MappingProxyType({})) -> dict[str, Array]:
+        """Return the mean, in the models' types; rows that nobody had a weight for are as in `otherwise`."""
+        if self._dtypes is None:
+            raise ValueError("there is nothing to average")
+        if not self.weight > 0:
+            raise ValueError(f"an average needs weights with a positive sum, got {self.weight}")
+        return frozen({name: self._mean(name, dtype, otherwise) for name, dtype in self._dtypes.items()})
+
+    def _mean(self, name: str, dtype: np.dtype[Any], otherwise: Params) -> Array:
+        total = self._totals[name]
+        if dtype.kind != "f":
+            return total.copy()
+        weight = _by_rows(self._weights[name], total.ndim)
+        if (weight > 0).all():
+            return np.asarray(total / weight, dtype)
+        return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[name]).astype(dtype)
+
+
+def _by_rows(weight: Array, ndim: int) -> Array:
+    """Shape weights of a tensor of so many dimensions, () or (rows,), so that they multiply its rows."""
+    return weight.reshape(weight.shape + (1,) * (ndim - weight.ndim))
+
+
+def weighted_mean(models: Iterable[Params], weights: Iterable[float]) -> dict[str, Array]:
+    """Return Σ wᵢ θᵢ / Σ wᵢ, tensor by tensor, as `RunningMean` does.
 
     >>> weighted_mean([{"w": np.float32([1, 2])}, {"w": np.float32([5, 2])}], [3, 1])
     {'w': array([2., 2.], dtype=float32)}
     """
-    if not models:
-        raise ValueError("there is nothing to average")
-    total_weight = float(np.sum(weights))
-    if not total_weight > 0:
-        raise ValueError(f"an average needs weights with a positive sum, got {total_weight}")
-    shares = np.asarray(weights, dtype=np.float64) / total_weight
-    mean: dict[str, Array] = {}
-    for name, first in models[0].items():
-        if np.issubdtype(first.dtype, np.floating):
-            total = np.zeros(first.shape, np.float64)
-            for share, model in zip(shares, models, strict=True):
-                total += share * model[name]
-            mean[name] = total.astype(first.dtype)
-        else:
-            mean[name] = np.asarray(np.maximum.reduce([model[name] for model in models]))
-    return frozen(mean)
+    mean = RunningMean()
+    for model, weight in zip(models, weights, strict=True):
+        mean.add(model, weight)
+    return mean.mean()
 
 
 def frozen(params: dict[str, Array]) -> dict[str, Array]:

@@ -189,6 +189,7 @@ def session(
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),
+            scratch=folder,
         )
         fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
