@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from coterie.similarity.eigenvalues import gram, largest_eigenvalues
+
 Floats = npt.NDArray[np.floating[Any]]
 Angles = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
@@ -22,6 +24,8 @@ ANGLE_MEASURES: tuple[AngleMeasure, ...] = get_args(AngleMeasure)
 
 BLOCK = 2048
 """Vectors on each side of a tile: tiles of 2048 x 2048 products take 100 MB with all intermediate results."""
+AT_ONCE = 8192
+"""Pairs of clients whose largest eigenvalues are computed at once: what that takes stays in a core's cache."""
 SMALL = 2**22
 """A Gram matrix with fewer entries than this is computed in float64 right away: it takes no time."""
 NEAR = 2.0
@@ -184,18 +188,30 @@ def _cosines(u: Floats, v: Floats, measure: AngleMeasure, pool: ThreadPoolExecut
         return largest[:, :, None]
 
     cosines = np.zeros((m, n, 1 if measure == "theta1" else min(p, q)))
-    step = max(1, -(-m // (4 * _cores())))
+    fast = measure == "theta1" and products.dtype == np.float32  # what is small, or near, is left to LAPACK
+    step = max(1, AT_ONCE // n) if fast else max(1, -(-m // (4 * _cores())))
 
     def singular_values(i: int) -> None:
         """Fill in those of some clients; for a block with itself, only what its upper triangle needs."""
         j = i if u is v else 0
         some = products[i * p : (i + step) * p, j * q :]
-        c = some.reshape(-1, p, n - j, q).swapaxes(1, 2).astype(np.float64)
+        c = some.reshape(-1, p, n - j, q)
+        if fast:
+            cosines[i : i + step, j:, 0] = _largest_singular_values(c)
+            return
+        c = c.swapaxes(1, 2).astype(np.float64)
         values = np.linalg.eigvalsh(c @ c.swapaxes(2, 3) if p <= q else c.swapaxes(2, 3) @ c)
         cosines[i : i + step, j:] = np.sqrt(np.maximum(values[:, :, -cosines.shape[2] :], 0))
 
     list(pool.map(singular_values, range(0, m, step)))
     return cosines
+
+
+def _largest_singular_values(c: Floats) -> Angles:
+    """Return those of the matrices c[i, :, j], (clients, other clients)."""
+    entries = np.ascontiguousarray(c.transpose(1, 3, 0, 2), np.float64)  # each in an array of its own
+    narrow = entries if len(entries) <= entries.shape[1] else entries.swapaxes(0, 1)
+    return np.asarray(np.sqrt(np.maximum(largest_eigenvalues(gram([list(row) for row in narrow])), 0)))
 
 
 def _degrees(cosines: Floats) -> Angles:
