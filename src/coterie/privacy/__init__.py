@@ -20,6 +20,7 @@ from coterie.privacy.gaussian import (
     gaussian_sigma,
     update_noise,
 )
+from coterie.privacy.ledger import BudgetSpent, PrivacyLimit, PrivacySpent, ReleaseLedger
 from coterie.privacy.randomness import Randomness, SecretRandomness, derived_key
 from coterie.privacy.signatures import (
     bounded_rows,
@@ -33,9 +34,13 @@ from coterie.privacy.signatures import (
 )
 
 __all__ = [
+    "BudgetSpent",
     "Filter",
+    "PrivacyLimit",
+    "PrivacySpent",
     "Randomness",
     "Release",
+    "ReleaseLedger",
     "SecretRandomness",
     "bounded_rows",
     "composed_noise",
