@@ -13,6 +13,7 @@ CORE = {"messages", "similarity", "clustering", "models", "data", "native", "tra
     "algorithms",
     "engine",
     "results",
+    "privacy",
 }
 ALLOWED: dict[str, set[str]] = {
     "messages": set(),
@@ -20,10 +21,11 @@ ALLOWED: dict[str, set[str]] = {
     "clustering": set(),
     "native": set(),
     "coreset": set(),
+    "privacy": set(),
     "models": {"messages"},
     "data": {"similarity", "clustering"},
-    "training": {"messages", "models", "native"},
-    "client": {"messages", "models", "similarity", "training"},
+    "training": {"messages", "models", "native", "privacy"},
+    "client": {"messages", "models", "privacy", "similarity", "training"},
     "federation": {"messages", "clustering", "models", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "training"},
     "engine": {"messages", "models", "federation", "client", "data", "training"},
