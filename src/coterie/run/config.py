@@ -93,7 +93,7 @@ class ModelSection(ChoiceSection):
 
     name: str | None = setting(None, "network; by default chosen to suit the data", "--model")
     initial: str | None = setting(
-        None, ".safetensors file with the initial parameters; by default they are drawn from the seed"
+        None, ".safetensors file with the initial parameters; by default those that the network is built with"
     )
     initial_digest: str | None = setting(
         None,

@@ -61,7 +61,7 @@ class SharedSettings(TypedDict, total=False):
     model_options: Mapping[str, Any]
     """Options of the network, by name."""
     initial: str | None
-    """.safetensors file with the initial parameters; by default they are drawn from the seed."""
+    """.safetensors file with the initial parameters; by default those that the network is built with."""
     initial_digest: str | None
     """Digest of the initial parameters: files with another are refused; a run writes it into its config.toml."""
 
@@ -143,12 +143,12 @@ class SharedSettings(TypedDict, total=False):
 
     # In which order samples, and clients, take part in training.
     curriculum: str | None
-    """Train on each client's easiest samples first, for instance score=L,order=anti; default:
-    score=G,pacing=linear,a=0.8,b=0.2,order=curriculum.
+    """Train on each client's easiest samples first, for instance score=L,order=anti; default: score=G,
+    pacing=linear, a=0.8, b=0.2, order=curriculum.
     """
     client_curriculum: str | None
-    """Train the easiest clients first, for instance b=0.5,order=anti; default:
-    score=G,pacing=linear,a=0.8,b=0.2,order=curriculum,refresh_every=1,all_batches=false.
+    """Train the easiest clients first, for instance b=0.5,order=anti; default: score=G, pacing=linear, a=0.8, b=0.2,
+    order=curriculum, refresh_every=1, all_batches=false.
     """
     expert: FilePath | None
     """Model that scores samples and clients for score=E, and samples for f_ord: a run folder or a .safetensors file;
