@@ -76,7 +76,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
         peak = 0.0
         loss, g = gradient(w, batches[0])
         if plan.meta_step is not None:
-            if plan.meta_step.shared_momentum:
+            if plan.meta_step.shared_momentum and plan.momentum:
                 g = v = {name: plan.momentum * v[name] + g[name] for name in w}
             inner = masked(g)
             ahead = w | {name: w[name] - plan.meta_step.rate * inner[name] for name in learns}

@@ -103,13 +103,20 @@ def test_an_exported_model_says_its_scale(run, tmp_path):
 def test_a_comparison_calls_the_lowest_error_the_best(table, tmp_path):
     settings = {**SETTINGS, "rounds": 4, "eval_every": 0, "lr": 0.1}
     made = coterie.compare(
-        algorithms=["fedavg", "fedavg:lr=0.02"], seeds=[0, 1, 2], dataset=str(table), **settings, out=tmp_path / "c"
+        algorithms=["fedavg", "fedavg:lr=0.02"],
+        seeds=[0, 1],
+        dataset=str(table),
+        target=["C=1", "C=1e9"],
+        **settings,
+        out=tmp_path / "c",
     )
     counted = made.table()
+    assert {reached.target: reached.n for reached in counted.rows[0].reached} == {"C=1": 0, "C=1e+09": 2}
     means = {row.label: row.accuracy["C"].mean for row in counted.rows}
     fast, slow = counted.rows[0].label, counted.rows[1].label
     assert means[fast] < means[slow]
-    assert counted.best("C") == fast
+    assert counted.leaders["C"].label == fast
+    assert any(note.startswith(f"C: {fast} has the lowest mean") for note in counted.notes)
     assert counted.verdict("C").startswith(f"C, from the lowest: {fast}: ")
     assert "%" not in counted.verdict("C")
     assert counted[slow].differences["C"].mean == pytest.approx(means[slow] - means[fast])

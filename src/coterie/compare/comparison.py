@@ -183,7 +183,7 @@ def results_by_label(design: Design, results: Mapping[RunJob, Result]) -> dict[s
 
 def _with_targets(result: Result, plan: ComparisonPlan) -> Result:
     """Return a result with the targets of a comparison, which may have been asked for later."""
-    return replace(result, targets=[reached(target, result.history) for target in plan.targets])
+    return replace(result, targets=[reached(target, result.history, result.metric) for target in plan.targets])
 
 
 def _run(seed: int, result: Result, design: Design, label: str) -> dict[str, Any]:

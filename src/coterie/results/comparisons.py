@@ -163,7 +163,10 @@ def read_comparison(path: Path) -> StoredComparison:
         runs = {label: _finished_runs(folder, plan, label, tuned) for label in plan.cells}
         results = {
             label: {
-                seed: {**(run.result or {}), "targets": [reached(target, run.history) for target in plan.targets]}
+                seed: {
+                    **(run.result or {}),
+                    "targets": [reached(target, run.history, run.metric) for target in plan.targets],
+                }
                 for seed, run in by_seed.items()
             }
             for label, by_seed in runs.items()
