@@ -50,14 +50,14 @@ def synthetic(
         raise CoterieError(f"data set 'synthetic' cannot have {clients} clients: use at least 1")
     made = SyntheticClients(seed, alpha, beta, clients)
     if clients > FROM_CLIENTS:
-        server, y = _further(made, server_samples(int(made.sizes.sum()), server_share)), None
+        server = _further(made, server_samples(int(made.sizes.sum()), server_share))
     else:
-        server, y = _taken(made, server_share)
+        server, y, tested = _taken(made, server_share)
     train, train_parts = made.part("train")
     test, test_parts = made.part("test")
-    if y is not None:  # what clients may be lent is in memory, and the labels are known
+    if clients <= FROM_CLIENTS:  # what clients may be lent is in memory, and all labels are known
         train = Samples(train.x[:] if made.nbytes <= MEMORY else train.x, made.labels(y, "train"))
-        test = Samples(test.x[:], made.labels(y, "test"))
+        test = Samples(tested, made.labels(y, "test"))
     return FederatedData(
         name="synthetic",
         classes=_CLASSES,
@@ -68,7 +68,7 @@ def synthetic(
         common_test=False,
         server=server,
         normalise=Normalisation(1.0, (0.0,), (1.0,)),
-        lends_tests=y is not None,
+        lends_tests=clients <= FROM_CLIENTS,
     )
 
 
@@ -152,22 +152,29 @@ class _ClientRows(LazyArray):
         return found
 
 
-def _taken(made: SyntheticClients, share: float | None) -> tuple[Samples, Index]:
-    """Take the server's samples from the clients'; return them, and the labels of all that clients have drawn."""
-    y = np.concatenate([made.drawn(client).y for client in range(len(made.sizes))])
+def _taken(made: SyntheticClients, share: float | None) -> tuple[Samples, Index, Array]:
+    """Take the server's samples from the clients'.
+
+    Return them, the labels of all that clients have drawn, and the inputs that they are then tested on.
+    """
+    labels, tested = [], []
+    for client in range(len(made.sizes)):
+        drawn = made.drawn(client)
+        labels.append(drawn.y)
+        tested.append(drawn.x[made.places(client, "test")])
+    y, ends = np.concatenate(labels), np.cumsum(made.sizes)
     positions = for_server(y, share, made.seed)
-    ends = np.cumsum(made.sizes)
     owners = np.searchsorted(ends, positions, side="right")
     x = np.empty((len(positions), _FEATURES), np.float32)
     for client in np.unique(owners).tolist():
-        own = positions[owners == client] - (ends[client] - made.sizes[client])
-        x[owners == client] = made.drawn(client).x[own]
-        made.taken[client] = own
+        own, drawn = positions[owners == client] - (ends[client] - made.sizes[client]), made.drawn(client)
         if len(own) == made.sizes[client]:
             raise CoterieError(
                 f"data set 'synthetic': server_share = {share:g} leaves client {client} without samples: lower it"
             )
-    return Samples(x, y[positions]), y
+        x[owners == client], made.taken[client] = drawn.x[own], own
+        tested[client] = drawn.x[made.places(client, "test")]
+    return Samples(x, y[positions]), y, np.concatenate(tested)
 
 
 def _further(made: SyntheticClients, count: int) -> Samples:
