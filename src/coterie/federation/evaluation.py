@@ -122,7 +122,7 @@ class Evaluator(Resumable):
             if received := scores[asked_own:]:
                 _note(client, received, self.received, self.received_unadapted)
                 self.seen[client] = names[client]
-        self._forget_others()
+        self._forget_others(clients)
         auxiliary = None if newcomers else self.algorithm.global_model()
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
         covered = sum(samples > 0 for _, samples in self.received.values())
@@ -144,11 +144,18 @@ class Evaluator(Resumable):
             measured |= {"W": of_all, **({"G": of_all} if G == W and self.fed.settings.test is None else {})}
         return {key: number for key, number in measured.items() if number.clients}
 
-    def _forget_others(self) -> None:
-        """Of clients that are not evaluated nobody needs to know whose model has changed: they would become many."""
-        if not self.evaluated.everybody:
-            for client in self.fed.stale_clients - self.own.keys():
-                self.fed.mark_evaluated(client)
+    def _forget_others(self, evaluated: Sequence[ClientId]) -> None:
+        """Of clients outside the sample nobody needs to know whose model has changed: they would become many.
+
+        Nor are there scores of them, unless an earlier version, which evaluated everybody, began the run.
+        """
+        if self.evaluated.everybody:
+            return
+        for client in self.own.keys() - {*evaluated, *self.fed.joined}:
+            for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
+                scores.pop(client, None)
+        for client in self.fed.stale_clients - self.own.keys():
+            self.fed.mark_evaluated(client)
 
     def evaluate_at_end(self, measured: Evaluation | None) -> Evaluation:
         """Add C by label to what was measured of the last round; None: measure that too."""
