@@ -181,6 +181,7 @@ def test_newcomers_are_drawn_as_the_others_are_and_without_plus_nobody_fine_tune
     result = coterie.run(**MANY, newcomers=0.5, eval_clients=3)
     assert result.newcomers is not None
     assert result.newcomers["measured"]["L"] == 3  # of those who came after training as many at most
+    assert sum(value is not None for value in result.per_client["L"]) == result.measured["L"]["clients"] == 3
 
 
 @pytest.mark.parametrize(

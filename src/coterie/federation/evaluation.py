@@ -122,7 +122,7 @@ class Evaluator(Resumable):
             if received := scores[asked_own:]:
                 _note(client, received, self.received, self.received_unadapted)
                 self.seen[client] = names[client]
-        self._forget_others(clients)
+        self._forget_others()
         auxiliary = None if newcomers else self.algorithm.global_model()
         G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
         covered = sum(samples > 0 for _, samples in self.received.values())
@@ -144,14 +144,14 @@ class Evaluator(Resumable):
             measured |= {"W": of_all, **({"G": of_all} if G == W and self.fed.settings.test is None else {})}
         return {key: number for key, number in measured.items() if number.clients}
 
-    def _forget_others(self, evaluated: Sequence[ClientId]) -> None:
+    def _forget_others(self) -> None:
         """Of clients outside the sample nobody needs to know whose model has changed: they would become many.
 
         Nor are there scores of them, unless an earlier version, which evaluated everybody, began the run.
         """
         if self.evaluated.everybody:
             return
-        for client in self.own.keys() - {*evaluated, *self.fed.joined}:
+        for client in [client for client in self.own if client not in self.evaluated and client not in self.fed.joined]:
             for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
                 scores.pop(client, None)
         for client in self.fed.stale_clients - self.own.keys():
@@ -163,11 +163,11 @@ class Evaluator(Resumable):
         if self.fed.settings.metric is None:  # others are not sums over samples, which labels could weigh
             self.evaluate_by_label()
         own, lacking = _plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking)
-        measured = evaluation.measured
-        if measured is not None:
+        stands = evaluation.measured
+        if stands is not None:
             by_label = {"C_own": self.by_own_frequencies, "C_lacking": self.on_lacking}
-            measured |= {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
-        return replace(evaluation, C_own=own, C_lacking=lacking, measured=measured)
+            stands = stands | {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
+        return replace(evaluation, C_own=own, C_lacking=lacking, measured=stands)
 
     def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
