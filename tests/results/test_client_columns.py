@@ -80,7 +80,6 @@ def test_few_clients_stay_in_the_result() -> None:
     [
         {},
         {"groups": np.zeros((3, 3))},
-        {"groups": np.zeros((), np.int64)},
         {"groups": np.zeros(3, np.bool_)},
         {"groups": np.zeros(3), "groups.keys": np.zeros(2, np.int64)},
         {"groups": np.zeros(3), "groups.keys": np.zeros((3, 2), np.int64)},
@@ -88,19 +87,14 @@ def test_few_clients_stay_in_the_result() -> None:
         {"groups": np.zeros(3), "groups.lengths": np.array([1.5, 1.5])},
         {"groups": np.zeros(3), "groups.lengths": np.array([[3]])},
         {"groups": np.zeros(3), "groups.lengths": np.array([2**62, 2**62, 2**62, 2**62, 3])},
-        {"groups": np.zeros(3), "groups.lengths": np.array([-(2**63), 3])},
     ],
 )
-def test_columns_that_somebody_made_up_are_read_or_refused(arrays: dict[str, Any], tmp_path: Path) -> None:
+def test_columns_that_somebody_made_up_are_refused(arrays: dict[str, Any], tmp_path: Path) -> None:
     beside = tmp_path / "clients.safetensors"
     file = write({"other": np.zeros(1), **arrays}, beside)
     content = {"groups": {"column": "groups"}, "columns": file}
-    try:
-        whole = joined(content, beside)
-    except ValueError as error:
-        assert "has no column groups" in str(error)
-    else:
-        assert isinstance(whole["groups"], list)
+    with pytest.raises(ValueError, match="has no column groups"):
+        joined(content, beside)
 
 
 @pytest.fixture
