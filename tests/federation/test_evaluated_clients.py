@@ -151,6 +151,24 @@ def test_a_result_of_a_sample_says_on_how_many_clients_it_stands(tmp_path: Any) 
 
 
 @pytest.mark.integration
+def test_a_run_that_goes_on_evaluates_the_same_clients(tmp_path: Any) -> None:
+    sampled = MANY | {"eval_every": 1, "eval_clients": 4, "newcomers": 0.25, "join_at": 1}
+    coterie.run(**sampled, out=str(tmp_path / "run"))
+    more, whole = coterie.resume(tmp_path / "run", rounds=3), coterie.run(**sampled | {"rounds": 3})
+    assert (more.accuracy, more.measured, more.per_client) == (whole.accuracy, whole.measured, whole.per_client)
+    assert [row["measured"] for row in more.history] == [row["measured"] for row in whole.history]
+
+
+def test_scores_of_everybody_from_an_earlier_version_do_not_mix_with_the_sample() -> None:
+    with world(eval_clients=5) as run:
+        run.algorithm.begin(run.fed)
+        before, sample = run.evaluator.evaluate(), run.evaluator.evaluated.now()
+        outside = min({*range(12)} - {*sample})
+        run.evaluator.own[outside] = run.evaluator.received[outside] = (0, 1)
+        assert run.evaluator.evaluate() == before
+
+
+@pytest.mark.integration
 def test_newcomers_are_drawn_as_the_others_are_and_without_plus_nobody_fine_tunes() -> None:
     late = {**MANY, "newcomers": 0.5, "join_at": 1}
     with world(**late, eval_clients=3, plus=False) as run:
@@ -163,6 +181,7 @@ def test_newcomers_are_drawn_as_the_others_are_and_without_plus_nobody_fine_tune
     result = coterie.run(**MANY, newcomers=0.5, eval_clients=3)
     assert result.newcomers is not None
     assert result.newcomers["measured"]["L"] == 3  # of those who came after training as many at most
+    assert sum(value is not None for value in result.per_client["L"]) == result.measured["L"]["clients"] == 3
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,28 @@ def test_few_clients_stay_in_the_result() -> None:
     assert not any(name.startswith(("per_client", "groups")) for name in arrays)
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"groups": np.zeros((3, 3))},
+        {"groups": np.zeros(3, np.bool_)},
+        {"groups": np.zeros(3), "groups.keys": np.zeros(2, np.int64)},
+        {"groups": np.zeros(3), "groups.keys": np.zeros((3, 2), np.int64)},
+        {"groups": np.zeros(3), "groups.lengths": np.zeros(0, np.int64)},
+        {"groups": np.zeros(3), "groups.lengths": np.array([1.5, 1.5])},
+        {"groups": np.zeros(3), "groups.lengths": np.array([[3]])},
+        {"groups": np.zeros(3), "groups.lengths": np.array([2**62, 2**62, 2**62, 2**62, 3])},
+    ],
+)
+def test_columns_that_somebody_made_up_are_refused(arrays: dict[str, Any], tmp_path: Path) -> None:
+    beside = tmp_path / "clients.safetensors"
+    file = write({"other": np.zeros(1), **arrays}, beside)
+    content = {"groups": {"column": "groups"}, "columns": file}
+    with pytest.raises(ValueError, match="has no column groups"):
+        joined(content, beside)
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[coterie.Result, Path]:
     """A run whose columns, of six clients, count as long."""

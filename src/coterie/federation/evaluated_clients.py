@@ -47,13 +47,17 @@ class EvaluatedClients:
         """Whether all clients are evaluated."""
         return self._mark() == math.inf
 
+    def __contains__(self, client: ClientId) -> bool:
+        """Say whether a client is in the sample, present or not."""
+        return self._number(client) <= self._mark()
+
     @property
     def described(self) -> str:
         """Who is evaluated, in a line."""
         some = f"{len(self.now()):,} of {self.population:,} clients"
         return f"evaluating {some}, always the same, with standard errors; for all: --eval-clients all"
 
-    def now(self) -> list[ClientId]:
+    def now(self) -> Sequence[ClientId]:
         """Return those who are present and take part, in order; what this takes does not grow with the others."""
         if self.everybody:
             return self.fed.clients
@@ -61,14 +65,15 @@ class EvaluatedClients:
             joined, highest = [*self.fed.joined][self._joined :], self._mark()
             self._drawn += [client for client in joined if self._number(client) <= highest]
             self._joined = len(self.fed.joined)
-        present = self.fed.samples
-        return self.fed.members.members(client for client in self._drawn if client in present)
+        present, members = self.fed.samples, self.fed.members
+        there = (client for client in self._drawn if client in present and client in members.admitted)
+        return sorted(client for client in there if not members.left_out(client))
 
     def among(self, clients: Sequence[ClientId]) -> list[ClientId]:
         """Return those of clients that came after training who are evaluated, as many as of the others at most."""
         return self._lowest(clients, self.options.number(len(clients)))
 
-    def fine_tuning(self) -> list[ClientId]:
+    def fine_tuning(self) -> Sequence[ClientId]:
         """Return those under protocol +."""
         clients = self.now()
         if self.options.plus in (0, 1):

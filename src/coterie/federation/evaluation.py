@@ -147,10 +147,17 @@ class Evaluator(Resumable):
         return {key: number for key, number in measured.items() if number.clients}
 
     def _forget_others(self) -> None:
-        """Of clients that are not evaluated nobody needs to know whose model has changed: they would become many."""
-        if not self.evaluated.everybody:
-            for client in self.fed.stale_clients - self.own.keys():
-                self.fed.mark_evaluated(client)
+        """Of clients outside the sample nobody needs to know whose model has changed: they would become many.
+
+        Nor are there scores of them, unless an earlier version, which evaluated everybody, began the run.
+        """
+        if self.evaluated.everybody:
+            return
+        for client in [client for client in self.own if client not in self.evaluated and client not in self.fed.joined]:
+            for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
+                scores.pop(client, None)
+        for client in self.fed.stale_clients - self.own.keys():
+            self.fed.mark_evaluated(client)
 
     def evaluate_at_end(self, measured: Evaluation | None) -> Evaluation:
         """Add C by label to what was measured of the last round; None: measure that too."""
@@ -158,11 +165,11 @@ class Evaluator(Resumable):
         if self.fed.settings.metric is None:  # others are not sums over samples, which labels could weigh
             self.evaluate_by_label()
         own, lacking = _plain_mean(self.by_own_frequencies), _plain_mean(self.on_lacking)
-        measured = evaluation.measured
-        if measured is not None:
+        stands = evaluation.measured
+        if stands is not None:
             by_label = {"C_own": self.by_own_frequencies, "C_lacking": self.on_lacking}
-            measured |= {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
-        return replace(evaluation, C_own=own, C_lacking=lacking, measured=measured)
+            stands = stands | {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
+        return replace(evaluation, C_own=own, C_lacking=lacking, measured=stands)
 
     def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""

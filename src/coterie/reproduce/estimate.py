@@ -10,7 +10,7 @@ from coterie.messages import ModelSpec
 from coterie.reproduce.catalogue import Cell, Reproducible
 from coterie.reproduce.request import TRAINED, ReproductionRequest
 from coterie.results.run_folder import RunFolder
-from coterie.run.config import EvaluationSection
+from coterie.run.config_evaluation import EvaluationSection
 from coterie.training import one_thread
 
 TESTED = 0.2

@@ -162,12 +162,15 @@ def _from_arrays(name: str, arrays: Arrays) -> list[Any] | dict[str, Any]:
     items: list[Any] = array.tolist()
     for place in np.flatnonzero(missing):
         items[place] = None
-    if (keys := arrays.get(f"{name}{KEYS}")) is not None:
+    keys, lengths = arrays.get(f"{name}{KEYS}"), arrays.get(f"{name}{LENGTHS}")
+    if any(beside is not None and (beside.ndim != 1 or beside.dtype.kind != "i") for beside in (keys, lengths)):
+        raise ValueError("it is not known whose values it has")
+    if keys is not None:
         return dict(zip(map(str, keys.tolist()), items, strict=True))
-    if (lengths := arrays.get(f"{name}{LENGTHS}")) is None:
+    if lengths is None:
         return items
     ends = np.cumsum(np.maximum(lengths, 0)).tolist()
-    if lengths.ndim != 1 or not len(lengths) or ends[-1] != len(items):
+    if not len(lengths) or lengths.max() > len(items) or ends[-1] != len(items):
         raise ValueError("its lists are not as long as they should be")
     return [
         None if length < 0 else items[end - length : end] for length, end in zip(lengths.tolist(), ends, strict=True)
