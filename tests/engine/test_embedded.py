@@ -58,6 +58,18 @@ def test_a_late_client_has_trained_a_dropped_one_has_not() -> None:
         assert bool(store.load(client, before=2)) == (kind in ("late", "answered"))
 
 
+def test_clients_do_not_work_far_ahead_of_the_server() -> None:
+    """Else their answers would pile up in memory before it has added them up."""
+    store, data = MemoryStore(), load("digits", clients=CLIENTS)
+    request = Request(1, 0, SPEC, (Train(Plan(Schedule(0.1)), start=("initial",)),))
+    with EmbeddedEngine(data, store, TorchTrainer(), workers=1) as engine:
+        coming = engine.exchange(dict.fromkeys(range(CLIENTS), request), None)
+        assert next(coming).client == 0
+        engine._workers.submit(int).result()  # when all that was handed out is done
+        assert sum(bool(store.load(client, before=2)) for client in range(CLIENTS)) == 2
+        assert [answer.client for answer in coming] == [*range(1, CLIENTS)]
+
+
 def test_requests_that_measure_are_spared() -> None:
     answers = exchange(SimulatedFaults(drop=1.0, hostile=1.0), kind="evaluate")
     assert all(isinstance(answer, Reply) for answer in answers.values())

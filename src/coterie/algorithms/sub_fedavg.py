@@ -105,17 +105,25 @@ class SubFedAvgUn(Algorithm):
         plan = replace(fed.plan, mask="own", snapshots=(1,), holdout=held_out, l1=self.penalty())
         _, start, models = as_request(self.model_for(0))  # all receive the same
         request = fed.request(Train(plan, start=start, send=False), self.prune, models=models)
-        replies = fed.ask(dict.fromkeys(cohort, request))
-        answers = {client: reply.answer(PruneReply) for client, reply in replies.items()}
-        if answers:
-            mean = owner_average(fed.aggregator, self.model, answers)
-            self.model = fed.aggregator.optimiser.step(self.model, {**mean})
-        for client, answer in answers.items():
-            mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
-            self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round
-            verdicts = {"weights": answer.weights if self.prune.weights else None, "channels": answer.channels}
-            for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
-                self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
+        mean, held = OwnerMean(self.model), dict[ClientId, PruneReply]()
+        for reply in fed.replies(dict.fromkeys(cohort, request)):
+            answer = reply.answer(PruneReply)
+            if fed.settings.aggregation.rule == "mean":
+                mean.add(answer)
+            else:
+                held[reply.client] = answer
+            self.note(fed, reply.client, answer)
+        if held or mean.answers:
+            reached = owner_average(fed.aggregator, self.model, held) if held else mean.mean()
+            self.model = fed.aggregator.optimiser.step(self.model, {**reached})
+
+    def note(self, fed: Federation, client: ClientId, answer: PruneReply) -> None:
+        """Note how much a client has left, and what it decided."""
+        mask = {name: answer.mask(name, self.model[name].shape) for name in answer.bitmaps}
+        self.sizes[client], self.trained[client] = size(fed.spec, mask), fed.round
+        verdicts = {"weights": answer.weights if self.prune.weights else None, "channels": answer.channels}
+        for verdict in (f"{what} {verdict}" for what, verdict in verdicts.items() if verdict is not None):
+            self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
 
     def penalty(self) -> L1Penalty | None:
         """What else clients minimise: nothing."""
@@ -283,25 +291,45 @@ def _laid_over(model: Params, answer: PruneReply, mask: Mapping[str, Array]) -> 
     return frozen(result)
 
 
-def owner_mean(model: Params, answers: Sequence[PruneReply]) -> Params:
-    """Return Σ M_i θ_i / Σ M_i, position by position; where nobody has a weight, the server's value stays.
+class OwnerMean:
+    """Σ M_i θ_i / Σ M_i of what clients have left, position by position, as it comes.
 
     Clients count alike, however many samples they have. Of integers (BatchNorm's counters) the largest is taken.
     """
-    if not answers:
-        return model
-    mean: dict[str, Array] = {}
-    for name, old in model.items():
-        if not np.issubdtype(old.dtype, np.floating):
-            mean[name] = np.asarray(np.maximum.reduce([answer.params[name] for answer in answers]))
-            continue
-        total, owners = np.zeros(old.shape, np.float64), np.zeros(old.shape, np.int64)
-        for answer in answers:
+
+    def __init__(self, model: Params) -> None:
+        self._model, self.answers = model, 0
+        self._totals: dict[str, Array] = {}
+        self._owners: dict[str, Array] = {}
+
+    def add(self, answer: PruneReply) -> None:
+        """Add what a client has left."""
+        self.answers += 1
+        for name, old in self._model.items():
+            value = answer.params[name]
+            if not np.issubdtype(old.dtype, np.floating):
+                self._totals[name] = np.asarray(np.maximum(self._totals.get(name, value), value))
+                continue
             mask = answer.mask(name, old.shape)
-            total[mask] += answer.params[name].ravel()
-            owners += mask
-        mean[name] = np.where(owners > 0, total / np.maximum(owners, 1), old).astype(old.dtype)
-    return frozen(mean)
+            self._totals.setdefault(name, np.zeros(old.shape, np.float64))[mask] += value.ravel()
+            self._owners[name] = self._owners.get(name, np.zeros(old.shape, np.int64)) + mask
+
+    def mean(self) -> Params:
+        """Return the mean; where nobody has a weight, the server's value stays."""
+        mean = {}
+        for name, old in self._model.items() if self.answers else ():
+            mean[name], owners = self._totals[name], self._owners.get(name)
+            if owners is not None:
+                mean[name] = np.where(owners > 0, mean[name] / np.maximum(owners, 1), old).astype(old.dtype)
+        return frozen(mean) if self.answers else self._model
+
+
+def owner_mean(model: Params, answers: Iterable[PruneReply]) -> Params:
+    """Return the `OwnerMean` of answers."""
+    mean = OwnerMean(model)
+    for answer in answers:
+        mean.add(answer)
+    return mean.mean()
 
 
 def weights_that_learn(spec: ModelSpec, matrices_only: bool = False) -> tuple[str, ...]:
