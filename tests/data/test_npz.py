@@ -101,7 +101,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"y_test": np.arange(13) % 3}, r"x_test has 12 samples, but y_test has 13 labels"),
     ({"x_test": np.zeros((12, 5, 4), np.uint8)}, r"shape \(4, 5\) in x_train, but \(5, 4\) in x_test"),
     ({"x_test": np.zeros((12, 4, 5))}, r"x_train is of type uint8, but x_test of type float64"),
-    ({"y_train": np.arange(60) % 3 + 0.0}, r"y_train is of type float64: labels must be integers"),
+    ({"y_train": np.arange(60) % 2 > 0}, r"y_train is of type bool: labels must be integers"),
     ({"y_train": np.array(["cat"] * 60)}, r"the class '0' is in y_test, but not in y_train: there are: cat"),
     ({"y_train": np.eye(60, dtype=int)}, r"y_train has shape \(60, 60\): labels must be \(n,\)"),
     ({"y_train": np.arange(60) % 3 + 1}, r"y_train start at 1, but must start at 0: subtract 1 from all labels"),

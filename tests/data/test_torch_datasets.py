@@ -66,7 +66,7 @@ def test_texts_as_labels_are_named() -> None:
         (Pairs(X[:0], []), "no samples"),
         (TensorDataset(X.bfloat16(), Y), r"a tensor of torch\.bfloat16.* is no array: convert it"),
         (Pairs(X.bfloat16(), Y), r"a tensor of torch\.bfloat16"),
-        (Pairs(X, torch.rand(40)), "labels must be integers"),
+        (Pairs(X, torch.rand(40) > 0.5), "labels must be integers"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(given: Any, reason: str) -> None:

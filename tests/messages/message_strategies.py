@@ -107,6 +107,7 @@ specs = st.builds(
     integers,
     st.dictionaries(texts, plain, **several),
     loss=st.none() | texts,
+    target=st.none() | st.tuples(floats, floats),
 )
 parts = st.sampled_from(["train", "holdout", "test"])
 channels = st.builds(Channels, texts, texts, texts, integers)

@@ -103,7 +103,7 @@ def test_a_list_gives_each_client_its_own() -> None:
         ({"x": X}, "has no 'y_train', only x_train"),
         ({"x": X, "y": Y, "x_tset": X}, "did you mean 'x_test'"),
         ((X, Y[:-1]), "x_train has 400 samples, but y_train has 399 labels"),
-        ((X, Y / 2), "labels must be integers"),
+        ((X, Y / 2), "to predict numbers write metric='mae'; classes are whole numbers"),
         ([(X, Y), (X[:, :4], Y)], "client 1 has inputs of shape"),
     ],
 )
