@@ -3,6 +3,7 @@
     python benchmarks/scale.py                             # FedAvg and PACFL, 100 to 100,000 clients
     python benchmarks/scale.py --clients 100,1000 --rounds 5
     python benchmarks/scale.py --kill                      # also kill each largest run, resume it, and compare
+    python benchmarks/scale.py --docs docs                 # also write tables and picture into docs/scale.md
     python benchmarks/scale.py --clients 1000000 --methods fedavg --rounds 3 --eval-every 0
 
 Every client has 20 images of 1×8×8: scikit-learn's digits, drawn with replacement, in four groups that see them turned.
@@ -147,8 +148,10 @@ def child(task: str, given: dict[str, Any], out: str) -> None:
 
 def row(name: str, clients: int, took: dict[str, Any], said: dict[str, Any]) -> str:
     if "failed" in took:
-        return f"| {name} | {clients:,} | {took['failed']} | | | | | | | |"
-    factors = "–" if "failed" in said else f"{said['whole'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
+        return f"| {name} | {clients:,} | {took['failed']} | | | | | | | | |"
+    factors = (
+        "– | –" if "failed" in said else f"{said['whole'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
+    )
     return (
         f"| {name} | {clients:,} | {took['start']:.1f} | {took['round']:.3f} | {took['whole']:.0f} | {took['cpu']:.0f} "
         f"| {took['memory'] / 1e6:,.0f} | {took['disk'] / 1e6:,.1f} | {took['traffic'] / 1e6:.1f} | {factors} |"
@@ -159,6 +162,31 @@ HEADER = (
     "| method | clients | start, s | a round, s | whole run, s | CPU, s | memory, MB | disk, MB | traffic a round, MB "
     "| forecast of CPU time ÷ it | forecast of memory ÷ it |\n|" + "---|" * 11
 )
+
+
+def on_paper(found: list[dict[str, Any]]) -> str:
+    """Return what more clients would need, by the slope between the two largest federations of each method."""
+    lines = ["| method | clients | start, s | memory, GB | disk, GB |", "|---|---|---|---|---|"]
+    for method in dict.fromkeys(one["method"] for one in found):
+        sound = sorted(
+            (one for one in found if one["method"] == method and "start" in one), key=lambda one: one["clients"]
+        )
+        for clients in (10**6, 10**7) if len(sound) > 1 else ():
+            fewer, more = sound[-2:]
+            far = (clients - more["clients"]) / (more["clients"] - fewer["clients"])
+            start, memory, disk = (more[key] + far * (more[key] - fewer[key]) for key in ("start", "memory", "disk"))
+            lines.append(f"| {method} | {clients:,} | {start:,.0f} | {memory / 1e9:,.1f} | {disk / 1e9:,.1f} |")
+    return "\n".join(lines)
+
+
+def fill(page: Path, sections: dict[str, str]) -> None:
+    """Put texts between the marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    for name, content in sections.items():
+        before, mark, rest = text.partition(f"<!-- scale.py: {name} -->\n")
+        after = rest.partition("<!-- scale.py: end -->")[2]
+        text = f"{before}{mark}\n{content}\n\n<!-- scale.py: end -->{after}"
+    page.write_text(text, encoding="utf-8")
 
 
 def plot(found: list[dict[str, Any]], path: Path) -> None:
@@ -195,6 +223,7 @@ def main() -> None:
     parser.add_argument("--eval-every", type=int, default=EVERY)
     parser.add_argument("--kill", action="store_true", help="kill and resume the largest run of each method")
     parser.add_argument("--no-forecast", action="store_true")
+    parser.add_argument("--docs", type=Path, help="the folder of scale.md, to be filled in")
     parser.add_argument("--out", type=Path, default=Path("scale"))
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -217,6 +246,11 @@ def main() -> None:
                     )
     (asked.out / "scale.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     plot(found, asked.out / "scale.png")
+    if asked.docs is not None:
+        plot(found, asked.docs / "assets" / "scale.png")
+        rows = [row(one["method"], one["clients"], one, one["forecast"]) for one in found]
+        picture = "![Start, a round, memory and disk over the number of clients](assets/scale.png)"
+        fill(asked.docs / "scale.md", {"growth": "\n".join([HEADER, *rows, "", picture]), "paper": on_paper(found)})
     print("goals at 100,000 clients: " + ", ".join(f"{what} {goal}" for what, goal in GOALS.items()))
 
 

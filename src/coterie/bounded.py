@@ -188,7 +188,7 @@ def map_npz_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any] | Non
     content = np.memmap(file, np.uint8, "r", start, (about.file_size,))
     checksum = 0
     for at in range(0, len(content), 2**24):
-        checksum = zlib.crc32(content[at : at + 2**24], checksum)
+        checksum = zlib.crc32(content[at : at + 2**24].data, checksum)
     if checksum != about.CRC:
         raise ValueError(f"Bad CRC-32 for file {name}.npy")
     return np.asarray(content)[begin:].view(dtype).reshape(shape, order="F" if by_columns else "C")

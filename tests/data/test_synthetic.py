@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import coterie
 from coterie.data import Dataset, FederatedData, Normalisation, Samples, check, default_clients, divide, load, traits
 from coterie.data.on_demand import LazyArray
 from coterie.data.sources import synthetic
@@ -170,3 +171,17 @@ def test_rows_on_demand_are_indexed_as_an_array_is(monkeypatch: pytest.MonkeyPat
         assert np.array_equal(lazy[index], plain[index])
     assert np.array_equal(np.asarray(lazy), plain)
     assert np.array_equal(np.array(list(lazy)), plain)
+    assert lazy.max(initial=-1e9) == plain.max()
+
+
+@pytest.mark.integration
+def test_a_run_on_samples_on_demand_has_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accuracies() -> object:
+        result = coterie.run(
+            dataset="synthetic", algorithm="pacfl", clients=6, rounds=2, epochs=1, fraction=1.0, workers=2
+        )
+        return result.accuracy, result.groups
+
+    in_memory = accuracies()
+    monkeypatch.setattr(synthetic, "MEMORY", 0)
+    assert accuracies() == in_memory

@@ -64,11 +64,13 @@ def divide(
             "exchanged by difficulty: leave out f_ord"
         )
     parts = checked(division, partition_name, len(rest), clients * surplus)
+    parts = ClientParts(parts.offsets - parts.offsets[0], rest[parts.together])  # where they are in all samples
+    del pool  # it may be a copy of them
     if surplus > 1:
         division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
         parts = ClientParts.of(division.parts)
-    parts, test, test_parts = _with_test_parts(dataset, pool.train, division, parts, seed)
-    train, train_parts = side_by_side(pool.train, parts)
+    parts, test, test_parts = _with_test_parts(dataset, division, parts, seed)
+    train, train_parts = side_by_side(dataset.train, parts)
     reserved = dataset.train[server]
     data = FederatedData(
         name=dataset.name,
@@ -120,13 +122,13 @@ def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved
 
 
 def _with_test_parts(
-    dataset: Dataset, pool: Samples, division: Partition, parts: ClientParts, seed: int
+    dataset: Dataset, division: Partition, parts: ClientParts, seed: int
 ) -> tuple[ClientParts, Samples, Sequence[Index]]:
     """Return what each client trains on, the test samples of all, and which of them each client is tested on."""
     if division.own_test is not None or dataset.test is None:
         share = division.own_test or TEST_FRACTION
         training, testing = all_held_out(parts, share, seed, "test part")
-        return training, *side_by_side(pool, testing)
+        return training, *side_by_side(dataset.train, testing)
     if division.concept is not None and not division.tested_on_labels:
         # Clients see the test set in different ways, so each gets a share of it.
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
@@ -135,7 +137,7 @@ def _with_test_parts(
     if dataset.of_numbers:
         test_parts: Sequence[Index] = [np.arange(len(test))] * len(parts)
     else:
-        test_parts = _parts_of_own_labels(test.y, pool.y, parts, dataset.classes)
+        test_parts = _parts_of_own_labels(test.y, dataset.train.y, parts, dataset.classes)
     if division.concept is None or division.true_groups is None:
         return parts, test, test_parts
     copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group

@@ -45,6 +45,10 @@ class LazyArray(ABC):
         """Compare rows, as arrays do."""
         return self[:] == other
 
+    def max(self, initial: Any) -> Any:
+        """Return the largest value that there is, or `initial`."""
+        return max([initial, *(block.max() for block in blocks(self.as_array()))])
+
     __hash__ = None  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator[Rows]:

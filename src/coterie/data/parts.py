@@ -120,7 +120,8 @@ class LabelParts(Sequence[Positions]):
     @property
     def sizes(self) -> Positions:
         """Samples of each client."""
-        return self.owned @ np.diff(self.offsets)
+        sizes: Positions = self.owned.astype(np.int64) @ np.diff(self.offsets)
+        return sizes
 
     def moved(self, by: Positions) -> "LabelParts":
         """Return the same labels in lists that begin so much further on, by client."""
