@@ -4,8 +4,9 @@ python benchmarks/reply_memory.py
 python benchmarks/reply_memory.py --methods fedavg --replies 50 --rule clipped
 
 What is measured is the server. Its clients are played by an engine that answers with the model that it was sent, moved
-a little; they come in an order of their own, and each has two samples. Each round is one process, of which the largest
-resident memory counts, and of that what the round adds to a process that is ready to begin it.
+a little; they come in an order of their own, and each has two samples. Methods that group have four groups. Each round
+is one process, of which the largest resident memory counts, and of that what the round adds to a process that is ready
+to begin it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from coterie.run.settings import settings_to_config
 from coterie.training import one_thread
 
 METHODS = ("fedavg", "pacfl", "ifca", "scaffold")
+GROUPING = ("pacfl", "ifca")
 CLIENTS, SAMPLES = 500, 2
 GOAL = 2**30
 
@@ -81,7 +83,8 @@ def resident() -> int:
 def round_of(method: str, replies: int, rule: str, data: Path) -> None:
     """Make one round, and print what it took."""
     settings = {"dataset": str(data), "model": "resnet9", "clients": CLIENTS, "fraction": replies / CLIENTS}
-    config = settings_to_config(None, {"algorithm": method, "epochs": 1, "aggregation": rule, **settings})
+    groups = {"groups": 4} if method in GROUPING else {}  # of random samples each client would be one
+    config = settings_to_config(None, {"algorithm": method, "epochs": 1, "aggregation": rule, **settings, **groups})
     divided = load_data(config)
     with one_thread(), session(completed(config, divided), divided, MemoryStore(), folder=data.parent) as run:
         run.algorithm.begin(run.fed)
