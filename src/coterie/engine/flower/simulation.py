@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 PAUSE = 0.02
 """Seconds between looks for replies."""
 MOST_NODES = 1000
-"""With more clients several share a node: Flower asks each node in turn, all the time, whether there is a message for
-it. Of a node it takes one message at a time, every tenth of a second."""
+"""With more clients several share a node: Flower asks each in turn, all the time, whether there is a message for it.
+Of a node it takes one message at a time, every tenth of a second."""
 ATTEMPTS = 3
 """How often to try to start Ray. On a busy machine it may give up: its raylet allows a helper process 15 s to start,
 which can't be changed ("Timed out waiting for file ... metrics_agent_port" in its log)."""
