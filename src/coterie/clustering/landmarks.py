@@ -30,6 +30,8 @@ MEASURED = 128
 """Members of a group to which others are compared, where a mean over all is wanted."""
 FEWEST = 10
 """Where groups are told from chance, fewer landmarks found none: of many clients, some are beyond any cut."""
+CLEAR = 2.0
+"""Times the cut: fewer found one if they are so far from all others, which chance alone does not do."""
 BLOCK = 4096
 """Clients that join at a time."""
 BATCH = 64
@@ -181,7 +183,7 @@ class _Passes:
         """Say which of the groups that landmarks form are no strays.
 
         Where groups are told from chance: those of some clients that are farther from the nearest larger one, or one of
-        an earlier pass, than their own clients are from each other, by the factor of the cut.
+        an earlier pass, than their own clients are from each other, by the factor of the cut; by twice that, any.
         """
         assert self.first is not None
         groups = int(founded.max()) + 1
@@ -194,10 +196,11 @@ class _Passes:
         nearest = np.full(groups, np.inf)
         if self.count:
             nearest = (member.T @ self.to_groups(clients) / sizes[:, None]).min(axis=1)
-        kept = np.zeros(groups, bool)
+        kept, reach = np.zeros(groups, bool), self.rule.reach(self.first)
         for group in np.argsort(-sizes, kind="stable"):
             beyond = min(nearest[group], means[group, kept].min(initial=np.inf))
-            kept[group] = sizes[group] >= self.fewest and beyond > self.rule.reach(self.first) * within[group]
+            enough = beyond > reach * within[group] and sizes[group] >= self.fewest
+            kept[group] = enough or beyond > CLEAR * reach * max(within[group], 1.0)
         return kept if kept.any() or self.count else np.ones(groups, bool)
 
     def join(self, reach: float) -> None:
@@ -238,10 +241,7 @@ class _Passes:
         passes = "1 pass" if self.passes == 1 else f"{self.passes} passes"
         told = f"{many:,} of {n:,} clients were landmarks, in {passes}; the others joined the nearest group."
         if self.strays:
-            told += (
-                f" {self.strays:,} beyond the cut joined it too: together they made no group of {self.fewest} or more "
-                "that stands out from chance."
-            )
+            told += f" {self.strays:,} beyond the cut joined it too: they made no group that stands out from chance."
         return told
 
 
