@@ -111,7 +111,8 @@ def _farthest(points: Points, nearest: Points, many: int) -> list[int]:
     """Choose some of the farthest, each far from those chosen before it."""
     candidates = np.argsort(-nearest, kind="stable")[: 8 * many]
     candidates = candidates[nearest[candidates] >= 0]
-    far, among, picked = nearest[candidates].copy(), points[candidates], []
+    far, among = nearest[candidates].copy(), points[candidates]
+    picked: list[int] = []
     for _ in range(many):
         k = int(far.argmax())
         picked.append(int(candidates[k]))

@@ -5,6 +5,7 @@ Distances between sketches are those of signatures with some noise, which halves
 """
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,15 +51,15 @@ def sketched_halves(
     each = len(rows) // 2
     orders = [rng.permutation(len(rows)) for _ in range(splits)]
     if len(rows) > rows.shape[1]:
-        sides = [[sketch(signature(rows[half], p), directions) for half in (o[:each], o[each:])] for o in orders]
-        left, right = zip(*sides, strict=True)
+        left = [sketch(signature(rows[o[:each]], p), directions) for o in orders]
+        right = [sketch(signature(rows[o[each:]], p), directions) for o in orders]
     else:
         gram, image, halves = rows @ rows.T, rows @ directions, np.stack(orders)
-        left, right = (_of_rows(gram, image, half, p) for half in (halves[:, :each], halves[:, each:]))
-    return float(MEASURES[measure](list(left), list(right)).diagonal().mean())
+        left, right = _of_rows(gram, image, halves[:, :each], p), _of_rows(gram, image, halves[:, each:], p)
+    return float(MEASURES[measure](left, right).diagonal().mean())
 
 
-def points(sketches: list[npt.NDArray[np.floating]]) -> Points:
+def points(sketches: list[npt.NDArray[Any]]) -> Points:
     """Return svec(SSᵀ) of each sketch, (sketches, k (k + 1) / 2): as points, ‖a − b‖² = p + p′ − 2‖SᵀS′‖²_F.
 
     >>> points([np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])]).round(3).tolist()

@@ -49,7 +49,8 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     rng = stream(handler.seed, "halves", handler.id)
     if error := error_in_signature_measure(verb.measure):
         raise ValueError(error)
-    labels, apart = y if verb.per_label else None, None
+    labels = y if verb.per_label else None
+    apart: float | None = None
     if directions is None:
         apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
     elif len(x) >= FEWEST:
