@@ -94,6 +94,7 @@ def test_a_method_shows_types_choices_and_how_it_forms_groups() -> None:
         "  signature = None  [whole | per-label]",
         "  groups = None  [whole number, at least 1, at most 10,000]",
         "  linkage = None  [single | complete | average | weighted | centroid | median | ward]",
+        "  scale = None  [exact | landmarks]",
     ]:
         assert line in shown.splitlines()
     assert "degrees" in next(line for line in shown.splitlines() if line.startswith("  rule = None"))

@@ -10,6 +10,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Rule, RuleSupport
+from coterie.clustering.landmarks import Points
 from coterie.federation import Federation
 from coterie.messages import Array, ClientId, Params, Train, TrainReply, update
 
@@ -23,7 +24,7 @@ class FedClust(OneShotClustering[Array]):
 
     traits = replace(
         OneShotClustering.traits,
-        rules=RuleSupport(("distances",), UNIT),
+        rules=RuleSupport(("distances",), UNIT, landmarks=True),
         battery={"algorithm_options": {"warmup": 1}},
     )
 
@@ -45,6 +46,10 @@ class FedClust(OneShotClustering[Array]):
         x = np.asarray(np.stack(list(a)), np.float64)
         y = x if b is None else np.asarray(np.stack(list(b)), np.float64)
         return np.asarray(cdist(x, y), np.float64)
+
+    def points(self, fed: Federation, described: Sequence[Array]) -> Points:
+        """The layers are points."""
+        return np.stack(list(described), dtype=np.float32)
 
     def rule(self, fed: Federation) -> Rule:
         """The tree is cut where its groups are clearest, unless a cut was asked for."""

@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms.grouped import GroupedMethod
-from coterie.clustering import Grouping, Rule, RuleSupport, matched
+from coterie.clustering import Grouping, Rule, RuleSupport, by_landmarks, matched
+from coterie.clustering.landmarks import BLOCK, MANY, MOST_EXACT, Points
+from coterie.errors import CoterieError
 from coterie.federation import Federation, Traits, saved
 from coterie.messages import ClientId, Params
+from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 D = TypeVar("D")
 """What describes a client."""
 AGAIN = " Grouped anew in round "
@@ -38,7 +42,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
 
     grouping: Grouping | None = saved(default=None)
     described: dict[ClientId, D] = saved(default_factory=dict, once=True)
-    """What the clients of the grouping sent, in its order."""
+    """What the clients of the grouping sent, in its order; where it is of landmarks, only they."""
     split_noise: Floats | None = saved(default=None)
     """How far chance moves each of these descriptions, where the rule needs that."""
 
@@ -61,6 +65,32 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         """
         return None
 
+    def noise_beside(
+        self, fed: Federation, clients: Mapping[ClientId, D], others: Mapping[ClientId, D], proximity: Floats
+    ) -> Floats | None:
+        """Return the same of clients whose distances to others are given, (clients, others), by way of these."""
+        return None
+
+    def points(self, fed: Federation, described: Sequence[D]) -> Points:
+        """Return a point for each description, by which landmarks are chosen; for methods that have landmarks."""
+        raise NotImplementedError
+
+    def by_landmarks(self, fed: Federation, clients: int) -> bool:
+        """Say whether so many clients are grouped by way of some of them; refuse more than can be compared."""
+        support, scale = self.traits.rules, fed.settings.grouping.scale
+        able = support is not None and support.landmarks
+        if able and (scale == "landmarks" or (scale is None and clients > MANY)):
+            if self.assign == "recluster":
+                raise CoterieError(
+                    "assign = 'recluster' compares every two clients: write --grouping exact, up to "
+                    f"{MOST_EXACT:,} clients, or assign = 'frozen'"
+                )
+            return True
+        if clients > MOST_EXACT:
+            instead = "write --grouping landmarks" if able else "use pacfl, which has landmarks, or fewer clients"
+            raise CoterieError(f"every two of {clients:,} clients can't be compared, only of {MOST_EXACT:,}: {instead}")
+        return False
+
     def form(self, fed: Federation, proximity: Floats) -> Grouping:
         """Form the groups of all clients described."""
         return self.rule(fed).group(proximity, self.split_noise)
@@ -76,8 +106,30 @@ class OneShotClustering(GroupedMethod, Generic[D]):
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Find groups for clients that have none: the first ones form them, later ones join them or form new ones."""
+        landmarks = self.grouping is None and self.by_landmarks(fed, len(clients))
         new = self.describe(fed, clients) if clients else {}
-        if not new:
+        if new and landmarks:
+            self._form_by_landmarks(fed, new)
+        elif new:
+            self._place(fed, new)
+
+    def _form_by_landmarks(self, fed: Federation, new: dict[ClientId, D]) -> None:
+        """Form groups of some clients, whom all others join; keep only what the landmarks sent."""
+        clients = [*new]
+        found = by_landmarks(self.rule(fed), _Described(self, fed, new), stream(fed.seed, "landmarks"))
+        order = [clients[i] for i in found.landmarks]
+        self.described = {client: new[client] for client in order}
+        self.grouping, self.split_noise = found.grouping, found.noise
+        self.models = [self.start] * self.grouping.n_groups
+        groups = dict(zip(clients, found.labels.tolist(), strict=True))
+        self.member = {client: groups[client] for client in order} | groups  # landmarks first, as in the grouping
+
+    def _place(self, fed: Federation, new: dict[ClientId, D]) -> None:
+        """Place clients by what they sent, at once; many that come later in blocks."""
+        if self.grouping is not None and self.assign == "frozen" and len(new) > BLOCK:
+            ahead = dict(list(new.items())[:BLOCK])
+            self._place(fed, ahead)
+            self._place(fed, {client: told for client, told in new.items() if client not in ahead})
             return
         earlier = list(self.described.values())
         self.described = {**self.described, **new}
@@ -88,7 +140,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             self.models = [self.start] * self.grouping.n_groups
         else:
             self._extend(fed, self.grouping, self.distances(list(new.values()), earlier), among)
-        self.member = dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
+        self.member = self.member | dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
 
     def _extend(self, fed: Federation, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Add newcomers to a grouping, whose distances to its clients and among each other are given."""
@@ -164,3 +216,25 @@ class OneShotClustering(GroupedMethod, Generic[D]):
         """Return what a newcomer's own group begins with; its distances to all earlier clients are given."""
         nearest = int(rule.nearest(grouping, distances[None])[0])
         return self.models[nearest] if self.found == "nearest" else self.start
+
+
+class _Described(Generic[D]):
+    """Clients by what they sent, as landmarks need them."""
+
+    def __init__(self, method: OneShotClustering[D], fed: Federation, described: Mapping[ClientId, D]) -> None:
+        self.method, self.fed = method, fed
+        self.clients, self.told = [*described], [*described.values()]
+        self.points = method.points(fed, self.told)
+
+    def apart(self, a: Ints, b: Ints | None = None) -> Floats:
+        """Return distances of the method."""
+        return self.method.distances([self.told[i] for i in a], None if b is None else [self.told[i] for i in b])
+
+    def noise(self, a: Ints, b: Ints, proximity: Floats) -> Floats | None:
+        """Return what chance does; of clients among themselves as where all are compared."""
+        if a is b:
+            return self.method.noise(self.fed, self._of(a), proximity)
+        return self.method.noise_beside(self.fed, self._of(a), self._of(b), proximity)
+
+    def _of(self, some: Ints) -> dict[ClientId, D]:
+        return {self.clients[i]: self.told[i] for i in some}

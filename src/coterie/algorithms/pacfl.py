@@ -1,5 +1,6 @@
 """Clustering by principal angles between client data subspaces (PACFL, Vahidian et al., AAAI 2023)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -11,13 +12,15 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.gradient_diversities import GradientDiversities
 from coterie.algorithms.one_shot import Floats
 from coterie.algorithms.redescribed import Redescribed
-from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside
+from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
 from coterie.registry import Check
-from coterie.similarity import MEASURES, error_in_signature_measure, signature_measures
+from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
 
 SPLITS = 6  # times that a client cuts its samples in two to measure its noise
+SKETCH = 32  # directions of a sketch
 
 
 @algorithm("pacfl")
@@ -25,7 +28,7 @@ SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     """One model per group of clients whose data span similar subspaces, found before training from a few vectors."""
 
-    traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "noise")))
+    traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "noise"), landmarks=True))
 
     p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[
@@ -38,11 +41,24 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         Check(error_in_signature_measure, signature_measures),
         "see 'coterie measures'; by default theta1, per-label min_entry",
     ] = None
+    sketch: Annotated[
+        int | None,
+        Ge(0),
+        "send vectors in so many random directions instead of whole ones, 0: whole; by default 32 where landmarks are "
+        "grouped by rule auto",
+    ] = None
     verb: Signature = saved()
     """What clients are asked for: as the options say, else as goes with the rule."""
 
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
-        """A budget is of vectors per label."""
+        """A budget is of vectors per label, a sketch of all samples, and its angles are not those of thresholds."""
+        if self.sketch:
+            if self.sketch < self.p:
+                return f"sketch = {self.sketch} directions can't hold p = {self.p} vectors: write at least {self.p}"
+            if self.signature == "per-label" or self.budget is not None:
+                return "a sketch is of all samples together: leave out sketch, or signature = 'per-label' and budget"
+            if options.threshold is not None:
+                return "a threshold in degrees needs whole vectors: leave out sketch, or the threshold"
         both = self.budget is not None and self.signature == "whole"
         return "budget divides vectors among labels, but signature is 'whole': leave one of them out" if both else None
 
@@ -55,10 +71,19 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def begin(self, fed: Federation) -> None:
         """Choose the signature U_p, with each client's own noise where the rule needs that; then group by it."""
         rule = self.rule(fed)
-        whole = self.signature == "whole" or not (self.signature or rule.per_label or self.budget)
+        whole = self.signature == "whole" or not (self.signature or (rule.per_label and not self.sketch) or self.budget)
         measure, splits = self.measure or ("theta1" if whole else "min_entry"), SPLITS * ("noise" in rule.needs)
         self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
+        if whole and (directions := self.directions(fed, splits > 0)):
+            self.verb = replace(self.verb, sketch=directions)
         super().begin(fed)
+
+    def directions(self, fed: Federation, calibrated: bool) -> int:
+        """Return how many directions a sketch has, 0 where vectors are sent whole."""
+        if self.sketch is not None:
+            return self.sketch
+        useful = calibrated and self.measure in (None, "theta1") and max(self.p, SKETCH) < math.prod(fed.spec.shape)
+        return max(self.p, SKETCH) if useful and self.by_landmarks(fed, len(fed.trainable)) else 0
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature."""
@@ -74,12 +99,38 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         """Each client's split-half noise, for the rule that is calibrated by it."""
         if not self.verb.halves:
             return None
+        return noise(*self._halves(fed, described), proximity)
+
+    def noise_beside(
+        self,
+        fed: Federation,
+        clients: Mapping[ClientId, SignatureReply],
+        others: Mapping[ClientId, SignatureReply],
+        proximity: Floats,
+    ) -> Floats | None:
+        """The same for clients who join landmarks."""
+        if not self.verb.halves:
+            return None
+        return noise_beside(*self._halves(fed, clients), self._halves(fed, others), proximity)
+
+    def _halves(self, fed: Federation, described: Mapping[ClientId, SignatureReply]) -> tuple[list[float], list[float]]:
+        """Return how far apart clients' halves are, and by how many samples they count."""
         halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
         samples = fed.samples
         believed = fed.aggregator.weights({client: samples.get(client, 1) for client in described})
-        return noise(halves, [*believed.values()], proximity)
+        return halves, [*believed.values()]
+
+    def points(self, fed: Federation, described: Sequence[SignatureReply]) -> Points:
+        """Sketches as points; the server makes them where clients sent whole vectors."""
+        if self.verb.sketch and not self.verb.per_label:
+            return points([reply.vectors for reply in described])
+        across = projection(
+            len(described[0].vectors), max(SKETCH, max(r.vectors.shape[1] for r in described)), fed.seed
+        )
+        return points([sketch(reply.vectors, across) for reply in described])
 
     def details(self) -> dict[str, Any]:
         """Say what the signatures were, and how they were compared."""
         signature = "per-label" if self.verb.per_label else "whole"
-        return {"signature": signature, "measure": self.verb.measure, **super().details()}
+        sketched = {"sketch": self.verb.sketch} if self.verb.sketch else {}
+        return {"signature": signature, "measure": self.verb.measure, **sketched, **super().details()}

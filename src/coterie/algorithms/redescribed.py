@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from coterie.algorithms.one_shot import D, OneShotClustering
+from coterie.clustering.landmarks import MOST_EXACT
+from coterie.errors import CoterieError
 from coterie.federation import Federation
 from coterie.messages import ClientId
 
@@ -26,6 +28,17 @@ class Redescribed(OneShotClustering[D]):
     def rehearsal_options(self) -> dict[str, Any]:
         """Clients are asked again in each of a few rounds."""
         return {"redescribe": 1} if self.redescribe else {}
+
+    def by_landmarks(self, fed: Federation, clients: int) -> bool:
+        """Landmarks are not asked again."""
+        if not super().by_landmarks(fed, clients):
+            return False
+        if self.redescribe:
+            raise CoterieError(
+                "redescribe groups all clients anew, which landmarks can't: write --grouping exact, up to "
+                f"{MOST_EXACT:,} clients, or leave redescribe out"
+            )
+        return True
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """Look again where it is due; then go on as the method does."""

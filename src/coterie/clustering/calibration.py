@@ -47,6 +47,28 @@ def noise(halves: npt.ArrayLike, samples: npt.ArrayLike, proximity: npt.ArrayLik
     return np.asarray((np.sqrt(own * typical) / root)[wanted], np.float64)
 
 
+def noise_beside(
+    halves: npt.ArrayLike, samples: npt.ArrayLike, others: tuple[npt.ArrayLike, npt.ArrayLike], proximity: Floats
+) -> Floats:
+    """Return the noise of clients by way of others, their halves and samples, to whom distances are given, (a, b).
+
+    As `noise`, but clients that are similar are looked for among the others only.
+
+    >>> noise_beside([2.0, np.nan], [100, 25], ([2.0, 2.0], [100, 100]), np.ones((2, 2)))
+    array([1., 2.])
+    """
+    root = np.sqrt(np.maximum(np.asarray(samples, np.float64), 1))
+    own = np.maximum(np.asarray(halves, np.float64), SMALLEST) / 2 * root
+    other_root = np.sqrt(np.maximum(np.asarray(others[1], np.float64), 1))
+    like = np.maximum(np.asarray(others[0], np.float64), SMALLEST) / 2 * other_root
+    like = np.where(np.isfinite(like), like, np.nanmedian(like) if np.isfinite(like).any() else SMALLEST)
+    near = min(len(like), math.isqrt(len(like)) + 1)
+    nearest = np.argpartition(proximity, near - 1, axis=1)[:, :near]
+    typical = np.median(like[nearest], axis=1)
+    own = np.where(np.isfinite(own), own, typical)
+    return np.asarray(np.sqrt(own * typical) / root, np.float64)
+
+
 def in_units_of_noise(proximity: npt.ArrayLike, rows: Floats, columns: Floats | None = None) -> Floats:
     """Divide the distance of each pair by its noise √(ν_i² + ν_j²), (rows, columns)."""
     columns = rows if columns is None else columns

@@ -31,8 +31,10 @@ class Grouping:
     """Why these groups, in a sentence or two."""
     weights: Floats
     """How much each client counts in a newcomer's distance to its group; 0 for later clients, (n,)."""
+    passes: int = field(default=0, kw_only=True)
+    """How many times landmarks were chosen that stand for all clients; 0 where every two clients were compared."""
     proximity: Floats | None = field(default=None, repr=False, metadata={"saved": "never"})  # large; can be recomputed
-    """What was clustered, in `unit`, (n, n)."""
+    """What was clustered, in `unit`, (n, n); None above 5,000 clients."""
 
     @property
     def n_groups(self) -> int:
@@ -64,6 +66,12 @@ class Grouping:
     def members(self, group: int) -> Ints:
         """Return the clients of a group."""
         return np.flatnonzero(self.labels == group)
+
+    def with_others(self, labels: npt.ArrayLike) -> "Grouping":
+        """Return the grouping with the groups of later clients, who count in no distance."""
+        later = np.asarray(labels, np.int64)
+        weights = np.concatenate([self.weights, np.zeros(len(later))])
+        return replace(self, labels=np.concatenate([self.labels, later]), weights=weights, proximity=None)
 
     def summary(self) -> dict[str, Any]:
         """Return what results record of a grouping."""

@@ -12,6 +12,10 @@ from coterie.errors import CoterieError
 Linkage = Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"]
 
 
+Scale = Literal["exact", "landmarks"]
+"""Compare every two clients, or all with some."""
+
+
 @dataclass(frozen=True)
 class GroupingOptions:
     """What the user asked for; everything is optional."""
@@ -23,6 +27,8 @@ class GroupingOptions:
     linkage: Linkage | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further options of the rule."""
+    scale: Scale | None = None
+    """Whether every two clients are compared; by default up to 5,000."""
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -88,6 +94,8 @@ class RuleSupport:
     """Rules that ask for what the method can't do, or has an option for."""
     instead: str = ""
     """What else a user may set, for messages."""
+    landmarks: bool = False
+    """Whether the method can form groups by way of some of many clients."""
 
     def accepts(self, rule: str) -> bool:
         """Say whether a registered rule can form the groups."""
@@ -99,6 +107,8 @@ class RuleSupport:
         """Say whether a key of [grouping] is of use to the method."""
         if key == "linkage":
             return "distances" in self.offers and "chance" not in self.offers
+        if key == "scale":
+            return self.landmarks
         return key == "rule" or self.accepts(implied_rules()[key])
 
     def error_in(self, options: GroupingOptions) -> str | None:
@@ -107,6 +117,8 @@ class RuleSupport:
             return "merges groups by average linkage over the clients that it can compare: leave linkage out"
         if options.linkage is not None and "distances" not in self.offers:
             return "merges no groups, so there is no linkage: leave it out"
+        if options.scale == "landmarks" and not self.landmarks:
+            return "compares every two clients, so there are no landmarks: write --grouping exact, or use pacfl"
         if options.named is None or self.accepts(options.named):
             return None
         usable = [name for name in RULES if self.accepts(name)]

@@ -151,6 +151,8 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         if grouping is None:
             why = "no client has enough samples of a label to be compared" if labels else "no client described itself"
             raise CoterieError(f"{why}: there is nothing to group")
+        if grouping.passes:  # it is of landmarks, who come first
+            grouping = grouping.with_others([*labels.values()][len(grouping.labels) :])
         clients, y = list(labels)[: len(grouping.labels)], data.train.y
         y = y if data.target is None else np.zeros(len(y), np.int64)  # numbers are counted as one class
         uncompared = {client: group for client, group in labels.items() if client not in {*clients}}

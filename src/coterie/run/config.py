@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from coterie.algorithms import ALGORITHMS
 from coterie.clustering import RULES, GroupingOptions, Linkage
+from coterie.clustering.options import Scale
 from coterie.errors import CoterieError
 from coterie.federation.sampling import ClientSampler, UniformSampler
 from coterie.messages import Curriculum
@@ -123,6 +124,12 @@ class GroupingSection(ConfigSection):
         gt=0,
     )
     linkage: Linkage | None = setting(None, "distance between groups; by default what goes with the rule")
+    scale: Scale | None = setting(
+        None,
+        "compare every two clients, up to 20,000; or group 2,000 to 4,000 of them, whom the others join; by default "
+        "exact up to 5,000 clients, and landmarks above where the method can",
+        "--grouping",
+    )
 
     def options(self) -> GroupingOptions:
         """Return the options as methods see them; those given with the rule's name are keys where there is one."""

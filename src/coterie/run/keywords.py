@@ -106,6 +106,10 @@ class SharedSettings(TypedDict, total=False):
     """Rule auto: split groups that are this many times the noise apart; by default 1.45, less for few samples."""
     linkage: Literal["single", "complete", "average", "weighted", "centroid", "median", "ward"] | None
     """Distance between groups; by default what goes with the rule."""
+    grouping: Literal["exact", "landmarks"] | None
+    """Compare every two clients, up to 20,000; or group 2,000 to 4,000 of them, whom the others join; by default
+    exact up to 5,000 clients, and landmarks above where the method can.
+    """
 
     # How clients' models are aggregated, within each group.
     aggregation: Literal["mean", "clipped", "median", "trimmed", "krum"]
@@ -300,6 +304,7 @@ DEFAULTS: dict[str, Any] = {
     "groups": None,
     "granularity": None,
     "linkage": None,
+    "grouping": None,
     "aggregation": "mean",
     "clip": 3.0,
     "trim": 0.25,

@@ -4,7 +4,8 @@
 |---|---|---|
 | samples | `signature`, `vectors_per_label`, `principal_angles` | PACFL |
 | gradients of a group's clients | `gradient_diversity` | PACFL |
-| halves of the samples | `split_half_distance` | ours |
+| halves of the samples | `split_half_distance`, `sketched_halves` | ours |
+| signatures in a few random directions | `sketch`, `projection`, `points` | ours |
 | predictions on the server's samples | `inference_similarity` | FLIS |
 | updates | `update_cosines`, `cosine_features`, `edc`, `madc` | FedGroup |
 | samples by class, and updates | `classwise_angles`, `gradient_angles`, `mixed_proximity`, `Scales` | FLAG |
@@ -43,6 +44,7 @@ from coterie.similarity.measures.samples import (
 from coterie.similarity.moments import ClassMoments, class_distances, class_moments
 from coterie.similarity.samples import centred_gram, cka_of_grams, linear_cka, reduced
 from coterie.similarity.signatures import signature, vectors_per_label
+from coterie.similarity.sketches import points, projection, sketch, sketched_halves
 from coterie.similarity.updates import (
     cosine_features,
     edc,
@@ -57,6 +59,6 @@ __all__ = [
     "class_distances", "class_moments", "classwise_angles", "cosine_features", "edc", "emd_pixel",
     "error_in_signature_measure", "gradient_angles", "gradient_diversity", "inference_similarity", "kl_divergence",
     "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd", "moment_cka", "pairwise",
-    "principal_angles", "reduced", "signature", "signature_measures", "sliced_wasserstein", "split_half_distance",
-    "update_cosines", "vectors_per_label",
+    "points", "principal_angles", "projection", "reduced", "signature", "signature_measures", "sketch",
+    "sketched_halves", "sliced_wasserstein", "split_half_distance", "update_cosines", "vectors_per_label",
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def _of_three(lower: Entries) -> Floats:
 
 
 def _of_many(lower: Entries) -> Floats:
-    """Laguerre's method from above on the characteristic polynomial of the tridiagonal form; LAPACK where it is slow."""
+    """Laguerre's method from above, on the characteristic polynomial of the tridiagonal form; LAPACK if it is slow."""
     diagonal, squares = _tridiagonal([list(row) for row in lower])
     size, beside = len(diagonal), np.sqrt(squares)
     reach = np.stack(diagonal)

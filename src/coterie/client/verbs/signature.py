@@ -7,7 +7,16 @@ import numpy as np
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Signature, SignatureReply
-from coterie.similarity import error_in_signature_measure, signature, split_half_distance, vectors_per_label
+from coterie.similarity import (
+    error_in_signature_measure,
+    projection,
+    signature,
+    sketch,
+    sketched_halves,
+    split_half_distance,
+    vectors_per_label,
+)
+from coterie.similarity.halves import FEWEST
 from coterie.streams import stream
 from coterie.training.job import Index
 
@@ -28,7 +37,12 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
         x, y = x[told], y[told]
     by_label = {label: signature(x if label == -1 else x[y == label], p) for label, p in kept.items()}
     left_out = handler.leave_out(np.array([label for label in sizes if label not in kept]))
-    vectors = np.hstack([*by_label.values(), np.zeros((math.prod(x.shape[1:]), 0))]).astype(np.float32)
+    vectors = np.hstack([*by_label.values(), np.zeros((math.prod(x.shape[1:]), 0))])
+    directions = None
+    if verb.sketch and not verb.per_label:
+        directions = projection(len(vectors), verb.sketch, handler.request.seed)
+        vectors = sketch(vectors, directions)
+    vectors = vectors.astype(np.float32)
     whose = np.repeat(np.array([*by_label], np.int64), [part.shape[1] for part in by_label.values()])
     if not verb.halves:
         return SignatureReply(vectors, whose, left_out=left_out)
@@ -36,7 +50,11 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     if error := error_in_signature_measure(verb.measure):
         raise ValueError(error)
     labels = y if verb.per_label else None
-    apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
+    apart: float | None = None
+    if directions is None:
+        apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
+    elif len(x) >= FEWEST:
+        apart = sketched_halves(x, verb.p, rng, directions, splits=verb.halves, measure=verb.measure)
     return SignatureReply(vectors, whose, apart, left_out)
 
 

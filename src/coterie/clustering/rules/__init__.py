@@ -18,6 +18,8 @@ from coterie.clustering.hierarchical import Floats, Ints, cut, heights, tree
 from coterie.registry import Registry
 
 NOISE = "times noise"
+MOST_KEPT = 5_000
+"""Clients up to which a grouping keeps the distances of all pairs."""
 Evidence = Literal["distances", "noise", "trial", "chance"]
 """What a rule may need, and a method may offer: distances between clients, each client's noise, a trial that scores
 groups, and distances of which only some are known, each with what chance explains of it."""
@@ -74,6 +76,8 @@ class Rule(ABC):
     """The median number of samples per client."""
     score: Callable[[Ints], float] | None = None
     """Scores groups by a trial, if the method offers one."""
+    clients: int | None = None
+    """How many clients there are, where the distances are of landmarks among them."""
 
     def __post_init__(self) -> None:
         if not self.linkage:
@@ -132,7 +136,8 @@ class Rule(ABC):
             reason = "There is one client"
         weights = founding_weights(merges, labels, self.linkage)
         unit = NOISE if "noise" in self.needs else self.unit
-        return Grouping(labels, merges, threshold, unit, self.name, self.linkage, f"{reason}.", weights, distances)
+        kept = distances if len(labels) <= MOST_KEPT else None
+        return Grouping(labels, merges, threshold, unit, self.name, self.linkage, f"{reason}.", weights, kept)
 
 
 def _error_in_rule(item: Any) -> str | None:

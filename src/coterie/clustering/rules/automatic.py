@@ -35,7 +35,8 @@ class Auto(Rule):
             reason = (
                 f"No two parts are farther apart ({highest:.2f} times the noise) than chance explains ({factor:.2f})"
             )
-        return made._replace(reason=reason + _coarser(merges, made.labels))
+        coarser = _coarser(merges, made.labels) if self.clients is None else ""  # of landmarks, some are strays
+        return made._replace(reason=reason + coarser)
 
 
 def granularity_for(samples: float) -> float:

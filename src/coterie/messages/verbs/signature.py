@@ -24,7 +24,7 @@ class SignatureReply(Answer):
     wire_name = "Signed"
 
     vectors: Array
-    """(features, vectors)."""
+    """(features, vectors); of a sketch (its directions, vectors)."""
     labels: Array
     """To which label each vector belongs, (vectors,); -1 where they are of all samples."""
     halves: float | None = None
@@ -60,6 +60,12 @@ class Signature(Verb):
     """In which that distance is taken."""
     normalised: bool = False
     """Of the samples as networks see them, instead of the raw ones."""
+    sketch: int | None = field(default=None, metadata=SENT_IF_SET)
+    """If given, send vectors in so many random directions, which all clients draw from the seed; not per label."""
+
+    def rows(self, spec: ModelSpec) -> int:
+        """Return how many numbers a vector has."""
+        return self.sketch or math.prod(spec.shape)
 
     def most_vectors(self, spec: ModelSpec, samples: int = MOST_SAMPLES) -> int:
         """Return how many vectors there can be at most, of so many samples.
@@ -68,7 +74,7 @@ class Signature(Verb):
         >>> by_label.most_vectors(images, 500), [Signature(p=3).most_vectors(images, n) for n in (500, 2)]
         (15, [3, 2])
         """
-        labels, features = min(spec.classes, samples) if self.per_label else 1, math.prod(spec.shape)
+        labels, features = min(spec.classes, samples) if self.per_label else 1, self.rows(spec)
         asked = self.p * labels
         if self.budget:
             asked = max(self.budget, labels)
@@ -79,7 +85,7 @@ class Signature(Verb):
     def error_in(self, answer: SignatureReply, request: Request, limits: Limits) -> str | None:
         """Check shapes and types, the vectors' lengths, the range of labels and the distance of halves."""
         vectors, labels = answer.vectors, answer.labels
-        features, most = math.prod(request.spec.shape), self.most_vectors(request.spec, limits.samples)
+        features, most = self.rows(request.spec), self.most_vectors(request.spec, limits.samples)
         if vectors.ndim != 2 or vectors.shape[0] != features or vectors.shape[1] > most:
             return f"vectors of shape {vectors.shape}, expected ({features}, up to {most})"
         if not np.issubdtype(vectors.dtype, np.floating):
@@ -114,4 +120,4 @@ class Signature(Verb):
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the bytes of the vectors, were they float64, and of their labels."""
-        return self.most_vectors(request.spec, limits.samples) * (8 * math.prod(request.spec.shape) + 8)
+        return self.most_vectors(request.spec, limits.samples) * (8 * self.rows(request.spec) + 8)

@@ -1,0 +1,104 @@
+"""Landmarks: groups of many clients by way of some, against the truth and the exact way."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, noise_beside
+from coterie.clustering import noise as noise_of_all
+from coterie.clustering.landmarks import chosen
+
+
+class Plane:
+    """Clients that are points in few dimensions; chance moves each by about 1 in every one."""
+
+    def __init__(self, at: np.ndarray, noisy: bool = True):
+        self.points, self.noisy, self.compared = at.astype(np.float32), noisy, 0
+
+    def apart(self, a, b=None):
+        self.compared += len(a) * len(a if b is None else b)
+        return cdist(self.points[a], self.points[a if b is None else b])
+
+    def noise(self, a, b, proximity):
+        """Each moves by √d; so halves are twice that apart, with one sample."""
+        if not self.noisy:
+            return None
+        halves = np.full(len(self.points), 2 * np.sqrt(self.points.shape[1]))
+        if a is b:
+            return noise_of_all(halves[a], np.ones(len(a)), proximity)
+        return noise_beside(halves[a], np.ones(len(a)), (halves[b], np.ones(len(b))), proximity)
+
+
+def blobs(sizes, dimensions=20, far=12.0, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return rng.normal(size=(len(truth), dimensions)) + far * rng.normal(size=(len(sizes), dimensions))[truth], truth
+
+
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.mark.integration
+def test_rare_groups_are_found_and_strays_of_large_ones_found_none():
+    at, truth = blobs([4000, 1000, 30, 12, 1])
+    crowd = Plane(at)
+    found = by_landmarks(Auto(granularity=1.3), crowd, rng(), most=300)
+    assert adjusted_rand_index(found.labels, truth) == 1.0
+    assert found.grouping.n_groups == 5
+    assert found.grouping.passes > 1
+    assert crowd.compared < len(at) ** 2 / 4
+    assert f"{len(found.landmarks):,} of 5,043 clients were landmarks" in found.grouping.reason
+    assert "beyond the cut joined it too" in found.grouping.reason
+    assert np.array_equal(found.grouping.labels, found.labels[found.landmarks])
+    assert found.grouping.proximity is None
+
+
+@pytest.mark.integration
+def test_what_is_one_distribution_is_one_group():
+    found = by_landmarks(Auto(granularity=1.15), Plane(blobs([5000])[0]), rng(), most=300)
+    assert found.grouping.n_groups == 1
+
+
+def test_all_are_landmarks_where_there_are_few_and_groups_are_those_of_the_exact_way():
+    at, truth = blobs([20, 15, 3, 1])
+    crowd = Plane(at)
+    everyone = np.arange(len(at))
+    apart = crowd.apart(everyone)
+    exact = Auto(granularity=1.3).group(apart, crowd.noise(everyone, everyone, apart))
+    found = by_landmarks(Auto(granularity=1.3), crowd, rng())
+    assert np.array_equal(found.labels, exact.labels)
+    assert adjusted_rand_index(found.labels, truth) == 1.0
+    assert found.grouping.passes == 1
+    assert found.grouping.threshold == exact.threshold
+
+
+def test_a_threshold_is_kept_to_and_a_number_of_groups():
+    at, truth = blobs([500, 90, 4, 1], far=30.0)
+    found = by_landmarks(Threshold(threshold=20.0), Plane(at, noisy=False), rng(), most=60)
+    assert adjusted_rand_index(found.labels, truth) == 1.0  # who is alone stays so, as asked
+    assert found.noise is None
+    found = by_landmarks(Count(groups=2), Plane(at, noisy=False), rng(), most=60)
+    assert found.grouping.n_groups == 2
+    assert found.grouping.passes == 1
+
+
+def test_the_same_seed_gives_the_same_groups():
+    at, _ = blobs([300, 200, 100], far=1.0)
+    a, b = (by_landmarks(Auto(granularity=1.3), Plane(at), rng(), most=80) for _ in range(2))
+    assert np.array_equal(a.labels, b.labels)
+    assert np.array_equal(a.landmarks, b.landmarks)
+
+
+def test_landmarks_are_distinct_and_meet_what_is_far_away():
+    at, truth = blobs([3000, 1, 1, 2], far=50.0)
+    picked = chosen(at.astype(np.float32), 200, rng())
+    assert len(set(picked.tolist())) == 200
+    assert set(truth[picked]) == {0, 1, 2, 3}
+    assert np.array_equal(chosen(at[:50].astype(np.float32), 200, rng()), np.arange(50))
+
+
+def test_duplicates_everywhere():
+    found = by_landmarks(Auto(granularity=1.3), Plane(np.zeros((2000, 3))), rng(), most=100)
+    assert found.grouping.n_groups == 1
+    assert len(set(found.landmarks.tolist())) == len(found.landmarks)
