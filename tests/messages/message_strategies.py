@@ -30,6 +30,7 @@ from coterie.messages import (
     MomentsReply,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Prune,
     PruneReply,
@@ -93,6 +94,7 @@ plans = st.builds(
     optimiser=st.none() | optimisers,
     clip=st.none() | floats,
     smoothing=st.none() | floats,
+    private=st.none() | st.builds(PrivateSteps, floats, floats, floats),
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(

@@ -34,6 +34,7 @@ from coterie.messages.plan import (
     Mixture,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Schedule,
 )
@@ -52,7 +53,7 @@ __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
-    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "ProximalSteps", "Prune", "PruneReply",
-    "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train", "TrainReply", "Verb",
-    "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune",
+    "PruneReply", "Reply", "Request", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train",
+    "TrainReply", "Verb", "Verdict", "distance", "frozen", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip
