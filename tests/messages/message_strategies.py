@@ -30,6 +30,7 @@ from coterie.messages import (
     MomentsReply,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Prune,
     PruneReply,
@@ -67,6 +68,7 @@ curricula = st.builds(
 meta_steps = st.builds(MetaStep, floats, st.booleans())
 penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
 mixtures = st.builds(Mixture, floats, st.booleans())
+private_steps = st.builds(PrivateSteps, floats, floats, floats)
 proximal_steps = st.builds(ProximalSteps, floats, integers, floats)
 offsets = st.sampled_from([None, "lacking", "prior"])
 optimisers = st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), floats, floats, floats)
@@ -93,6 +95,7 @@ plans = st.builds(
     optimiser=st.none() | optimisers,
     clip=st.none() | floats,
     smoothing=st.none() | floats,
+    private=st.none() | private_steps,
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(
@@ -144,6 +147,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "MetaStep": meta_steps,
     "Mixture": mixtures,
+    "PrivateSteps": private_steps,
     "ProximalSteps": proximal_steps,
     "L1Penalty": penalties,
     "Optimiser": optimisers,

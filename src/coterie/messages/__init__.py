@@ -36,6 +36,7 @@ from coterie.messages.plan import (
     Mixture,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Schedule,
 )
@@ -54,8 +55,8 @@ __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
-    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "ProximalSteps", "Prune", "PruneReply",
-    "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train",
+    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune",
+    "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train",
     "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update", "usable",
     "weighted_mean",
 ]  # fmt: skip

@@ -33,6 +33,14 @@ f(θ; b) + λ/2 ‖θ − w‖². Either sends w, and leaves the client another 
 With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at w − α ∇f(w; b₁), or, where both
 half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before. The inner half-step is neither clipped nor
 Adam's; the outer one is, as any step.
+
+With private steps (DP-SGD, Abadi et al., 2016) each sample is in a batch by a coin of its own, of probability q, and
+
+    g ← (Σ_{i ∈ b} g_i min(1, C / (‖g_i‖ + 10⁻⁶)) + z C N(0, I)) / B
+
+takes the place of ∇f(w; b), g_i being the gradient of sample i. B is the batch size that the plan names, not the number
+that came; the number of steps is the plan's too, so that neither tells how many samples there are. All lines that
+follow are post-processing.
 """
 
 import math
@@ -156,6 +164,18 @@ class ProximalSteps:
 
 
 @dataclass(frozen=True)
+class PrivateSteps:
+    """DP-SGD: what bounds and hides the part of each sample in a step. The unit is one sample."""
+
+    clip: float
+    """C, the largest norm of a sample's gradient."""
+    noise: float
+    """z, the noise's standard deviation over C."""
+    rate: float
+    """q, the probability by which a sample is in a batch; 1: each is in all."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -194,6 +214,8 @@ class Plan:
     """C, the largest norm of a gradient."""
     smoothing: float | None = field(default=None, metadata=SENT_IF_SET)
     """S, the share of a label that is given to all labels alike."""
+    private: PrivateSteps | None = field(default=None, metadata=SENT_IF_SET)
+    """Per-sample clipping, noise, and batches by coins; only with `steps`, which then do not depend on samples."""
 
 
 def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
@@ -210,6 +232,8 @@ def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
         return f"label offsets and smoothing are of the cross-entropy: they are not defined with the loss '{loss}'"
     if plan.clip is not None and (plan.mixture is not None or plan.proximal is not None):
         return "clipping is of one gradient a step: it is not defined for APFL and pFedMe, leave it out"
+    if plan.private is not None and (error := _error_in_private(plan, plan.private)):
+        return error
     adam = plan.optimiser
     if adam is None:
         return None
@@ -221,6 +245,20 @@ def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
         return f"steps of APFL and pFedMe are those of SGD: they are not defined with the optimiser '{adam.name}'"
     if plan.correction is not None:
         return f"a correction (SCAFFOLD) is one of SGD's steps: it is not defined with the optimiser '{adam.name}'"
+    return None
+
+
+def _error_in_private(plan: Plan, private: PrivateSteps) -> str | None:
+    """Say why steps would not be private, or have no meaning."""
+    if not (0 < private.clip < math.inf and 0 < private.noise < math.inf and 0 < private.rate <= 1):
+        return f"{private} should have clip and noise greater than 0, and a rate of more than 0 and at most 1"
+    if plan.steps is None:
+        return "private steps are counted beforehand, since epochs tell how many samples there are: give steps"
+    for name in ("clip", "mask", "correction", "curriculum", "meta_step", "label_offset", "mixture", "proximal"):
+        if getattr(plan, name) is not None:
+            return f"private steps have no '{name}', whose part in them nobody has accounted for: leave it out"
+    if plan.snapshots:
+        return "private steps have no epochs after which snapshots could be taken: leave snapshots out"
     return None
 
 
@@ -236,6 +274,6 @@ def total_steps(samples: int, plan: Plan) -> int:
     >>> total_steps(25, Plan(Schedule(0.1), epochs=2, batch_size=10))
     6
     """
-    if samples == 0:
+    if samples == 0 and plan.private is None:  # private steps are made of noise alone, where there are no samples
         return 0
     return plan.epochs * steps_per_epoch(samples, plan) if plan.steps is None else plan.steps

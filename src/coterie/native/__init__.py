@@ -23,53 +23,20 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.native.stage import Stage, error_in, stages
+from coterie.native.structures import CompiledPrivacy, OutcomeStructure, PlanStructure, private_fields
 
-__all__ = ["CompiledTraining", "Network", "Stage", "available", "library", "stages"]
+__all__ = ["CompiledPrivacy", "CompiledTraining", "Network", "Stage", "available", "library", "stages"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
 """Where setup.py puts it."""
-INTERFACE = 5
+INTERFACE = 6
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
 OPTIMISERS = ("sgd", "adam", "adamw")
 """As the library counts them."""
-
-
-class _Plan(ctypes.Structure):
-    _fields_ = [
-        ("steps", ctypes.c_int64),
-        ("samples", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-        ("rates", ctypes.c_void_p),
-        ("momentum", ctypes.c_float),
-        ("weight_decay", ctypes.c_float),
-        ("meta_step", ctypes.c_float),
-        ("meta", ctypes.c_int32),
-        ("shared", ctypes.c_int32),
-        ("anchors", ctypes.c_int32),
-        ("anchor", ctypes.c_void_p),
-        ("strength", ctypes.c_void_p),
-        ("correction", ctypes.c_void_p),
-        ("mask", ctypes.c_void_p),
-        ("snapshots", ctypes.c_int32),
-        ("snapshot_steps", ctypes.c_void_p),
-        ("snapshot", ctypes.c_void_p),
-        ("label_offset", ctypes.c_void_p),
-        ("learns", ctypes.c_void_p),
-        ("clip", ctypes.c_float),
-        ("smoothing", ctypes.c_float),
-        ("optimiser", ctypes.c_int32),
-        ("beta1", ctypes.c_double),
-        ("beta2", ctypes.c_double),
-        ("eps", ctypes.c_double),
-    ]
-
-
-class _Outcome(ctypes.Structure):
-    _fields_ = [("steps", ctypes.c_int64), ("diverged", ctypes.c_int64), ("loss", ctypes.c_double)]
 
 
 @cache
@@ -213,12 +180,14 @@ class Network:
         clip: float | None = None,
         smoothing: float = 0.0,
         adam: tuple[str, float, float, float] | None = None,
+        privacy: CompiledPrivacy | None = None,
     ) -> CompiledTraining:
         """Train a model.
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
         `learns` says of each stage's weights, then biases, whether they do. `adam`: adam or adamw, two betas and eps.
+        With `privacy` a step has one batch, which may be empty, and neither a meta-step nor a clip.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         pins = _pins(x)
@@ -231,11 +200,14 @@ class Network:
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
         fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
         flags, (step, shared) = self._flags(learns), meta_step or (0.0, False)
+        private, noise = private_fields(privacy, self._parameters)
+        if noise and (meta_step or clip):
+            raise ValueError("private steps have neither a meta-step nor a clip")
         numbers: dict[str, npt.NDArray[Any]] = {
             "samples": samples, "offsets": offsets, "rates": rates, "snapshot_steps": moments, "snapshot": snapshots,
             "learns": flags, **fixed, **({} if label_offset is None else {"label_offset": self._shift(label_offset)}),
         }  # fmt: skip
-        plan = _Plan(
+        plan = PlanStructure(
             steps=len(rates),
             **{name: array.ctypes.data for name, array in numbers.items()},
             **_optimiser(*(adam or (OPTIMISERS[0], 0.0, 0.0, 0.0))),
@@ -243,19 +215,22 @@ class Network:
             clip=_number(clip or 0.0), smoothing=_number(smoothing),
             meta=meta_step is not None, meta_step=_number(step), shared=bool(shared),
             anchors=len(tied), anchor=ctypes.addressof(anchor), strength=ctypes.addressof(strength),
-            snapshots=len(moments),
+            snapshots=len(moments), **private,
         )  # fmt: skip
-        outcome = _Outcome()
-        with self._engine.lock:
-            self._lib.coterie_train(
-                self._engine.pointer, x.ctypes.data, channels_last, y.ctypes.data, len(y),
-                ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
-            )  # fmt: skip
+        outcome = OutcomeStructure()
+        try:
+            with self._engine.lock:
+                self._lib.coterie_train(
+                    self._engine.pointer, x.ctypes.data, channels_last, y.ctypes.data, len(y),
+                    ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
+                )  # fmt: skip
+        except RuntimeError:
+            raise (noise and noise.error) or RuntimeError("the compiled trainer failed") from None
         del pins
         done = [snapshot for snapshot, step in zip(snapshots, moments, strict=True) if step <= outcome.steps]
         return self._led_to(outcome, packed, done)
 
-    def _led_to(self, outcome: _Outcome, packed: Floats, snapshots: Sequence[Floats]) -> CompiledTraining:
+    def _led_to(self, outcome: OutcomeStructure, packed: Floats, snapshots: Sequence[Floats]) -> CompiledTraining:
         trained, *taken = map(self._unpacked, (packed, *snapshots))
         diverged = None if outcome.diverged < 0 else outcome.diverged
         return CompiledTraining(trained, taken, outcome.loss, outcome.steps, diverged)

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace coterie {
@@ -52,6 +53,9 @@ struct Plan {
     float smoothing;                // share of a label that goes to all labels alike
     int32_t optimiser;              // SGD, ADAM or ADAMW
     double beta1, beta2, eps;
+    float sample_clip;              // the largest norm of a sample's gradient in private steps; 0: these are none
+    float deviation, divisor;       // of the noise; and by what the noised sum is divided
+    int32_t (*noise)(float*);       // fills a plain model with normal numbers; what is not 0 ends the training
 };
 
 struct Outcome {

@@ -66,7 +66,7 @@ int32_t guarded(Work work) noexcept {
 extern "C" {
 
 // Raised when functions change, so that a binding never calls a library that was built for another.
-API int32_t coterie_interface() { return 5; }
+API int32_t coterie_interface() { return 6; }
 
 // `numbers` holds 11 integers per stage, in the order of Stage's fields.
 API int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, void** network) {

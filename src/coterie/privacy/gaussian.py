@@ -54,7 +54,7 @@ def composed_noise(multipliers: Iterable[float]) -> float:
     2.0
     """
     told = sum(z**-2 for z in multipliers)
-    return told**-0.5 if told else math.inf
+    return 1 / math.sqrt(told) if told else math.inf
 
 
 def update_noise(total: float, bits: float) -> float:
@@ -70,7 +70,7 @@ def update_noise(total: float, bits: float) -> float:
         raise ValueError(
             f"bits = {bits} leaves no noise multiplier of {total} for updates: it should exceed {total / 2}"
         )
-    return (total**-2 - (2 * bits) ** -2) ** -0.5
+    return 1 / math.sqrt(total**-2 - (2 * bits) ** -2)
 
 
 def check_guarantee(epsilon: float, delta: float) -> None:

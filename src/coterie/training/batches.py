@@ -7,7 +7,7 @@ import numpy as np
 
 from coterie.messages import Curriculum, Plan
 from coterie.messages.plan import Pacing, total_steps
-from coterie.training.job import Index
+from coterie.training.job import Index, Job
 
 Step = tuple[Index, ...]
 """One batch, or two where the plan has a meta-step."""
@@ -33,6 +33,17 @@ def steps(
             pool = np.arange(samples) if size == samples or order is None else np.sort(order[:size])
             passes = _passes(pool, plan, rng, even)
         yield next(passes)
+
+
+def batches_of(job: Job) -> Iterator[Step]:
+    """Yield the batches of each step of a job; those of private steps are drawn by coins, all of them at the first."""
+    private = job.plan.private
+    if private is None:
+        yield from steps(len(job.y), job.plan, job.rng, job.order, job.even_batches)
+        return
+    coins = job.randomness
+    drawn = [np.flatnonzero(coins.random(len(job.y)) < private.rate) for _ in range(total_steps(len(job.y), job.plan))]
+    yield from ((batch,) for batch in drawn)
 
 
 def _passes(pool: Index, plan: Plan, rng: np.random.Generator, even: bool) -> Iterator[Step]:

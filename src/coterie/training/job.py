@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.messages import LARGEST, Array, ModelSpec, Params, Plan
+from coterie.privacy import Randomness
 
 Floats = npt.NDArray[np.float32]
 Index = npt.NDArray[np.int64]
@@ -35,6 +36,13 @@ class Job:
     """The client's part of a mixture and its share α; needed where the plan has one."""
     even_batches: bool = False
     """Whether the batches of a pass are of one size, as far as that can be, instead of full ones and a rest."""
+    secret: Randomness | None = None
+    """Where coins and noise of private steps come from; None: `rng`, whose numbers a simulation can draw again."""
+
+    @property
+    def randomness(self) -> Randomness:
+        """What private steps draw from: the coins of all steps first, then the noise of each."""
+        return self.rng if self.secret is None else self.secret
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ class Outcome:
 
     params: dict[str, Array]
     loss: float
+    """Mean over the steps; 0 of private ones, whose losses are nowhere kept: a mean of them would be a release."""
     steps: int
     snapshots: tuple[dict[str, Array], ...] = ()
     kept: Mapping[str, Params] = field(default_factory=dict)

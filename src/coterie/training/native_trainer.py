@@ -12,8 +12,8 @@ from coterie.messages import Array, ModelSpec, Params, usable
 from coterie.messages.plan import steps_per_epoch, total_steps
 from coterie.models import build
 from coterie.models.learning import learning
-from coterie.native import Floats, Network, stages
-from coterie.training.batches import steps
+from coterie.native import CompiledPrivacy, Floats, Network, stages
+from coterie.training.batches import batches_of
 from coterie.training.job import TOO_LARGE, Diverged, Job, Outcome, Trainer, one_by_one
 
 MOST_STEPS = 2_000_000
@@ -44,7 +44,7 @@ class NativeTrainer:
         if compiled is None or lacks or without_end:
             return self._fallback.train(job)
         moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
-        batches = list(steps(len(job.y), plan, job.rng, job.order, job.even_batches))
+        batches = list(batches_of(job))
         outcome = compiled.network.train(
             job.x,
             job.y,
@@ -69,6 +69,7 @@ class NativeTrainer:
             clip=plan.clip,
             smoothing=plan.smoothing or 0.0,
             adam=None if plan.optimiser is None else astuple(plan.optimiser),
+            privacy=compiled.privacy(job),
         )
         if outcome.diverged is not None:
             raise Diverged(outcome.diverged)
@@ -126,6 +127,21 @@ class _CompiledNetwork:
     def flags(self, learns: Set[str]) -> list[bool] | None:
         """Say of each tensor whether it learns; None: all do."""
         return None if learns >= self.shapes.keys() else [name in learns for name in self.shapes]
+
+    def privacy(self, job: Job) -> CompiledPrivacy | None:
+        """Return how samples are hidden where steps are private; noise is drawn for what learns only, as by PyTorch."""
+        private, learns = job.plan.private, learning(job.spec, job.plan.train)
+        if private is None:
+            return None
+        places = self.flatten({name: np.full(shape, name in learns) for name, shape in self.shapes.items()}) > 0
+        count = int(places.sum())
+
+        def noise() -> Floats:
+            numbers = np.zeros(len(places), np.float32)
+            numbers[places] = job.randomness.standard_normal(count)
+            return numbers
+
+        return CompiledPrivacy(private.clip, private.noise * private.clip, job.plan.batch_size, noise)
 
     def shaped(self, vector: Floats) -> dict[str, Array]:
         """Return a vector as named tensors."""

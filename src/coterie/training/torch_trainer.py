@@ -20,12 +20,13 @@ from coterie.messages import L1Penalty, ModelSpec, Params
 from coterie.messages.plan import steps_per_epoch
 from coterie.models import GLOBAL_GENERATOR, build
 from coterie.models.learning import learning
-from coterie.training.batches import steps
+from coterie.training.batches import batches_of
 from coterie.training.job import Diverged, Floats, Job, Outcome, one_by_one
 from coterie.training.objectives import sample_losses
 from coterie.training.optimisers import StepRule
 from coterie.training.own_models import OwnPart, approached, checked, network_at
 from coterie.training.torch_device import SEEDING, DeviceSamples, StepLosses, read, sent
+from coterie.training.torch_private import PrivateGradients
 from coterie.training.torch_together import StackedNetwork, alike, can_stack
 
 LOG = logging.getLogger("coterie")
@@ -214,10 +215,14 @@ def _train(network: TorchNetwork, job: Job, place: torch.device, own_network: To
     rule, smoothing = StepRule(plan, w, anchors, correction, mask, l1), plan.smoothing or 0.0
     snapshot_steps = {epoch * steps_per_epoch(len(y), plan) for epoch in plan.snapshots} if len(y) else set()
     snapshots, losses = [], StepLosses()
+    private = None if plan.private is None else PrivateGradients(network, job)
 
-    for step, batches in enumerate(sent(steps(len(y), plan, job.rng, job.order, job.even_batches), place)):
+    for step, batches in enumerate(sent(batches_of(job), place)):
         batch = samples.batch(batches[0])
-        loss, gradient = network.gradient(*batch, offset, smoothing)
+        if private is None:
+            loss, gradient = network.gradient(*batch, offset, smoothing)
+        else:
+            loss, gradient = private.gradient(*batch)
         if plan.meta_step is not None:
             before = w.clone()
             rule.inner(w, gradient)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping
 
 import numpy as np
 
+from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable
 from coterie.messages.verbs.train import ADAPTING
@@ -19,6 +20,8 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
     The training itself is left to whoever asked, who may have others to do at the same time.
     """
     plan, request = verb.plan, handler.request
+    if plan.private is not None:
+        raise Withheld("the number of samples, which goes with every training, is not yet noised: private steps wait")
     used, held_out = handler.training_part(plan.holdout)
     handler.protection.check_parts(used, held_out)
     x, y = handler.data.load(used)

@@ -24,6 +24,7 @@ from coterie.messages.plan import (
     Mixture,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Schedule,
     total_steps,
@@ -34,7 +35,7 @@ PASSES = 4
 ADAPTING = "adapt"
 """The purpose by which a model is adapted before it is measured: shuffled alike in every round, so that the same model
 always has the same score."""
-ADDED_LATER = ("train", "mixture", "proximal", "optimiser", "clip", "smoothing")
+ADDED_LATER = ("train", "mixture", "proximal", "optimiser", "clip", "smoothing", "private")
 """Fields of plans that the policies which sites hold since before do not name."""
 
 
@@ -58,7 +59,7 @@ class Train(Verb):
     """Train locally by a plan."""
 
     answer_type = TrainReply
-    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty, Mixture, ProximalSteps, Optimiser)
+    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty, Mixture, ProximalSteps, Optimiser, PrivateSteps)
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
