@@ -56,7 +56,7 @@ __all__ = [
     "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
     "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
     "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune",
-    "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation", "Train",
-    "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update", "usable",
-    "weighted_mean",
+    "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation",
+    "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update",
+    "usable", "weighted_mean",
 ]  # fmt: skip
