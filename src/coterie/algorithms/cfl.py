@@ -98,7 +98,7 @@ class CFL(GroupedMethod):
             else:
                 self.standing[client] = len(self.splits) - 1
                 del self.member[client]
-        self.member |= {int(client): z for z, half in zip(groups, halves, strict=True) for client in clients[half]}
+        self.member.update({int(client): z for z, half in zip(groups, halves, strict=True) for client in clients[half]})
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Walk down the splits: at each, train the model of then, and go where the Δ_i points more."""

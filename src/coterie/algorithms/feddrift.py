@@ -154,7 +154,7 @@ class FedDrift(GroupedMethod):
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Newcomers take the best model there is; in their first round they may find that it does not fit."""
         if self.models and clients:
-            self.member |= {c: int(np.argmin(answer.losses)) for c, answer in self.losses(fed, clients).items()}
+            self.member.update({c: int(np.argmin(answer.losses)) for c, answer in self.losses(fed, clients).items()})
 
     @property
     def transfers(self) -> float:

@@ -122,7 +122,7 @@ class FedGroup(GroupedMethod):
             moved = [client for client, model in models.items() if update(model, self.start).any()] or [*models]
             self.grouping = self.group(fed, m, np.stack([update(models[client], self.start) for client in moved]))
             self.member = dict(zip(moved, self.grouping.labels.tolist(), strict=True))
-            self.member |= {client: 0 for client in models if client not in self.member}
+            self.member.update({client: 0 for client in models if client not in self.member})
             founding: dict[int, list[Contribution]] = {group: [] for group in range(self.grouping.n_groups)}
             for client, model in models.items():
                 founding[self.member[client]].append(Contribution(client, model, self.start, 1.0))
@@ -152,7 +152,7 @@ class FedGroup(GroupedMethod):
         asked = self.group_cold_start(fed) if self.grouping is None else []
         new = [client for client in clients if client not in self.member and client not in asked]
         if self.grouping is not None:
-            self.member |= self.nearest(fed, new) if self.assignment == "nearest" else self.drawn(fed, new)
+            self.member.update(self.nearest(fed, new) if self.assignment == "nearest" else self.drawn(fed, new))
             labels, founding = np.array([*self.member.values()]), self.grouping.weights
             weights = np.pad(founding, (0, len(labels) - len(founding)))
             self.grouping = replace(self.grouping, labels=labels, weights=weights)

@@ -49,7 +49,7 @@ class FeSEM(GroupedMethod):
         self.place(fed, [client for client in cohort if client not in self.member])
         started = {client: self.trained_from(client) for client in cohort if client in self.member}
         trained = fed.aggregator.tamed(self.train(fed, cohort), started.__getitem__)
-        self.member |= {client: self.nearest(t.params) for client, t in trained.items()}
+        self.member.update({client: self.nearest(t.params) for client, t in trained.items()})
         self.average(fed, trained, self.weights == "equal", started.__getitem__)
 
     def nearest(self, model: Params) -> int:
@@ -72,7 +72,7 @@ class FeSEM(GroupedMethod):
             models = {client: answer.params for client, answer in answers.items()}
             if not self.models and not self._find_centres(fed, clients, answers):
                 return
-        self.member |= {client: self.nearest(model) for client, model in models.items()}
+        self.member.update({client: self.nearest(model) for client, model in models.items()})
 
     def _find_centres(
         self, fed: Federation, clients: Sequence[ClientId], answers: Mapping[ClientId, TrainReply]

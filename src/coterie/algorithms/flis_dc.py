@@ -149,7 +149,7 @@ class FLISDC(Inference, GroupedMethod):
             return
         self.learn_labels(fed, clients)
         if self.models:
-            self.member |= {client: self.chosen(client) for client in clients}
+            self.member.update({client: self.chosen(client) for client in clients})
 
     def threshold(self, grouping: Grouping) -> float:
         """β; where a rule finds it, 1 − where that cuts the tree of 1 − A, and 0 where it finds one group."""

@@ -122,7 +122,7 @@ class GivenGroups(GroupedMethod):
         if self.groups_of == "data" and not self.file and fed.round in fed.settings.true_groups:
             self.note_groups(self.read(fed))
             self.models += [self.start] * (len(self.names) - len(self.models))
-            self.member |= {client: self.given[client] for client in self.member if client in self.given}
+            self.member.update({client: self.given[client] for client in self.member if client in self.given})
         super().round(fed, cohort)
 
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
@@ -132,9 +132,9 @@ class GivenGroups(GroupedMethod):
         for client in unknown:
             if not fed.events.noted(client, "no group"):
                 fed.note(client, "no group", f"{self.source} does not name it: it takes the model of smallest loss")
-        self.member |= {client: known[client] for client in clients if client in known}
+        self.member.update({client: known[client] for client in clients if client in known})
         if unknown:
-            self.member |= self.best_models(fed, unknown)
+            self.member.update(self.best_models(fed, unknown))
 
     @property
     def reason(self) -> str:

@@ -42,7 +42,7 @@ class GroupedMethod(Algorithm):
         served = self.model_for(clients[0]) if clients else None
         if isinstance(served, CandidateModels):
             replies = fed.ask(dict.fromkeys(clients, self.which_model(fed, served)))
-            self.member |= {client: served.taken(reply) for client, reply in replies.items()}
+            self.member.update({client: served.taken(reply) for client, reply in replies.items()})
 
     def best_models(self, fed: Federation, clients: Sequence[ClientId], least: int = 0) -> dict[ClientId, int]:
         """Return the group whose model has the smallest loss on each client's training samples.

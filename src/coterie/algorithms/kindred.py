@@ -140,7 +140,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         lost = [client for client in clients if client in self.mute]
         if lost:
             self.by_loss |= self.best_models(fed, lost, least=2)  # never a group of one
-        self.member |= self.by_loss
+        self.member.update(self.by_loss)
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """FedAvg inside groups; clients whose labels look different than before are placed anew.
@@ -209,7 +209,7 @@ class Kindred(OneShotClustering[MomentsReply]):
         self.mute -= {*changed}
         self.by_loss = {client: group for client, group in self.by_loss.items() if client in self.mute}
         self.renumber(parents)
-        self.member |= self.by_loss
+        self.member.update(self.by_loss)
         return parents
 
     def regroup(self, rule: Rule, old: Grouping, cross: Floats, among: Floats) -> list[int | None]:

@@ -134,14 +134,16 @@ def _with_test_parts(
         shares = np.array_split(stream(seed, "test part").permutation(len(dataset.test)), len(parts))
         return parts, *side_by_side(dataset.test, shares)
     test = dataset.test.chosen(np.argsort(dataset.test.y, kind="stable"))
+    groups = None if division.concept is None else division.true_groups
+    first = np.zeros(len(parts), np.int64) if groups is None else groups * len(test)
     if dataset.of_numbers:
-        test_parts: Sequence[Index] = [np.arange(len(test))] * len(parts)
+        test_parts: Sequence[Index] = [np.arange(len(test)) + begin for begin in first]
     else:
-        test_parts = _parts_of_own_labels(test.y, dataset.train.y, parts, dataset.classes)
-    if division.concept is None or division.true_groups is None:
+        test_parts = _parts_of_own_labels(test.y, dataset.train.y, parts, dataset.classes).moved(first)
+    if groups is None:
         return parts, test, test_parts
-    copies = np.tile(np.arange(len(test)), int(division.true_groups.max()) + 1)  # one for each group
-    return parts, test.chosen(copies), test_parts.moved(division.true_groups * len(test))
+    copies = np.tile(np.arange(len(test)), int(groups.max()) + 1)  # one for each group
+    return parts, test.chosen(copies), test_parts
 
 
 def for_server(y: Index, share: float | None, seed: int) -> Index:

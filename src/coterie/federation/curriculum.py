@@ -47,7 +47,7 @@ class ClientCurriculum(ClientSampler):
         batches = fed.batches(fed.round, self.pool(fed, algorithm))
         yield from batches if self.all_batches else batches[:1]
 
-    def pool(self, fed: Federation, algorithm: Algorithm) -> list[ClientId]:
+    def pool(self, fed: Federation, algorithm: Algorithm) -> Sequence[ClientId]:
         """Return the first K(r) clients, sorted by number; those without a loss come last in the order of losses."""
         clients = fed.trainable
         size = self.size(fed.round, fed.settings.rounds, len(clients))

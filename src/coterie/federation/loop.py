@@ -1,6 +1,6 @@
 """The round loop, which admits newcomers in the same way for every method."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm
@@ -73,7 +73,7 @@ def afterwards(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, roun
     fed.note_incidents()
 
 
-def admit(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
+def admit(fed: Federation, algorithm: Algorithm) -> Sequence[ClientId]:
     """Admit clients that joined since the last round: the method places them, and they fine-tune what they receive.
 
     They are in cohorts from the next round on.

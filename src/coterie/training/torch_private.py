@@ -76,5 +76,5 @@ def mixes_samples(module: nn.Module) -> str | None:
         if isinstance(layer, nn.modules.batchnorm._NormBase) and layer.training:
             by_batch = isinstance(layer, nn.modules.batchnorm._BatchNorm)
             if by_batch or layer.track_running_stats:
-                return name
+                return str(name)
     return None

@@ -122,7 +122,8 @@ class SyntheticClients:
     def labels(self, y: Index, part: Literal["train", "test"]) -> Index:
         """Return the labels of all samples of a part, from those of all that clients have drawn."""
         begins = np.cumsum(self.sizes) - self.sizes
-        return y[np.concatenate([begins[c] + self.places(c, part) for c in range(len(self.sizes))])]
+        places: Index = np.concatenate([begins[c] + self.places(c, part) for c in range(len(self.sizes))])
+        return y[places]
 
 
 class _ClientRows(LazyArray):

@@ -32,7 +32,7 @@ def measured(name: str, scores: npt.NDArray[np.floating], y: Index) -> float | N
     if not len(y):
         return None
     if is_error(name):
-        return _error(name, scores, y)
+        return _error(name, scores, np.asarray(y, np.float64))
     value = METRICS[name](np.nan_to_num(scores, nan=-np.inf, posinf=None, neginf=None), y)
     if value is None:
         return None
