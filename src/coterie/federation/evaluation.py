@@ -108,8 +108,8 @@ class Evaluator(Resumable):
                 _note(client, own, self.own, self.own_unadapted)
                 self.losses[client] = answers[asked_own - 1].loss
                 if (accuracy := _accuracy(own[-1])) is not None:
-                    better = min if is_error(self.fed.settings.metric) else max
-                    self.best[client] = better(accuracy, self.best.get(client, accuracy))
+                    known, errs = self.best.get(client, accuracy), is_error(self.fed.settings.metric)
+                    self.best[client] = min(accuracy, known) if errs else max(accuracy, known)
                 self.fed.mark_evaluated(client)
             if received := scores[asked_own:]:
                 _note(client, received, self.received, self.received_unadapted)
