@@ -42,9 +42,10 @@ def as_numbers(dataset: Dataset) -> Dataset:
 
 def _is_number(name: str) -> bool:
     try:
-        return float(name) is not None
+        float(name)
     except ValueError:
         return False
+    return True
 
 
 def scale_of(numbers: Array) -> tuple[float, float]:

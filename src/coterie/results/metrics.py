@@ -129,7 +129,10 @@ class MetricScale:
 
     def best_of(self, numbers: Iterable[float | None]) -> float | None:
         """Return the best of those that are there; None of none."""
-        return (min if self.is_error else max)((n for n in numbers if n is not None), default=None)
+        there = [number for number in numbers if number is not None]
+        if not there:
+            return None
+        return min(there) if self.is_error else max(there)
 
 
 def scale(metric: str) -> MetricScale:

@@ -19,7 +19,7 @@ HOPELESS = 1e30
 """Stands for a loss that is not finite, so that means and messages stay finite."""
 
 
-def losses(logits: Floats, y: Index, loss: str | None = None) -> npt.NDArray[np.float64]:
+def losses(logits: Floats, y: Array, loss: str | None = None) -> npt.NDArray[np.float64]:
     """Return the cross-entropy of each sample, or another loss by its name, (samples,)."""
     if loss is not None:
         return _bounded(_named_losses(logits, y, loss))
@@ -33,7 +33,7 @@ def _bounded(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(np.minimum(np.nan_to_num(values, nan=HOPELESS, posinf=HOPELESS), HOPELESS))
 
 
-def _named_losses(outputs: Floats, y: Index, loss: str) -> npt.NDArray[np.float64]:
+def _named_losses(outputs: Floats, y: Array, loss: str) -> npt.NDArray[np.float64]:
     import torch
 
     with torch.inference_mode():

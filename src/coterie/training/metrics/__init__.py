@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import CoterieError
+from coterie.messages import Array
 from coterie.messages.numbers import ENDING, LARGEST_ERROR, is_error
 from coterie.registry import Registry
 from coterie.training.job import Index
@@ -44,7 +45,7 @@ def measured(name: str, scores: npt.NDArray[np.floating], y: Index) -> float | N
     return float(value)
 
 
-def _error(name: str, outputs: npt.NDArray[np.floating], targets: npt.NDArray[np.floating]) -> float | None:
+def _error(name: str, outputs: npt.NDArray[np.floating], targets: Array) -> float | None:
     """Return an error; the largest of all where outputs are no numbers."""
     if not np.isfinite(outputs).all():
         return LARGEST_ERROR
