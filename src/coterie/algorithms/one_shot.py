@@ -140,7 +140,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
             self.models = [self.start] * self.grouping.n_groups
         else:
             self._extend(fed, self.grouping, self.distances(list(new.values()), earlier), among)
-        self.member = self.member | dict(zip(self.described, self.grouping.labels.tolist(), strict=True))
+        self.member.update(zip(self.described, self.grouping.labels.tolist(), strict=True))
 
     def _extend(self, fed: Federation, grouping: Grouping, cross: Floats, among: Floats) -> None:
         """Add newcomers to a grouping, whose distances to its clients and among each other are given."""

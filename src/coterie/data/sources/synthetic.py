@@ -122,8 +122,9 @@ class SyntheticClients:
     def labels(self, y: Index, part: Literal["train", "test"]) -> Index:
         """Return the labels of all samples of a part, from those of all that clients have drawn."""
         begins = np.cumsum(self.sizes) - self.sizes
-        places: Index = np.concatenate([begins[c] + self.places(c, part) for c in range(len(self.sizes))])
-        return y[places]
+        chosen = [begins[client] + self.places(client, part) for client in range(len(self.sizes))]
+        labels: Index = y[np.concatenate(chosen)]
+        return labels
 
 
 class _ClientRows(LazyArray):
