@@ -36,12 +36,7 @@ def sketch(vectors: npt.ArrayLike, directions: Floats) -> Floats:
     image = directions.T @ np.asarray(vectors, np.float64)
     if image.shape[1] > len(image):
         raise ValueError(f"a sketch of {image.shape[1]} vectors needs at least as many directions, got {len(image)}")
-<<<<<<< HEAD
-    basis: Floats = _orthonormal(image[None])[0]
-    return basis
-=======
     return _orthonormal(image)
->>>>>>> h-landmarks
 
 
 def sketched_halves(
