@@ -49,7 +49,7 @@ class ClientCurriculum(ClientSampler):
 
     def pool(self, fed: Federation, algorithm: Algorithm) -> Sequence[ClientId]:
         """Return the first K(r) clients, sorted by number; those without a loss come last in the order of losses."""
-        clients = fed.trainable
+        clients = list(fed.trainable)
         size = self.size(fed.round, fed.settings.rounds, len(clients))
         if size == len(clients):  # then no order matters, and nobody needs to be asked
             return clients

@@ -78,7 +78,7 @@ def admit(fed: Federation, algorithm: Algorithm) -> Sequence[ClientId]:
 
     They are in cohorts from the next round on.
     """
-    newcomers = fed.newcomers
+    newcomers = list(fed.newcomers)
     able = [client for client in newcomers if fed.samples[client] > 0]
     for client in sorted(set(newcomers) - set(able)):
         fed.events.note(Failure(client, fed.round, "empty", "no training samples: it is never sampled"))

@@ -48,7 +48,8 @@ def order_of_cohorts(rng: np.random.Generator, clients: int, size: int, only_fir
     if only_first:
         return drawn
     others = np.setdiff1d(np.arange(clients), drawn, assume_unique=True)
-    return drawn + rng.permutation(others).tolist()  # type: ignore[no-any-return]
+    rest: list[int] = rng.permutation(others).tolist()
+    return drawn + rest
 
 
 class ClientSampler(Resumable, ABC):

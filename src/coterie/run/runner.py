@@ -328,5 +328,6 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         durable = config.run.durable and folder is not None
         alone = config.engine.name == "flower" or flushed_later(durable) == "folder"
         packed = config.engine.name == "embedded" and data.clients > MOST_FOLDERS
-        disk = (PackedStore if packed else DiskStore)(path, durable and alone)
+        flushes = durable and alone
+        disk: StateFiles = PackedStore(path, flushes) if packed else DiskStore(path, flushes)
         yield disk if on_disk else CachedStore(disk), disk if folder else None
