@@ -200,11 +200,13 @@ def needs_nothing_but_messages(method: str, folder: Path, **settings: Any) -> No
         with small_federation(method, **settings) as (run, _):
             engine = run.fed.wrap_engine(wrap)
             history = [evaluation for _, evaluation in rounds(run.fed, run.algorithm, run.evaluator, every=2)]
-            outcomes.append((history, run.evaluator.save(), run.fed.ledger.save()))
+            ledger = run.fed.ledger
+            counted = ledger.by_kind, ledger.by_client, ledger.by_round
+            outcomes.append((history, run.evaluator.save(), counted))
     _assert_same(outcomes[0], outcomes[1], "(history, scores, ledger) without bytes and with")
     assert isinstance(engine, OnTheWire)
-    counted = {way: run.fed.ledger.total(way) for way in ("down", "up")}
-    _assert_same(engine.bytes, counted, "the bytes that passed and those in the ledger")
+    totals = {way: ledger.total(way) for way in ("down", "up")}
+    _assert_same(engine.bytes, totals, "the bytes that passed and those in the ledger")
 
 
 BATTERY: list[Callable[..., None]] = [
