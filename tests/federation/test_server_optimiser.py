@@ -30,7 +30,7 @@ class Server(Aggregator):
         self.round = 0
         super().__init__(AggregationOptions(), lambda: {}, lambda *_: None, lambda: self.round, step)
 
-    def means(self, **groups: tuple[Params, list[Params]]) -> dict[str, dict[str, np.ndarray]]:
+    def after(self, **groups: tuple[Params, list[Params]]) -> dict[str, dict[str, np.ndarray]]:
         """One round of groups, each with its model and what its clients trained."""
         self.round += 1
         given = {
@@ -78,7 +78,7 @@ def run(server: Server, rounds: int, **pulls: Any) -> dict[str, Params]:
     models: dict[str, Params] = dict.fromkeys(pulls, START)
     for t in range(rounds):
         trained = {g: (models[g], as_models(pull(t, models[g][WEIGHT]))) for g, pull in pulls.items()}
-        models |= server.means(**trained)
+        models |= server.after(**trained)
     return models
 
 
@@ -122,7 +122,7 @@ def test_both_parts_of_a_split_group_go_on_with_its_moments(name: str) -> None:
     models = dict.fromkeys("ab", run(server, 4, all=pull)["all"])
     for t in (4, 5):  # b trains in the second round only, when a has left the common model
         groups = "a" if t == 4 else "ab"
-        models |= server.means(**{g: (models[g], as_models(pull(4, models[g][WEIGHT]))) for g in groups})
+        models |= server.after(**{g: (models[g], as_models(pull(4, models[g][WEIGHT]))) for g in groups})
     expected = in_numpy(name, START[WEIGHT], lambda t, x: np.mean(pull(t, x), axis=0), 5)
     assert np.allclose(models["b"][WEIGHT], expected, atol=2e-6)
 
@@ -131,7 +131,7 @@ def test_moments_are_those_of_models_that_somebody_has() -> None:
     server, pull = Server(STEPS["FedAdam"]), pulled(2.0, 1)
     models = run(server, 6, a=pull, b=pulled(1.0, 2))
     assert len(server.optimiser.save()["moments"]) == 2
-    models |= server.means(a=(models["a"], as_models(pull(6, models["a"][WEIGHT]))))
+    models |= server.after(a=(models["a"], as_models(pull(6, models["a"][WEIGHT]))))
     assert len(server.optimiser.save()["moments"]) == 2  # that of b stays, however long it waits
     del models
     server.round += 2
@@ -141,7 +141,7 @@ def test_moments_are_those_of_models_that_somebody_has() -> None:
 def test_a_copied_model_is_known_in_the_next_round() -> None:
     server, pull, model = Server(STEPS["FedAvgM"]), pulled(2.0, 1), START
     for t in range(8):
-        mean = server.means(all=(model, as_models(pull(t, model[WEIGHT]))))["all"]
+        mean = server.after(all=(model, as_models(pull(t, model[WEIGHT]))))["all"]
         model = {name: value.copy() for name, value in mean.items()}
         del mean
         server.optimiser.save()
@@ -152,8 +152,8 @@ def test_a_copied_model_is_known_in_the_next_round() -> None:
 def test_a_model_of_some_layers_steps_from_those() -> None:
     server, part = Server(STEPS["FedAdam"]), {WEIGHT: START[WEIGHT]}
     trained = [{WEIGHT: model[WEIGHT]} for model in as_models(pulled(1.0, 1)(0, START[WEIGHT]))]
-    of_all = server.means(all=(START, trained))["all"]
-    assert np.array_equal(of_all[WEIGHT], Server(STEPS["FedAdam"]).means(all=(part, trained))["all"][WEIGHT])
+    of_all = server.after(all=(START, trained))["all"]
+    assert np.array_equal(of_all[WEIGHT], Server(STEPS["FedAdam"]).after(all=(part, trained))["all"][WEIGHT])
     assert of_all.keys() == part.keys()
 
 
@@ -165,9 +165,9 @@ def test_moments_are_in_the_checkpoint(name: str, tmp_path: Path) -> None:
     state, later = load_checkpoint(tmp_path / "state"), Server(STEPS[name])
     later.optimiser.load(state["optimiser"])
     later.round, trained = 3, as_models(pull(3, model[WEIGHT]))
-    resumed = later.means(all=(state["model"], trained))["all"]
-    assert np.array_equal(resumed[WEIGHT], server.means(all=(model, trained))["all"][WEIGHT])
-    assert np.abs(resumed[WEIGHT] - Server(STEPS[name]).means(all=(model, trained))["all"][WEIGHT]).max() > 1e-3
+    resumed = later.after(all=(state["model"], trained))["all"]
+    assert np.array_equal(resumed[WEIGHT], server.after(all=(model, trained))["all"][WEIGHT])
+    assert np.abs(resumed[WEIGHT] - Server(STEPS[name]).after(all=(model, trained))["all"][WEIGHT]).max() > 1e-3
 
 
 def test_other_kinds_of_means_are_not_stepped_to() -> None:

@@ -35,6 +35,7 @@ from coterie.messages import (
     MomentsReply,
     Optimiser,
     Plan,
+    PrivateSteps,
     ProximalSteps,
     Prune,
     PruneReply,
@@ -53,6 +54,7 @@ PLAN = Plan(
     Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
     meta_step=MetaStep(0.1, True), snapshots=(1,), l1=L1Penalty(0.1, ("bn.weight",)),
     mixture=Mixture(0.5), proximal=ProximalSteps(15.0, 5, 0.1), optimiser=Optimiser("adam"),
+    private=PrivateSteps(1.0, 1.0, 0.1),
 )  # fmt: skip
 WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REQUEST = Request(
@@ -252,6 +254,7 @@ VALUES: dict[str, Any] = {
     "mixture": {"$": "Mixture", "alpha": 0.5},
     "proximal": {"$": "ProximalSteps", "strength": 1.0, "steps": 2, "rate": 0.1},
     "optimiser": {"$": "Optimiser", "name": "adam"},
+    "private": {"$": "PrivateSteps", "clip": 1.0, "noise": 1.0, "rate": 0.1},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
     "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
@@ -275,6 +278,7 @@ ACCEPTED: dict[str, set[str]] = {
     "Order": set(),
     "tuple[int, ...]": {"empty", "integers"},
     "tuple[float, ...]": {"empty", "integers", "floats"},
+    "tuple[float, float] | None": {"integers", "nothing"},
     "tuple[str, ...]": {"empty", "texts"},
     "tuple[str, ...] | None": {"empty", "texts", "nothing"},
     "bool | tuple[str, ...]": {"truth", "empty", "texts"},
@@ -291,6 +295,7 @@ ACCEPTED: dict[str, set[str]] = {
     "Mixture | None": {"mixture", "nothing"},
     "ProximalSteps | None": {"proximal", "nothing"},
     "Optimiser | None": {"optimiser", "nothing"},
+    "PrivateSteps | None": {"private", "nothing"},
     "Literal['network'] | None": {"nothing"},
     "Literal[True] | None": {"nothing", "truth"},
     "LabelOffset | None": {"nothing"},

@@ -73,13 +73,13 @@ class IntsByClient(MutableMapping[ClientId, int]):
         """Return clients and numbers."""
         return self._items.items()
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> dict[Any, Any]:
         """Return the state, as `load` takes it: all, or what was written once and the changes since."""
         changes = len(self._changed) + len(self._gone)
         if self._whole is None or changes > isqrt(CHANGES_A_ROUND * len(self)):
             self._whole, self._changed, self._gone = None, {}, {}
             if len(self) <= SMALL:
-                return _columns(self._items)
+                return dict(self._items)
             self._whole = WriteOnce(_columns(self._items))
         gone = np.fromiter(self._gone, np.int64, len(self._gone))
         changed = {client: self._items[client] for client in self._changed}
