@@ -28,7 +28,6 @@ WRONG: dict[str, tuple[Callable[[Arrays], Arrays], list[str]]] = {
         ["y_train", "start at 1", "must start at 0", "subtract 1"],
     ),
     "labels below 0": (lambda a: {"y_train": a["y_train"] - 1}, ["y_train", "-1", "start at 0"]),
-    "labels that are not whole": (lambda a: {"y_train": a["y_train"] / 2}, ["y_train", "float64", "integers"]),
     "NaN pixels": (_nan, ["x_train", "1 of 60", "NaN", "sample 5"]),
     "fewer labels than images": (lambda a: {"y_train": a["y_train"][:50]}, ["x_train", "60", "y_train", "50"]),
     "smaller test images": (lambda a: {"x_test": a["x_test"][:, :7]}, ["(8, 8)", "(7, 8)", "x_train", "x_test"]),
@@ -37,6 +36,12 @@ WRONG: dict[str, tuple[Callable[[Arrays], Arrays], list[str]]] = {
     "Python objects": (lambda a: {"y_train": np.array([None] * 60)}, ["'y_train'", "objects", "numbers"]),
     "no samples": (lambda a: {"x_train": a["x_train"][:0], "y_train": a["y_train"][:0]}, ["x_train", "empty"]),
 }  # fmt: skip
+
+
+def test_numbers_with_fractions_are_not_taken_for_labels(arrays: Arrays, save: Callable[..., Path]) -> None:
+    save(y_train=arrays["y_train"] / 2)
+    message = refusal(cli("run", "--dataset", "own.npz", *SHORT))
+    assert [said for said in ("data set 'own'", "--metric mae", "whole numbers") if said not in message] == []
 
 
 @pytest.mark.parametrize("case", WRONG)
