@@ -303,7 +303,7 @@ def test_sites_must_name_their_columns_and_have_no_categories(write: Write) -> N
     from coterie.data import read_share
 
     path = write("x,job,label\n1,a,u\n2,b,v\n")
-    with pytest.raises(CoterieError, match="its own order: add inputs"):
+    with pytest.raises(CoterieError, match="in one order: write options"):
         read_share(path, 3, ["u", "v", "w"], {"missing": "drop"})
     with pytest.raises(CoterieError, match="categories of 'job' in its own way"):
         read_share(path, 3, ["u", "v", "w"], {"inputs": ["x", "job"]})
