@@ -41,7 +41,9 @@ Columns = Annotated[
 Caption = Annotated[
     str | None, typer.Option("--caption", help="Caption of the LaTeX table, instead of ours.", metavar="TEXT")
 ]
-Label = Annotated[str | None, typer.Option("--label", help="Label of the LaTeX table, for references.", metavar="tab:NAME")]
+Label = Annotated[
+    str | None, typer.Option("--label", help="Label of the LaTeX table, for references.", metavar="tab:NAME")
+]
 PValues = Annotated[bool, typer.Option("--p-values", help="Columns of p values in the LaTeX table.")]
 PrintConfig = Annotated[bool, typer.Option("--print-config", help="Write what would be compared; run nothing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run, with an estimate of the time.")]
