@@ -269,7 +269,8 @@ def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, A
         "down_bytes": ledger.total("down"),
         "by_kind": ledger.by_kind,
         "by_client": {
-            way: [ledger.by_client.get(client, {way: 0})[way] for client in range(clients)] for way in ("up", "down")
+            way: [sent_by.get(client, 0) for client in range(clients)]
+            for way, sent_by in (("up", ledger.up_by_client), ("down", ledger.down_by_client))
         },
         "paper_megabits": None
         if sent is None
