@@ -29,7 +29,7 @@ def test_what_is_said_is_one_line_with_an_end(quoted: str) -> None:
 
 @pytest.mark.integration
 def test_damaged_inputs_are_read_or_refused(tmp_path: Path) -> None:
-    read_damaged(120, 1, tmp_path)
+    read_damaged(60, 1, tmp_path)
 
 
 @pytest.mark.slow

@@ -8,10 +8,19 @@ import pytest
 
 from coterie.algorithms import ALGORITHMS
 from coterie.native import available
-from coterie.testing import BATTERY, needs_nothing_but_messages
+from coterie.testing import (
+    BATTERY,
+    does_not_depend_on_workers,
+    needs_nothing_but_messages,
+    repeats_itself,
+    state_on_disk_changes_nothing,
+    takes_more_rounds,
+)
 
 QUICK = (needs_nothing_but_messages,)
 """Checks that a sample runs with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
+LONG = (repeats_itself, does_not_depend_on_workers, state_on_disk_changes_nothing, takes_more_rounds)
+"""Checks of many runs: where PyTorch alone trains a method's network they are left to `make slow`, too."""
 SAMPLE = ("fedavg", "pacfl")
 """The methods that `make quick` puts through the battery too: one with a single model, one with groups."""
 
@@ -25,7 +34,8 @@ def cases() -> Iterator[Any]:
             marks = [] if method in SAMPLE else [pytest.mark.integration]
             if compiled:
                 yield pytest.param(method, check, "native", id=f"native-{name}", marks=marks)
-            late = [] if not compiled or (check in QUICK and method in SAMPLE) else [pytest.mark.slow]
+            now = check in QUICK and method in SAMPLE if compiled else check not in LONG
+            late = [] if now else [pytest.mark.slow]
             yield pytest.param(method, check, "torch", id=f"torch-{name}", marks=marks + late)
 
 
