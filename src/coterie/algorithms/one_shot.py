@@ -73,7 +73,7 @@ class OneShotClustering(GroupedMethod, Generic[D]):
 
     def points(self, fed: Federation, described: Sequence[D]) -> Points:
         """Return a point for each description, by which landmarks are chosen; for methods that have landmarks."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no points: its rules have no landmarks")
 
     def by_landmarks(self, fed: Federation, clients: int) -> bool:
         """Say whether so many clients are grouped by way of some of them; refuse more than can be compared."""

@@ -76,7 +76,7 @@ def reproduce(
     from coterie.reproduce.reproducing import PLACE, find_entry
     from coterie.reproduce.reproducing import reproduce as make
     from coterie.reproduce.request import ReproductionRequest
-    from coterie.results.reproductions import FILE, error_files
+    from coterie.results.reproductions import error_files
     from coterie.run.values import parse_seeds
 
     if name is None:
@@ -96,11 +96,17 @@ def reproduce(
     if not quiet:
         typer.echo(result.report("markdown" if format == "md" else format, options), nl=False)
         if format == "text":
-            folder = (out or PLACE) / request.checked(item).folder_name(item)
-            figures = f", {len(result.charts)} figure{'s' * (len(result.charts) > 1)}" if result.charts else ""
-            typer.echo(f"\nFiles: {folder} ({FILE}, tables{figures})")
+            typer.echo(_files((out or PLACE) / request.checked(item).folder_name(item), len(result.charts)))
     if result.failed:
         raise CoterieError(_failures(result.failed, error_files(out or PLACE)))
+
+
+def _files(folder: Path, figures: int) -> str:
+    """Say where what was made is."""
+    from coterie.results.reproductions import FILE
+
+    drawn = f", {figures} figure{'s' * (figures > 1)}" if figures else ""
+    return f"\nFiles: {folder} ({FILE}, tables{drawn})"
 
 
 def _failures(failed: tuple[str, ...], traces: object) -> str:

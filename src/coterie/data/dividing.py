@@ -48,12 +48,7 @@ def divide(
     if target is not None:
         check_partition(partition_name)
     server = for_server(dataset.train.y, server_share, seed)
-    kept = np.ones(len(dataset.train), bool)
-    kept[server] = False
-    rest = np.flatnonzero(kept)
-    users = None if dataset.users is None else dataset.users[rest]
-    attributes = None if dataset.attributes is None else dataset.attributes[rest]
-    pool = replace(dataset, train=dataset.train.chosen(rest), users=users, attributes=attributes)
+    rest, pool = _without(dataset, server)
     if clients is None:
         clients = fitting_clients(pool, partition_name, values, usual_clients, surplus)
     _check_clients(dataset.name, clients, surplus, len(rest), len(server))
@@ -119,6 +114,16 @@ def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved
             f"{clients} clients cannot share data set '{name}'{cut} which has {samples} training samples "
             f"besides the server's {reserved}: " + (f"use 1 to {most} clients" if most else "lower partition.surplus")
         )
+
+
+def _without(dataset: Dataset, reserved: Index) -> tuple[Index, Dataset]:
+    """Return the positions of the training samples that are not reserved, and a data set that has only these."""
+    kept = np.ones(len(dataset.train), bool)
+    kept[reserved] = False
+    rest = np.flatnonzero(kept)
+    users = None if dataset.users is None else dataset.users[rest]
+    attributes = None if dataset.attributes is None else dataset.attributes[rest]
+    return rest, replace(dataset, train=dataset.train.chosen(rest), users=users, attributes=attributes)
 
 
 def _with_test_parts(

@@ -16,7 +16,7 @@ Score = tuple[float, int]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Basis:
     """On how many clients a number stands."""
 
     clients: int
@@ -90,25 +90,25 @@ class EvaluatedClients:
         """Which share of the clients is evaluated."""
         return 1.0 if self.everybody else min(len(self._drawn) / max(self.population, 1), 1.0)
 
-    def measured(self, values: Sequence[float], of: int | None = None, part: float = 1.0) -> Measured:
+    def measured(self, values: Sequence[float], of: int | None = None, part: float = 1.0) -> Basis:
         """Say on what the mean of clients' values stands; `part` of the evaluated clients were asked, `of` so many."""
         n = len(values)
         error = float(np.std(values, ddof=1)) * self._shrunk(n, part) if n > 1 and self._estimated(part) else None
-        return Measured(n, self.population if of is None else of, error)
+        return Basis(n, self.population if of is None else of, error)
 
-    def measured_together(self, scores: Iterable[Score], pooled: float | None, max_weight: float | None) -> Measured:
+    def measured_together(self, scores: Iterable[Score], pooled: float | None, max_weight: float | None) -> Basis:
         """Say on what Σ correct / Σ samples stands: a quotient of two means, whose error is that of their residuals."""
         tested = [score for score in scores if score[1]]
         n = len(tested)
         if n < 2 or pooled is None or not self.estimates:
-            return Measured(n, self.population, None)
+            return Basis(n, self.population, None)
         weights = np.array([samples for _, samples in tested], np.float64)
         right = np.array([correct for correct, _ in tested]) / weights
         if max_weight is not None:
             weights = np.minimum(weights, max_weight * np.median(weights))
         residuals = weights * (right - pooled)
         spread = math.sqrt(float((residuals**2).sum()) / (n - 1))
-        return Measured(n, self.population, spread * self._shrunk(n, 1.0) / float(weights.mean()))
+        return Basis(n, self.population, spread * self._shrunk(n, 1.0) / float(weights.mean()))
 
     @property
     def estimates(self) -> bool:

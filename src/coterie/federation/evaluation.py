@@ -14,7 +14,7 @@ import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.evaluated_clients import EvaluatedClients, Measured, Score, known_values, value_of
+from coterie.federation.evaluated_clients import Basis, EvaluatedClients, Score, known_values, value_of
 from coterie.federation.federation import Federation
 from coterie.federation.served_model import (
     CandidateModels,
@@ -61,7 +61,7 @@ class Evaluation:
     """As C, each label as often as the client has it; at the end only."""
     C_lacking: float | None = None
     """As C, on test samples of labels that a client lacks, over clients that lack some; in simulations, at the end."""
-    measured: dict[str, Measured] | None = None
+    measured: dict[str, Basis] | None = None
     """On how many clients each of these stands, where they are estimates."""
 
 
@@ -134,7 +134,7 @@ class Evaluator(Resumable):
             _mean(self.own), _mean(self.received), G, covered, W, unadapted, measured=self._measured(W, G)
         )
 
-    def _measured(self, W: float | None, G: float | None) -> dict[str, Measured] | None:
+    def _measured(self, W: float | None, G: float | None) -> dict[str, Basis] | None:
         """Say on what numbers stand, where they are estimates; G is one where there is no test set for all."""
         if not self.evaluated.estimates:
             return None

@@ -160,6 +160,16 @@ class Network:
         self._lib.coterie_unpack(self._engine.pointer, packed.ctypes.data, model.ctypes.data)
         return model
 
+    def _trained(self, x: tuple[Floats, bool], y: Integers, plan: PlanStructure, model: Floats) -> OutcomeStructure:
+        """Execute a plan on a packed model, which is changed."""
+        outcome = OutcomeStructure()
+        with self._engine.lock:
+            self._lib.coterie_train(
+                self._engine.pointer, x[0].ctypes.data, x[1], y.ctypes.data, len(y),
+                ctypes.addressof(plan), model.ctypes.data, ctypes.addressof(outcome),
+            )  # fmt: skip
+        return outcome
+
     def train(
         self,
         x: Floats,
@@ -217,13 +227,8 @@ class Network:
             anchors=len(tied), anchor=ctypes.addressof(anchor), strength=ctypes.addressof(strength),
             snapshots=len(moments), **private,
         )  # fmt: skip
-        outcome = OutcomeStructure()
         try:
-            with self._engine.lock:
-                self._lib.coterie_train(
-                    self._engine.pointer, x.ctypes.data, channels_last, y.ctypes.data, len(y),
-                    ctypes.addressof(plan), packed.ctypes.data, ctypes.addressof(outcome),
-                )  # fmt: skip
+            outcome = self._trained((x, channels_last), y, plan, packed)
         except RuntimeError:
             raise (noise and noise.error) or RuntimeError("the compiled trainer failed") from None
         del pins
