@@ -37,7 +37,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fedsoft", {"selection": False, "tau": 2}),
     ("solo", {"epochs": 9}),
     ("sub-fedavg-un", {"validation": "test"}),
-    ("sub-fedavg-hy", {"l1": 1e-4, "statistics": "local", "structured_only": True}),
+    ("sub-fedavg-st", {"l1": 1e-4, "statistics": "local"}),
 ]
 
 

@@ -58,6 +58,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "sub-fedavg-hy": {
         "model": "lenet5-bn", "epochs": 2, "batch_size": 30, "algorithm_options": {**PRUNING, "channel_distance": 0.0},
     },
+    "sub-fedavg-st": {
+        "model": "lenet5-bn", "epochs": 2, "batch_size": 30, "algorithm_options": {**PRUNING, "channel_distance": 0.0},
+    },
     "sub-fedavg-un": {"epochs": 2, "algorithm_options": PRUNING},
 }  # fmt: skip
 """All methods, with settings under which a short run shows what a method does."""

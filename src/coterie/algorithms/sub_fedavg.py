@@ -1,4 +1,4 @@
-"""Personal sub-networks by pruning (Sub-FedAvg, Vahidian, Morafah and Lin, 2021), unstructured and hybrid."""
+"""Personal sub-networks by pruning (Sub-FedAvg, Vahidian, Morafah and Lin, 2021): unstructured, hybrid, structured."""
 
 from __future__ import annotations
 
@@ -214,9 +214,6 @@ class SubFedAvgHy(SubFedAvgUn):
         Literal["shared", "local"], "BatchNorm's means and variances: averaged as all else is, or each client's own"
     ] = "shared"
     scale: Annotated[float, Gt(0), "of BatchNorm at the start (γ)"] = 0.5
-    structured_only: Annotated[
-        bool, "remove channels only; linear layers lose what reads those, and are not pruned by their weights (4.3.3)"
-    ] = False
     threshold: Annotated[
         Literal["layer", "network"],
         "channels whose scales are in the lowest share go: of their layer's scales, as in the paper's code, or of all, "
@@ -237,19 +234,23 @@ class SubFedAvgHy(SubFedAvgUn):
         channels = tuple(layer for layer in found if not fixed & {*layer.own, layer.read})
         if not channels:
             raise CoterieError(
-                f"sub-fedavg-hy removes channels by BatchNorm's scales, but the network '{spec.name}' has no "
+                f"Sub-FedAvg (Hy) and (St) remove channels by BatchNorm's scales, but the network '{spec.name}' has no "
                 "convolution with a BatchNorm2d behind it in a torch.nn.Sequential, or freezes them: use the model "
                 "'lenet5-bn', or sub-fedavg-un"
             )
         return replace(
             super().asked(spec),
-            weights=() if self.structured_only else weights_that_learn(spec, matrices_only=True),
+            weights=self.matrices(spec),
             channels=channels,
             channel_rate=self.channel_rate,
             channel_distance=self.channel_distance,
             statistics=self.statistics == "shared",
             scales_of="network" if self.threshold == "network" else None,
         )
+
+    def matrices(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return the linear layers' weights, which go by their size."""
+        return weights_that_learn(spec, matrices_only=True)
 
     def penalty(self) -> L1Penalty | None:
         """What else clients minimise: s Σ|γ|, so that scales which matter little go to 0."""
@@ -258,6 +259,16 @@ class SubFedAvgHy(SubFedAvgUn):
     def model_for(self, client: ClientId) -> Params | SharedLayers:
         """Everyone receives θ_g; where statistics are local, to be laid over its own."""
         return self.model if self.statistics == "shared" else SharedLayers(self.model)
+
+
+@algorithm("sub-fedavg-st")
+@dataclass(kw_only=True)
+class SubFedAvgSt(SubFedAvgHy):
+    """Each client prunes channels of convolutions by the scales of BatchNorm; linear layers lose what reads those."""
+
+    def matrices(self, spec: ModelSpec) -> tuple[str, ...]:
+        """Return none: no weight goes by its size (4.3.3)."""
+        return ()
 
 
 def owner_average(aggregator: Aggregator, model: Params, answers: Mapping[ClientId, PruneReply]) -> Params:

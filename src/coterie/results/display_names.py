@@ -35,6 +35,7 @@ DISPLAY_NAMES = {
     "solo": "SOLO",
     "stocfl": "StoCFL",
     "sub-fedavg-hy": "Sub-FedAvg (Hy)",
+    "sub-fedavg-st": "Sub-FedAvg (St)",
     "sub-fedavg-un": "Sub-FedAvg (Un)",
 }
 
