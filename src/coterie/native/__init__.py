@@ -1,8 +1,8 @@
 """The compiled trainer for small networks: what can be compiled to it, and the binding.
 
-A network that is a sequence of convolutions (stride 1, kernel up to 7), linear layers, both perhaps with batch
-normalisation, ReLU, max-pooling and flattening runs here; others run on PyTorch. The library is built when Coterie is installed; where there was no
-C++ compiler it is missing, and `available` says so.
+A network that is a sequence of convolutions (stride 1, kernel up to 7), linear layers, batch normalisation behind
+either, ReLU, max-pooling and flattening runs here; others run on PyTorch. The library is built when Coterie is
+installed; where there was no C++ compiler it is missing, and `available` says so.
 
 `Network` is the border: compiled code trusts what it is given, so that all of it is checked here, once, and indices are
 copied before, lest somebody changes them meanwhile. No input ends the process.

@@ -177,7 +177,8 @@ class _CompiledNetwork:
 
     def _batches(self, job: Job, steps: int, name: str) -> Array:
         counts = learning(job.spec, job.plan.train).issuperset(_counted_with(name))
-        return np.array(job.start[name] + counts * steps * (1 if job.plan.meta_step is None else 2), np.int64)
+        per_step = 1 if job.plan.meta_step is None else 2
+        return np.add(np.asarray(job.start[name], np.int64).reshape(()), counts * steps * per_step, dtype=np.int64)
 
 
 def _counted_with(name: str) -> list[str]:
