@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from random_networks import NAME, like
+from random_networks import NAME, like, with_statistics
 
-from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Optimiser, Params, Plan, Schedule
+from coterie.messages import Anchor, Curriculum, L1Penalty, MetaStep, ModelSpec, Optimiser, Params, Plan, Schedule
+from coterie.messages.params import STATISTICS
 from coterie.models import initial
 from coterie.training import Job
 
@@ -58,7 +59,7 @@ def random_spec(luck: Luck) -> ModelSpec:
             padding = luck.number(0, kernel - 1)
             if min(sides) + 2 * padding < kernel:
                 continue
-            layers.append(["conv", luck.small(36), kernel, padding])
+            layers += [["conv", luck.small(36), kernel, padding], *random_norm(luck)]
             sides = [side + 2 * padding - kernel + 1 for side in sides]
             pool = luck.number(2, 4)
             for kind in luck.one([], ["relu"], ["pool"], ["relu", "pool"], ["pool", "relu"]):
@@ -68,8 +69,12 @@ def random_spec(luck: Luck) -> ModelSpec:
                     layers.append(["pool", pool])
                     sides = [side // pool for side in sides]
     for _ in range(luck.number(0, 2)):
-        layers += [["linear", luck.small(70)], *([["relu"]] if luck.chance(0.7) else [])]
+        layers += [["linear", luck.small(70)], *random_norm(luck), *([["relu"]] if luck.chance(0.7) else [])]
     return ModelSpec(NAME, tuple(shape), luck.one(1, 2, luck.small(40), luck.number(2, 20)), {"layers": layers})
+
+
+def random_norm(luck: Luck) -> list[list[Any]]:
+    return [["norm", luck.one(1e-5, 0.01), luck.one(0.1, 0.1, 0.5)]] if luck.chance(0.25) else []
 
 
 def random_plan(luck: Luck, rate: float) -> Plan:
@@ -104,9 +109,8 @@ def random_names(luck: Luck, names: list[str]) -> tuple[str, ...] | None:
     if luck.chance(0.6):
         return None
     whole = luck.chance(0.5)
-    return tuple({f"{name.partition('.')[0]}." if whole else name for name in names if luck.chance(0.5)}) or (
-        names[-1],
-    )
+    chosen = [f"{name.partition('.')[0]}." if whole else name for name in names if luck.chance(0.5)]
+    return tuple({*chosen, *(() if any(not name.endswith(STATISTICS) for name in chosen) else names[-1:])})
 
 
 def with_newer_fields(plan: Plan, luck: Luck) -> Plan:
@@ -130,9 +134,9 @@ def random_case(seed: int, number: int) -> Case:
     samples = 0 if kind == "no samples" else luck.one(1, plan.batch_size, luck.number(1, 3 * plan.batch_size + 1))
     seen = luck.one(0, 1, 2, 9, 64, 65) if luck.chance(0.3) else luck.number(1, 20)
     x = rng.standard_normal((samples + seen, *spec.shape)).astype(np.float32)
-    start: Params = initial(spec, luck.number(0, 2**31))
+    start = with_statistics(initial(spec, luck.number(0, 2**31)), np.random.default_rng([seed, number, 5]))
     if kind == "ties":  # numbers with few digits: sums are exact, and equal ones frequent
-        x, start = np.round(x), {name: np.round(8 * value) / 8 for name, value in start.items()}
+        x, start = np.round(x), {name: np.asarray(np.round(8 * v) / 8, v.dtype) for name, v in start.items()}
     elif kind == "zero start":
         start = {name: np.zeros_like(value) for name, value in start.items()}
     elif kind == "not finite":
@@ -140,6 +144,8 @@ def random_case(seed: int, number: int) -> Case:
         x[broken] = luck.one(np.nan, np.inf, -np.inf)
     plan = replace(plan, train=random_names(Luck(seed, number, 3), list(start)))
     plan = with_newer_fields(plan, Luck(seed, number, 4))
+    if Luck(seed, number, 6).chance(0.2):
+        plan = replace(plan, l1=L1Penalty(0.01, tuple(name for name in start if not name.endswith(STATISTICS))[::2]))
     shapes = {name: value.shape for name, value in start.items()}
     mask = {name: (rng.random(shape) < 0.7).astype(np.float32) for name, shape in shapes.items()}
     y = rng.integers(0, spec.classes, samples + seen)
@@ -181,6 +187,8 @@ def features(job: Job) -> list[str]:
         "batch larger than data": plan.batch_size > samples,
         "one sample": samples == 1,
         "convolution": "conv" in kinds,
+        "norm": "norm" in kinds,
+        "L1": plan.l1,
         "pooling": "pool" in kinds,
         "ReLU": "relu" in kinds,
         "linear only": not kinds,

@@ -43,7 +43,11 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
     v = {name: torch.zeros_like(value) for name, value in w.items()}
     squares = {name: torch.zeros_like(value) for name, value in w.items()}
     mask = {name: torch.from_numpy(np.asarray(value, np.float64)) for name, value in (job.mask or {}).items()}
-    learns = [name for name in w if plan.train is None or name.startswith(plan.train)]
+    parameters = [name for name, _ in module.named_parameters()]
+    free = [name for name in w if plan.train is None or name.startswith(plan.train)]
+    learns = [name for name in free if name in parameters]
+    for name, layer in module.named_modules():  # what a norm counts, it counts in place, if all of it may change
+        layer.train(all(f"{name}.{counted}" in free for counted, _ in layer.named_buffers(recurse=False)))
     loss, peak, losses = 0.0, 0.0, []
     found = Double({}, [], 0.0, None, [])
 
@@ -55,14 +59,14 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
         layer.register_forward_hook(lambda layer, inputs, output: watch(output))
 
     def gradient(w: dict[str, torch.Tensor], batch: Numbers) -> tuple[float, dict[str, torch.Tensor]]:
-        leaves = {name: value.requires_grad_() for name, value in w.items()}
-        z = torch.func.functional_call(module, leaves, (x[batch],))
+        leaves = {name: w[name].requires_grad_() for name in parameters}
+        z = torch.func.functional_call(module, w, (x[batch],))
         loss = nn.functional.cross_entropy(z, y[batch], label_smoothing=plan.smoothing or 0.0)
         grads = torch.autograd.grad(loss, list(leaves.values()))
-        for value in w.values():
+        for value in leaves.values():
             value.requires_grad_(False)
         watch(*grads)
-        return loss.item(), dict(zip(w, grads, strict=True))
+        return loss.item(), dict(zip(leaves, grads, strict=True))
 
     def masked(w: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: value * mask[name] if name in mask and name in learns else value for name, value in w.items()}
@@ -77,7 +81,7 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
         loss, g = gradient(w, batches[0])
         if plan.meta_step is not None:
             if plan.meta_step.shared_momentum and plan.momentum:
-                g = v = {name: plan.momentum * v[name] + g[name] for name in w}
+                g = v = {name: plan.momentum * v[name] + g[name] for name in g}
             inner = masked(g)
             ahead = w | {name: w[name] - plan.meta_step.rate * inner[name] for name in learns}
             loss, g = gradient(ahead, batches[1])
@@ -92,6 +96,8 @@ def in_double(job: Job, luck: Luck | None = None) -> Double:
             seen = masked(g)
             norm = float(sum((seen[name] ** 2).sum() for name in learns)) ** 0.5
             g = {name: value * min(1.0, plan.clip / (norm + 1e-6)) for name, value in g.items()}
+        for name in plan.l1.tensors if plan.l1 is not None else ():
+            g[name] = g[name] + plan.l1.strength * w[name].sign()
         for name in learns:
             if plan.optimiser is None:
                 v[name] = plan.momentum * v[name] + g[name] + plan.weight_decay * w[name]
@@ -136,7 +142,7 @@ def adam(
 def in_digits(value: Numbers, luck: Luck | None) -> torch.Tensor:
     """A value in double precision; with `luck`, changed in a float's last digit."""
     change = 0.0 if luck is None else LAST_DIGIT * luck.rng.uniform(-1, 1, value.shape)
-    return torch.from_numpy(value.astype(np.float64) * (1 + change))
+    return torch.from_numpy(np.asarray(value.astype(np.float64) * (1 + change)))
 
 
 def double_module(spec: ModelSpec) -> nn.Sequential:

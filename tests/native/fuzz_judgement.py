@@ -13,6 +13,7 @@ from fuzz_double_precision import Double, Numbers, double_module, in_digits, in_
 from random_networks import Forbidden, again
 
 from coterie.messages import Curriculum, Params
+from coterie.messages.params import STATISTICS
 from coterie.training import Diverged, Job, Outcome
 from coterie.training.evaluation import evaluate
 from coterie.training.native_trainer import NativeTrainer
@@ -24,6 +25,8 @@ FACTOR = 10.0
 ROUNDING = 1e-6
 EDGE = 1e36
 """Where numbers of this size occur, one order of summing overflows and another does not."""
+REFUSED = -1
+"""In place of a step: a batch of one sample has no variance that a norm could count."""
 TAME = 1e6
 """Models with larger numbers are not used for outputs, which may overflow."""
 
@@ -101,6 +104,10 @@ def attempt(trainer: NativeTrainer | TorchTrainer, job: Job) -> Outcome | int:
         return trainer.train(again(job))
     except Diverged as error:
         return error.step
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        return REFUSED
 
 
 def judge_training(job: Job, ours: Outcome | int, theirs: Outcome | int, tally: Tally) -> str:
@@ -110,14 +117,14 @@ def judge_training(job: Job, ours: Outcome | int, theirs: Outcome | int, tally: 
         verdict = judge(pieces(ours), pieces(theirs), lambda luck: pieces(in_double(job, luck)), tally)
         frozen = {name for name in job.start if job.plan.train is not None and not name.startswith(job.plan.train)}
         for model in (ours.params, *ours.snapshots):
-            if any(model[name].tobytes() != job.start[name].astype(np.float32).tobytes() for name in frozen):
+            if any(model[name].tobytes() != job.start[name].astype(model[name].dtype).tobytes() for name in frozen):
                 raise Disagreement("what is frozen has changed")
-        masks = {name: mask for name, mask in (job.mask or {}).items() if name not in frozen}
+        masks = {n: m for n, m in (job.mask or {}).items() if n not in frozen and not n.endswith(STATISTICS)}
         if any((ours.params[name][mask == 0] != 0).any() for name, mask in masks.items()):
             raise Disagreement("masked weights are not 0")
         return verdict
     if isinstance(ours, int) and ours == theirs:
-        return "both diverge at the same step"
+        return "both refuse a batch of one" if ours == REFUSED else "both diverge at the same step"
     double = in_double(job)
     first = min(step for step in (ours, theirs) if isinstance(step, int))
     if max(double.peaks[: first + 1], default=0.0) > EDGE and np.isfinite(job.x).all():
@@ -138,7 +145,7 @@ def judge_logits(case: Case, native: NativeTrainer, pytorch: TorchTrainer, param
         raise Disagreement("other outputs are finite")
 
     def exact(luck: Luck | None) -> list[Numbers]:
-        module = double_module(spec)
+        module = double_module(spec).eval()
         module.load_state_dict({name: in_digits(value, luck) for name, value in params.items()})
         with torch.inference_mode():
             return [module(in_digits(case.x[finite], luck)).numpy()]
@@ -161,7 +168,7 @@ def same(first: Outcome | int, second: Outcome | int) -> bool:
 def check_refusal(job: Job, native: NativeTrainer, luck: Luck) -> str:
     """Ask for something that would be read or written beyond its end."""
     flat = job.x.reshape(len(job.x), -1)
-    name = luck.one(*job.start)
+    name = luck.one(*(name for name in job.start if not name.endswith("num_batches_tracked")))
     growing = replace(job.plan, curriculum=Curriculum(a=1.0, b=0.0), steps=2)
     changed = {
         "inputs too short": replace(job, x=flat[:, :-1]),

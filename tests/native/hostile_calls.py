@@ -37,34 +37,38 @@ TYPES = ("i1", "i4", "u1", "u8", "f4", "f8", "f2", ">i8", ">f4", "c16", "?", "O"
 ODD = (None, "3", b"3", 1.5, float("nan"), True, [], (), {}, np.int8(3), np.array(3), 3 + 0j, object())
 
 
-def network(luck: Random) -> tuple[list[Stage], tuple[int, ...], int, int]:
-    """Return a small network: stages, shape of inputs, number of parameters, and classes."""
+def network(luck: Random) -> tuple[list[Stage], tuple[int, ...], int, int, list[bool]]:
+    """Return a small network: stages, shape of inputs, number of parameters, classes, and flags of what learns."""
     classes, hidden = luck.choice([1, 2, 3, 10, 17]), luck.choice([1, 4, 17])
+    norm = luck.choice([{}, {}, {"norm": True}, {"norm": True, "momentum": 0.5, "eps": 0.0}])
+    flags = [False, True, *([True, False, luck.choice([True, False])] if norm else []), True, False]
+    more = 4 * hidden if norm else 0
     if luck.random() < 0.5:
         inputs = luck.choice([1, 6, 33])
         last = Stage(False, hidden, 1, 1, classes, flat_channels=hidden)
-        plan = [Stage(False, inputs, 1, 1, hidden, relu=True, flat_channels=inputs), last]
-        return plan, (inputs,), (inputs + 1) * hidden + (hidden + 1) * classes, classes
+        plan = [Stage(False, inputs, 1, 1, hidden, relu=True, flat_channels=inputs, **norm), last]
+        return plan, (inputs,), (inputs + 1) * hidden + more + (hidden + 1) * classes, classes, flags
     side, kernel, pool, channels = luck.choice([6, 9]), luck.choice([1, 3, 5]), luck.choice([1, 2]), luck.choice([1, 3])
     places = ((side - kernel + 1) // pool) ** 2
     plan = [
-        Stage(True, channels, side, side, hidden, kernel, 0, True, pool),
+        Stage(True, channels, side, side, hidden, kernel, 0, True, pool, **norm),
         Stage(False, hidden * places, 1, 1, classes, flat_channels=hidden, flat_positions=places),
     ]
-    size = (channels * kernel**2 + 1) * hidden + (hidden * places + 1) * classes
-    return plan, (channels, side, side), size, classes
+    size = (channels * kernel**2 + 1) * hidden + more + (hidden * places + 1) * classes
+    return plan, (channels, side, side), size, classes, flags
 
 
-def sound(luck: Random, shape: Sequence[int], size: int, classes: int) -> dict[str, Any]:
+def sound(luck: Random, shape: Sequence[int], size: int, classes: int, flags: list[bool]) -> dict[str, Any]:
     """Return arguments for a training that runs."""
-    rng, n = np.random.default_rng(luck.randrange(10**6)), luck.choice([1, 5, 23])
+    least = 1 if len(flags) == 4 else 2  # a norm wants more than one value
+    rng, n = np.random.default_rng(luck.randrange(10**6)), luck.choice([least, 5, 23])
     steps, meta = luck.choice([0, 1, 4]), luck.random() < 0.2
     vector = lambda: rng.standard_normal(size).astype(np.float32)  # noqa: E731
     return {
         "x": rng.standard_normal((n, *shape)).astype(np.float32),
         "y": rng.integers(0, classes, n),
         "model": vector(),
-        "batches": [rng.integers(0, n, luck.choice([1, n])) for _ in range(steps * (2 if meta else 1))],
+        "batches": [rng.integers(0, n, luck.choice([least, n])) for _ in range(steps * (2 if meta else 1))],
         "rates": np.full(steps, 0.1, np.float32),
         "momentum": 0.9,
         "weight_decay": 0.0,
@@ -74,7 +78,8 @@ def sound(luck: Random, shape: Sequence[int], size: int, classes: int) -> dict[s
         "mask": vector() if luck.random() < 0.3 else None,
         "snapshot_steps": [steps] if steps and luck.random() < 0.3 else [],
         "label_offset": rng.standard_normal(classes).astype(np.float32) if luck.random() < 0.3 else None,
-        "learns": luck.choice([None, [False, True, True, False]]),  # two stages, each with weights and biases
+        "learns": luck.choice([None, flags]),
+        "l1": vector() if luck.random() < 0.3 else None,
     }
 
 
@@ -168,26 +173,26 @@ def build_and_use(luck: Random) -> None:
 
 
 def train(luck: Random) -> None:
-    plan, shape, size, classes = network(luck)
-    made, given = Network(plan, luck.choice([0, 4])), sound(luck, shape, size, classes)
+    plan, *rest = network(luck)
+    made, given = Network(plan, luck.choice([0, 4])), sound(luck, *rest)
     for _ in range(luck.choice([1, 1, 2, 3])):
         name = luck.choice([*given, "batches", "x", "y"])
         given[name] = twisted(given[name], luck)
     try:
         made.train(**given)
     finally:  # what was refused has left nothing behind
-        made.train(**sound(luck, shape, size, classes))
+        made.train(**sound(luck, *rest))
 
 
 def logits(luck: Random) -> None:
-    plan, shape, size, classes = network(luck)
-    made, given = Network(plan), sound(luck, shape, size, classes)
+    plan, *rest = network(luck)
+    made, given = Network(plan), sound(luck, *rest)
     made.logits(twisted(given["x"], luck), given["model"])
     made.logits(given["x"], twisted(given["model"], luck))
 
 
 def convert(luck: Random) -> None:
-    plan, _, size, _ = network(luck)
+    plan, _, size, *_ = network(luck)
     made, model = Network(plan), np.arange(size, dtype=np.float32)
     packed = made.pack(twisted(model, luck)) if luck.random() < 0.5 else twisted(made.pack(model), luck)
     made.unpack(packed, luck.choice([size, size, size - 1, size + 1, *SIZES[:-4], *ODD]))
@@ -195,16 +200,16 @@ def convert(luck: Random) -> None:
 
 def duplicate(luck: Random) -> None:
     """Copy a network in every way, drop one of both, and use the other."""
-    plan, shape, size, classes = network(luck)
+    plan, *rest = network(luck)
     made = Network(plan)
     again = luck.choice([copy.copy, copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net)), _adopted])(made)
     for keeps in (again, made) if luck.random() < 0.5 else (made, again):
-        keeps.train(**sound(luck, shape, size, classes))
+        keeps.train(**sound(luck, *rest))
     del made, keeps
-    again.train(**sound(luck, shape, size, classes))
+    again.train(**sound(luck, *rest))
     for stage in plan:
         stage.outputs = 10**6  # those of the network are its own
-    again.train(**sound(luck, shape, size, classes))
+    again.train(**sound(luck, *rest))
 
 
 def _adopted(made: Network) -> Network:
@@ -218,11 +223,11 @@ def unborn(luck: Random) -> None:
     new = Network.__new__(Network)
     with contextlib.suppress(*PROPER):
         new.__init__(luck.choice([[], [None], None, 3, [Stage(False, 0, 1, 1, 0)]]))  # type: ignore[misc]
-    _, shape, size, classes = network(luck)
+    _, shape, size, *rest = network(luck)
     with contextlib.suppress(AttributeError):
         match luck.randrange(3):
             case 0:
-                new.train(**sound(luck, shape, size, classes))
+                new.train(**sound(luck, shape, size, *rest))
             case 1:
                 copy.copy(new)
             case _:
@@ -231,10 +236,10 @@ def unborn(luck: Random) -> None:
 
 def at_once(luck: Random) -> None:
     """Use one network from several threads, with batches of other sizes, while their inputs are resized and changed."""
-    plan, shape, size, classes = network(luck)
+    plan, shape, size, *rest = network(luck)
     made, errors = Network(plan), list[BaseException]()
     model = np.zeros(size, np.float32)
-    shared = {**sound(luck, shape, size, classes), "batches": [np.arange(40)] * 30, "rates": np.full(30, 0.01)}
+    shared = {**sound(luck, shape, size, *rest), "batches": [np.arange(40)] * 30, "rates": np.full(30, 0.01)}
     shared |= {"x": np.zeros((40, *shape), np.float32), "y": np.zeros(40, np.int64)}
     shared |= {"meta_step": None, "snapshot_steps": []}
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from coterie.messages import Anchor, Curriculum, MetaStep, ModelSpec, Optimiser, Params, Plan, Schedule
+from coterie.messages.params import STATISTICS
 from coterie.models import initial
 from coterie.native import Network, available, stages
 from coterie.streams import stream
@@ -31,6 +32,8 @@ def build(shape: tuple[int, ...], classes: int, *, layers: list[list[Any]]) -> A
             size = [outputs, *(side + 2 * padding - kernel + 1 for side in size[1:])]
         elif kind == "relu":
             modules.append(nn.ReLU())
+        elif kind == "norm":
+            modules.append((nn.BatchNorm2d if len(size) == 3 else nn.BatchNorm1d)(size[0], *numbers))
         elif kind == "pool":
             modules.append(nn.MaxPool2d(numbers[0]))
             size = [size[0], *(side // numbers[0] for side in size[1:])]
@@ -59,6 +62,7 @@ def specs(draw: st.DrawFn) -> ModelSpec:
                 break
             layers.append(["conv", draw(st.integers(1, 19)), kernel, padding])
             sides = [side + 2 * padding - kernel + 1 for side in sides]
+            layers += [["norm"]] if draw(st.integers(0, 3)) == 3 else []
             tail = draw(
                 st.sampled_from([[], [["relu"]], [["pool", 2]], [["relu"], ["pool", 2]], [["pool", 3], ["relu"]]])
             )
@@ -68,7 +72,9 @@ def specs(draw: st.DrawFn) -> ModelSpec:
                 layers.append(layer)
                 sides = [side // layer[1] for side in sides] if layer[0] == "pool" else sides
     for _ in range(draw(st.integers(0, 2))):
-        layers += [["linear", draw(st.integers(1, 30))], *([["relu"]] if draw(st.booleans()) else [])]
+        layers.append(["linear", draw(st.integers(1, 30))])
+        layers += [["norm"]] if draw(st.integers(0, 3)) == 3 else []
+        layers += [["relu"]] if draw(st.booleans()) else []
     return ModelSpec(NAME, tuple(shape), draw(st.integers(2, 18)), {"layers": layers})
 
 
@@ -103,9 +109,24 @@ def like(spec: ModelSpec, rng: np.random.Generator, scale: float) -> Params:
 
 
 def some_names(spec: ModelSpec, seed: int) -> tuple[str, ...] | None:
-    """What learns: everything, or some of the tensors."""
+    """What learns: everything, or some of the tensors, among them a parameter."""
     rng, names = np.random.default_rng([seed, 1]), [*initial(spec, 0)]
-    return None if rng.random() < 0.5 else tuple(rng.permutation(names)[: rng.integers(1, len(names) + 1)].tolist())
+    if rng.random() < 0.5:
+        return None
+    chosen = rng.permutation(names)[: rng.integers(1, len(names) + 1)].tolist()
+    return (*chosen, names[0]) if all(name.endswith(STATISTICS) for name in chosen) else tuple(chosen)
+
+
+def with_statistics(start: Params, rng: np.random.Generator) -> Params:
+    """A model whose norms have scales, shifts and counts of some training behind them."""
+    counted = [name.rpartition(".")[0] for name in start if name.endswith("running_mean")]
+    drawn: dict[str, Any] = {}
+    for norm in counted:
+        size = len(start[f"{norm}.weight"])
+        drawn[f"{norm}.weight"], drawn[f"{norm}.bias"] = rng.uniform(0.5, 1.5, size), rng.normal(0, 0.5, size)
+        drawn[f"{norm}.running_mean"], drawn[f"{norm}.running_var"] = rng.normal(size=size), rng.uniform(0.3, 2, size)
+        drawn[f"{norm}.num_batches_tracked"] = rng.integers(100)
+    return {name: np.asarray(drawn.get(name, value), value.dtype) for name, value in start.items()}
 
 
 def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
@@ -115,7 +136,7 @@ def make_job(spec: ModelSpec, plan: Plan, seed: int, samples: int = 23) -> Job:
     return Job(
         spec,
         plan,
-        initial(spec, seed),
+        with_statistics(initial(spec, seed), rng),
         rng.standard_normal((samples, *spec.shape)).astype(np.float32),
         rng.integers(0, spec.classes, samples),
         stream(seed, "job"),

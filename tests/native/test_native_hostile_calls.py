@@ -125,6 +125,12 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     [Stage(True, 1, 8, 8, 3, 9), Stage(False, 3, 1, 1, 2)],
     [Stage(True, 1, 8, 8, 3, 3, 3), Stage(False, 3, 1, 1, 2)],
     [Stage(False, 6.0, 1, 1, 3)],  # type: ignore[arg-type]
+    [Stage(False, 6, 1, 1, 3, norm=True)],
+    [Stage(False, 6, 1, 1, 5, norm=2), Stage(False, 5, 1, 1, 3)],  # type: ignore[arg-type]
+    [Stage(False, 6, 1, 1, 5, norm=True, momentum=float("nan")), Stage(False, 5, 1, 1, 3)],
+    [Stage(False, 6, 1, 1, 5, norm=True, momentum="0.1"), Stage(False, 5, 1, 1, 3)],  # type: ignore[arg-type]
+    [Stage(False, 6, 1, 1, 5, norm=True, eps=-1e-5), Stage(False, 5, 1, 1, 3)],
+    [Stage(False, 6, 1, 1, 5, norm=True, eps=float("inf")), Stage(False, 5, 1, 1, 3)],
     [Stage(False, np.int8(100), 1, 1, np.int8(100)), Stage(False, 16, 1, 1, 3)],  # type: ignore[arg-type]
 ])  # fmt: skip
 def test_what_is_no_network_is_refused(plan: list[Stage]) -> None:

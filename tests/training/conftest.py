@@ -9,7 +9,9 @@ from torch import nn
 
 from coterie.messages import ModelSpec
 from coterie.models import MODELS, model
+from coterie.native import available
 from coterie.training import Trainer, one_thread
+from coterie.training.native_trainer import NativeTrainer
 from coterie.training.torch_trainer import TorchTrainer
 
 
@@ -23,6 +25,14 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def trainer() -> Trainer:
     return TorchTrainer()
+
+
+@pytest.fixture(params=["torch", "native"])
+def executing(request: pytest.FixtureRequest) -> Trainer:
+    """Each trainer in turn."""
+    if request.param == "native" and not available():
+        pytest.skip("Coterie was installed without a C++ compiler")
+    return TorchTrainer() if request.param == "torch" else NativeTrainer(TorchTrainer())
 
 
 NUMBER = itertools.count()

@@ -25,14 +25,6 @@ SAMPLES, FEATURES, CLASSES = 26, 16, 3
 PLAN = Plan(Schedule(0.1), epochs=2, batch_size=6, momentum=0.5, weight_decay=0.1)
 
 
-@pytest.fixture(params=["torch", "native"])
-def executing(request: pytest.FixtureRequest) -> Trainer:
-    """Each trainer in turn."""
-    if request.param == "native" and not available():
-        pytest.skip("Coterie was installed without a C++ compiler")
-    return TorchTrainer() if request.param == "torch" else NativeTrainer(TorchTrainer())
-
-
 def images(features: int, classes: int) -> nn.Module:
     """For one channel of 4×4 places."""
     return nn.Sequential(
@@ -161,7 +153,7 @@ def test_a_plan_narrows_what_a_network_leaves_free(network: Register, executing:
     assert job.start.keys() - unchanged(job, executing.train(job).params) == {"5.weight", "5.bias"}
 
 
-def test_a_frozen_batchnorm_counts_nothing_and_uses_what_it_has(network: Register) -> None:
+def test_a_frozen_batchnorm_counts_nothing_and_uses_what_it_has(network: Register, executing: Trainer) -> None:
     """Its statistics neither move nor are those of the batch taken in their place; the other one's move as ever."""
     spec = network(with_frozen_norm, FEATURES)
     start = initial(spec, 0) | {
@@ -169,8 +161,9 @@ def test_a_frozen_batchnorm_counts_nothing_and_uses_what_it_has(network: Registe
         "1.running_var": np.linspace(0.5, 2, 8, dtype=np.float32),
         "1.num_batches_tracked": np.array(40),
     }
+    assert runs_natively(spec)
     job = replace(job_of(spec), start=start)
-    outcome = TorchTrainer().train(job)
+    outcome = executing.train(job)
     frozen = {name for name in start if name.startswith("1.")}
     assert len(frozen) == 5
     assert unchanged(job, outcome.params) == frozen
@@ -178,10 +171,10 @@ def test_a_frozen_batchnorm_counts_nothing_and_uses_what_it_has(network: Registe
     assert_like(outcome.params, by_optimiser(job, start.keys() - frozen, still=("1",)))
 
 
-def test_a_batchnorm_that_the_plan_does_not_name_counts_nothing_either(network: Register) -> None:
+def test_a_batchnorm_that_the_plan_does_not_name_counts_nothing_either(network: Register, executing: Trainer) -> None:
     spec = network(with_frozen_norm, FEATURES)
     job = job_of(spec, replace(PLAN, train=("3.", "5.")))
-    outcome = TorchTrainer().train(job)
+    outcome = executing.train(job)
     assert job.start.keys() - unchanged(job, outcome.params) == {"3.weight", "3.bias", "5.weight", "5.bias"}
     assert_like(outcome.params, by_optimiser(job, {"3.weight", "3.bias", "5.weight", "5.bias"}, still=("1", "4")))
 
@@ -255,10 +248,10 @@ def test_statistics_without_parameters_belong_to_the_module_around_them(network:
     assert job.start.keys() - unchanged(job, TorchTrainer().train(job).params) == learning(spec)
 
 
-def test_l1_leaves_frozen_scales_alone(network: Register) -> None:
+def test_l1_leaves_frozen_scales_alone(network: Register, executing: Trainer) -> None:
     spec = network(with_frozen_norm, FEATURES)
     job = job_of(spec, replace(PLAN, l1=L1Penalty(0.1, ("1.weight", "4.weight"))))
-    assert unchanged(job, TorchTrainer().train(job).params) == {n for n in job.start if n.startswith("1.")}
+    assert unchanged(job, executing.train(job).params) == {n for n in job.start if n.startswith("1.")}
 
 
 def test_a_rehearsal_changes_only_what_learns(network: Register) -> None:

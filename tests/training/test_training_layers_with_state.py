@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from coterie.messages import ModelSpec, Plan, Schedule, weighted_mean
 from coterie.models import build, initial
 from coterie.training import Diverged, Job, Outcome, Trainer, steps
+from coterie.training.native_trainer import runs_natively
 from coterie.training.torch_trainer import TorchTrainer
 
 Register = Callable[..., ModelSpec]
@@ -149,7 +150,7 @@ def test_threads_give_the_numbers_of_one_for_ordinary_networks(trainer: Trainer)
 
 
 @pytest.mark.integration
-def test_batchnorm_statistics_are_carried_in_the_parameters_and_updated(network: Register) -> None:
+def test_batchnorm_statistics_are_carried_in_the_parameters_and_updated(network: Register, executing: Trainer) -> None:
     """Against the same network in float64, trained by PyTorch's optimiser."""
     spec = network(with_batchnorm)
     start = initial(spec, 0) | {
@@ -158,7 +159,8 @@ def test_batchnorm_statistics_are_carried_in_the_parameters_and_updated(network:
         "2.num_batches_tracked": np.array(40),
     }
     task = job(spec, 3)
-    outcome = TorchTrainer().train(Job(spec, PLAN, start, task.x, task.y, np.random.default_rng(3)))
+    assert runs_natively(spec)
+    outcome = executing.train(Job(spec, PLAN, start, task.x, task.y, np.random.default_rng(3)))
 
     module = build(spec)
     module.load_state_dict({name: torch.tensor(value) for name, value in start.items()})
@@ -181,33 +183,30 @@ def test_batchnorm_statistics_are_carried_in_the_parameters_and_updated(network:
     module.eval()
     with torch.no_grad():
         expected = module(torch.tensor(task.x, dtype=torch.float64)).numpy()
-    np.testing.assert_allclose(TorchTrainer().logits(spec, outcome.params, task.x), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(executing.logits(spec, outcome.params, task.x), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_batchnorm_evaluation_changes_no_statistics(network: Register) -> None:
+def test_batchnorm_evaluation_changes_no_statistics(network: Register, executing: Trainer) -> None:
     spec = network(with_batchnorm)
-    trainer = TorchTrainer()
-    params = trainer.train(job(spec, 3)).params
+    params = executing.train(job(spec, 3)).params
     kept = {name: value.copy() for name, value in params.items()}
-    first = trainer.logits(spec, params, job(spec, 0).x)
-    np.testing.assert_array_equal(trainer.logits(spec, params, job(spec, 0).x), first)
+    first = executing.logits(spec, params, job(spec, 0).x)
+    np.testing.assert_array_equal(executing.logits(spec, params, job(spec, 0).x), first)
     assert all(np.array_equal(params[name], value) for name, value in kept.items())
 
 
-def test_batchnorm_of_one_client_does_not_reach_the_next(network: Register) -> None:
+def test_batchnorm_of_one_client_does_not_reach_the_next(network: Register, executing: Trainer) -> None:
     spec = network(with_batchnorm)
-    trainer = TorchTrainer()
-    first = trainer.train(job(spec, 3))
-    trainer.train(job(spec, 4))
-    assert identical(trainer.train(job(spec, 3)), first)
+    first = executing.train(job(spec, 3))
+    executing.train(job(spec, 4))
+    assert identical(executing.train(job(spec, 3)), first)
 
 
-def test_models_with_batchnorm_can_be_averaged_and_trained_again(network: Register) -> None:
+def test_models_with_batchnorm_can_be_averaged_and_trained_again(network: Register, executing: Trainer) -> None:
     spec = network(with_batchnorm)
-    trainer = TorchTrainer()
-    ends = [trainer.train(job(spec, seed)).params for seed in (1, 2)]
+    ends = [executing.train(job(spec, seed)).params for seed in (1, 2)]
     mean = weighted_mean(ends, [1, 3])
-    again = trainer.train(Job(spec, PLAN, mean, job(spec, 0).x, job(spec, 0).y, np.random.default_rng(0)))
+    again = executing.train(Job(spec, PLAN, mean, job(spec, 0).x, job(spec, 0).y, np.random.default_rng(0)))
     assert {k: (v.shape, v.dtype) for k, v in again.params.items()} == {
         k: (v.shape, v.dtype) for k, v in ends[0].items()
     }
@@ -217,11 +216,11 @@ def test_models_with_batchnorm_can_be_averaged_and_trained_again(network: Regist
     )
 
 
-def test_statistics_that_overflow_are_divergence(network: Register) -> None:
+def test_statistics_that_overflow_are_divergence(network: Register, executing: Trainer) -> None:
     """Normalised outputs stay finite, and so does the loss; but the model is of no use, and no server would take it."""
     task = job(network(with_batchnorm), 3)
     with pytest.raises(Diverged):
-        TorchTrainer().train(replace(task, x=task.x * np.float32(1e25)))
+        executing.train(replace(task, x=task.x * np.float32(1e25)))
 
 
 def with_frozen_layer(features: int, classes: int) -> nn.Module:

@@ -10,8 +10,8 @@ from coterie.native import available
 
 SHAPES = ((3, 32, 32), (20, 8), (64,))
 """Inputs to try a network with: an image, a text, features."""
-COMPILED = ": sgd, adam and adamw, clipped gradients, smoothed labels, frozen layers"
-"""What the compiled trainer does of a plan; an L1 penalty is for scales of BatchNorm, which its networks lack."""
+COMPILED = ": sgd, adam and adamw, clipped gradients, smoothed labels, frozen layers, L1 penalties"
+"""What the compiled trainer does of a plan."""
 
 
 def models(name: Name = None, plugin: Plugins = None) -> None:

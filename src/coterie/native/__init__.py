@@ -1,8 +1,8 @@
 """The compiled trainer for small networks: what can be compiled to it, and the binding.
 
-A network that is a sequence of convolutions (stride 1, kernel up to 7), linear layers, ReLU, max-pooling and
-flattening runs here; others run on PyTorch. The library is built when Coterie is installed; where there was no
-C++ compiler it is missing, and `available` says so.
+A network that is a sequence of convolutions (stride 1, kernel up to 7), linear layers, batch normalisation behind
+either, ReLU, max-pooling and flattening runs here; others run on PyTorch. The library is built when Coterie is
+installed; where there was no C++ compiler it is missing, and `available` says so.
 
 `Network` is the border: compiled code trusts what it is given, so that all of it is checked here, once, and indices are
 copied before, lest somebody changes them meanwhile. No input ends the process.
@@ -32,7 +32,7 @@ Integers = npt.NDArray[np.int64]
 
 LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
 """Where setup.py puts it."""
-INTERFACE = 6
+INTERFACE = 7
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
 OPTIMISERS = ("sgd", "adam", "adamw")
@@ -94,7 +94,7 @@ class _Engine:
 
     def __init__(self, lib: ctypes.CDLL, plan: Sequence[Stage], lanes: int) -> None:
         self._lib, self.lock = lib, threading.RLock()
-        numbers, pointer = np.array([astuple(stage) for stage in plan], np.int32), ctypes.c_void_p()
+        numbers, pointer = np.array([astuple(stage) for stage in plan], np.float64), ctypes.c_void_p()
         lib.coterie_network(numbers.ctypes.data, len(plan), lanes, ctypes.addressof(pointer))
         self.pointer = pointer.value
         self.size = int(lib.coterie_size(self.pointer))
@@ -108,8 +108,8 @@ class _Engine:
 class Network:
     """A network in the compiled library, with the memory to run it; it is used by one thread at a time, others wait.
 
-    Models are plain vectors: PyTorch's parameters one after the other. A copy, pickled or not, is made anew from the
-    stages.
+    Models are plain vectors: PyTorch's parameters one after the other, and behind a norm's its running means and
+    variances. A copy, pickled or not, is made anew from the stages.
     """
 
     def __init__(self, plan: Sequence[Stage], lanes: int = 0) -> None:
@@ -185,6 +185,7 @@ class Network:
         correction: Floats | None,
         mask: Floats | None,
         snapshot_steps: Sequence[int],
+        l1: Floats | None = None,
         label_offset: Floats | None = None,
         learns: Sequence[bool] | None = None,
         clip: float | None = None,
@@ -196,8 +197,9 @@ class Network:
 
         `batches` has one entry per step, or two with a meta-step, which is its rate and whether it shares the momentum.
         An anchor is a model and its strength for each parameter; a label offset, (classes,), is added to the outputs.
-        `learns` says of each stage's weights, then biases, whether they do. `adam`: adam or adamw, two betas and eps.
-        With `privacy` a step has one batch, which may be empty, and neither a meta-step nor a clip.
+        `learns` has the flags of each stage (`Stage.flags`). `l1` is the strength of a penalty on the absolute value of
+        each parameter. `adam`: adam or adamw, two betas and eps. With `privacy` a step has one batch, which may be
+        empty, and neither a meta-step nor a clip, and no stage a norm.
         """
         (x, channels_last), y = _in_order(x), self._labels(y)
         pins = _pins(x)
@@ -208,11 +210,13 @@ class Network:
         snapshots = np.zeros((len(moments), self._engine.size), np.float32)
         tied = [(self.pack(model), self.pack(strength)) for model, strength in anchors]
         anchor, strength = (_addresses([pair[k] for pair in tied]) for k in (0, 1))
-        fixed = {key: self.pack(v) for key, v in (("correction", correction), ("mask", mask)) if v is not None}
+        vectors = {"correction": correction, "mask": mask, "l1": l1}
+        fixed = {key: self.pack(vector) for key, vector in vectors.items() if vector is not None}
         flags, (step, shared) = self._flags(learns), meta_step or (0.0, False)
         private, noise = private_fields(privacy, self._parameters)
-        if noise and (meta_step or clip):
-            raise ValueError("private steps have neither a meta-step nor a clip")
+        if noise and (meta_step or clip or any(stage.norm for stage in self._made_of[0])):
+            raise ValueError("private steps have neither a meta-step nor a clip, nor a norm, which mixes samples")
+        self._check_norms(flags, int(np.diff(offsets).min(initial=2)))
         numbers: dict[str, npt.NDArray[Any]] = {
             "samples": samples, "offsets": offsets, "rates": rates, "snapshot_steps": moments, "snapshot": snapshots,
             "learns": flags, **fixed, **({} if label_offset is None else {"label_offset": self._shift(label_offset)}),
@@ -268,11 +272,21 @@ class Network:
         return shift
 
     def _flags(self, learns: Sequence[bool] | None) -> npt.NDArray[np.uint8]:
-        tensors = 2 * len(self._made_of[0])
+        tensors = sum(stage.flags for stage in self._made_of[0])
         flags = np.ones(tensors, np.bool_) if learns is None else np.array(learns)
         if flags.shape != (tensors,) or flags.dtype != np.bool_:
             raise ValueError(f"{tensors} tensors are each True or False, got shape {flags.shape} of {flags.dtype}")
         return flags.astype(np.uint8)
+
+    def _check_norms(self, flags: npt.NDArray[np.uint8], smallest: int) -> None:
+        """Refuse batches whose variance a norm that counts them would not know."""
+        ends = accumulate(stage.flags for stage in self._made_of[0])
+        for number, (stage, end) in enumerate(zip(self._made_of[0], ends, strict=True)):
+            if stage.norm and flags[end - 1] and smallest * stage.positions < 2:
+                raise ValueError(
+                    f"the norm of stage {number} got a batch of {smallest} with {stage.positions} values per channel: "
+                    "it expects more than 1 value per channel when training"
+                )
 
     def _labels(self, y: Integers) -> Integers:
         y = _whole_numbers(y, "labels")

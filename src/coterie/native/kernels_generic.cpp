@@ -1,4 +1,4 @@
-// The trainer for one instruction set; see products.inc and network.inc.
+// The trainer for one instruction set; see products.inc, norms.inc and network.inc.
 #include "network.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #define REGISTERS 16
 namespace coterie {
 #include "products.inc"
+#include "norms.inc"
 #include "network.inc"
 Engine* make_generic(const std::vector<Stage>& stages) { return new NetworkOf(stages); }
 }  // namespace coterie

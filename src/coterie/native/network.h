@@ -11,7 +11,7 @@ using Dist = std::ptrdiff_t;  // between two floats; long has 32 bits on Windows
 
 constexpr int LARGEST_KERNEL = 7, LARGEST_POOL = 15;  // as in stage.py
 
-// One stage: a convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling.
+// One stage: a convolution or a linear layer, then perhaps batch normalisation, ReLU and max-pooling.
 struct Stage {
     bool conv;
     int channels, height, width;  // of the input; a linear layer has channels = its number of inputs, 1×1
@@ -21,6 +21,8 @@ struct Stage {
     int pool;                     // side of the pooling window; 1: none
     // a linear layer behind a convolution sees (height, width, channels), PyTorch (channels, height, width)
     int flat_channels, flat_positions;
+    bool norm;             // whether its output is normalised by batch
+    double momentum, eps;  // of that
 
     int out_height() const { return conv ? height + 2 * padding - kernel + 1 : 1; }
     int out_width() const { return conv ? width + 2 * padding - kernel + 1 : 1; }
@@ -44,11 +46,13 @@ struct Plan {
     const float* const* strength;  // packed, per parameter
     const float* correction;       // packed or null
     const float* mask;             // packed or null
+    const float* l1;               // packed or null: strengths of a penalty on absolute values, per parameter
     int32_t snapshots;
     const int64_t* snapshot_steps;  // ascending
     float* snapshot;                // snapshots × packed size
     const float* label_offset;      // per class, added to the outputs in training; or null
-    const uint8_t* learns;          // per stage: whether its weights learn, and whether its biases do
+    const uint8_t* learns;          // per stage: whether its weights learn, its biases; of a norm its scales, its shifts, and
+                                    // whether it goes by batches, and counts them
     float clip;                     // the largest norm of a gradient; 0: any
     float smoothing;                // share of a label that goes to all labels alike
     int32_t optimiser;              // SGD, ADAM or ADAMW

@@ -22,7 +22,7 @@ WIDEST = 16
 
 @dataclass
 class Stage:
-    """A convolution or a linear layer, then perhaps ReLU, then perhaps max-pooling; as in ``network.h``."""
+    """A convolution or a linear layer, then perhaps batch normalisation, ReLU, max-pooling; as in ``network.h``."""
 
     conv: bool
     channels: int
@@ -35,11 +35,15 @@ class Stage:
     pool: int = 1
     flat_channels: int = 1
     flat_positions: int = 1
+    norm: bool = False
+    momentum: float = 0.1
+    """Of the running statistics of a norm."""
+    eps: float = 1e-5
 
     def __post_init__(self) -> None:
         for name, number in vars(self).items():
-            if isinstance(number, np.integer | np.bool_):  # whose products would overflow
-                setattr(self, name, int(number))
+            if isinstance(number, np.integer | np.bool_ | np.floating):  # whose products would overflow
+                setattr(self, name, number.item())
         if not self.conv and self.flat_channels == self.flat_positions == 1:
             self.flat_channels = self.channels  # inputs that were never an image
 
@@ -57,8 +61,18 @@ class Stage:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
-        return (self.channels * self.kernel**2 + 1) * self.outputs
+        """Weights and biases; of a norm scales, shifts, running means and variances."""
+        return self.rows * self.outputs
+
+    @property
+    def rows(self) -> int:
+        """Numbers for each output."""
+        return self.channels * self.kernel**2 + 1 + (4 if self.norm else 0)
+
+    @property
+    def flags(self) -> int:
+        """Of what can learn: weights, biases; of a norm scales, shifts, and what it counts of batches."""
+        return 5 if self.norm else 2
 
 
 def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
@@ -86,16 +100,19 @@ def error_in(plan: Sequence[Stage]) -> str | None:
     for number, (before, stage) in enumerate(pairwise(plan), 1):
         if error := _error_between(before, stage):
             return f"stage {number} {error}"
-    if not plan or plan[-1].conv or plan[-1].relu:
-        return "a network ends in a linear layer without ReLU"
-    if sum(_padded(stage) * (stage.channels * stage.kernel**2 + 1) for stage in plan) > LARGEST:
+    if not plan or plan[-1].conv or plan[-1].relu or plan[-1].norm:
+        return "a network ends in a linear layer without ReLU and norm"
+    if sum(_padded(stage) * stage.rows for stage in plan) > LARGEST:
         return f"it has more than {LARGEST} parameters"
     return None
 
 
 def _error_in_stage(stage: Stage) -> str | None:
-    if not all(isinstance(number, int) for number in astuple(stage)) or not {stage.conv, stage.relu} <= {0, 1}:
-        return "its sizes must be whole numbers, conv and relu True or False"
+    *whole, momentum, eps = astuple(stage)
+    if not all(isinstance(number, int) for number in whole) or not {stage.conv, stage.relu, stage.norm} <= {0, 1}:
+        return "its sizes must be whole numbers, conv, relu and norm True or False"
+    if not all(isinstance(number, int | float) and abs(number) <= LARGEST for number in (momentum, eps)) or eps < 0:
+        return f"the momentum and eps of a norm are numbers up to {LARGEST}, eps not negative"
     sizes = (stage.channels, stage.height, stage.width, stage.outputs, stage.kernel, stage.pool)
     if min(*sizes, stage.flat_channels, stage.flat_positions) < 1 or stage.padding < 0:
         return "its sizes must be 1 or more"
@@ -140,16 +157,21 @@ class _Walk:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.stages: list[Stage] = []
         self.flat = len(shape) != 3
+        self.bare = False
+        """Whether a convolution or a linear layer was just gone through."""
         self.channels, self.height, self.width = (int(np.prod(shape)), 1, 1) if self.flat else shape
 
     def takes(self, layer: nn.Module) -> bool:
         """Go through one layer; say whether the compiled trainer has it."""
         from torch import nn
 
+        bare, self.bare = self.bare, type(layer) in (nn.Conv2d, nn.Linear)
         if type(layer) is nn.Conv2d:
             return not self.flat and self._convolution(layer)
         if type(layer) is nn.Linear:
             return self.flat and self._linear(layer)
+        if type(layer) is (nn.BatchNorm1d if self.flat else nn.BatchNorm2d):
+            return bare and self._norm(layer)
         if type(layer) is nn.MaxPool2d:
             return not self.flat and self._pool(layer)
         if type(layer) is nn.ReLU and self.stages:
@@ -183,6 +205,13 @@ class _Walk:
         outputs = layer.out_features
         self.stages.append(Stage(False, inputs, 1, 1, outputs, flat_channels=self.channels, flat_positions=positions))
         self.channels, self.height, self.width = outputs, 1, 1
+        return True
+
+    def _norm(self, layer: nn.BatchNorm1d | nn.BatchNorm2d) -> bool:
+        stage, momentum = self.stages[-1], layer.momentum
+        if not layer.affine or not layer.track_running_stats or momentum is None or layer.num_features != stage.outputs:
+            return False
+        stage.norm, stage.momentum, stage.eps = True, float(momentum), float(layer.eps)
         return True
 
     def _pool(self, layer: nn.MaxPool2d) -> bool:

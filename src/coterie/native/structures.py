@@ -73,6 +73,7 @@ class PlanStructure(ctypes.Structure):
         ("strength", ctypes.c_void_p),
         ("correction", ctypes.c_void_p),
         ("mask", ctypes.c_void_p),
+        ("l1", ctypes.c_void_p),
         ("snapshots", ctypes.c_int32),
         ("snapshot_steps", ctypes.c_void_p),
         ("snapshot", ctypes.c_void_p),

@@ -66,16 +66,18 @@ int32_t guarded(Work work) noexcept {
 extern "C" {
 
 // Raised when functions change, so that a binding never calls a library that was built for another.
-API int32_t coterie_interface() { return 6; }
+API int32_t coterie_interface() { return 7; }
 
-// `numbers` holds 11 integers per stage, in the order of Stage's fields.
-API int32_t coterie_network(const int32_t* numbers, int32_t stages, int32_t lanes, void** network) {
+// `numbers` holds 14 numbers per stage, in the order of Stage's fields.
+API int32_t coterie_network(const double* numbers, int32_t stages, int32_t lanes, void** network) {
     *network = nullptr;
     int32_t status = guarded([&] {
         std::vector<Stage> list;
         for (int32_t l = 0; l < stages; l++) {
-            const int32_t* n = numbers + 11 * l;
-            list.push_back({n[0] != 0, n[1], n[2], n[3], n[4], n[5], n[6], n[7] != 0, n[8], n[9], n[10]});
+            const double* n = numbers + 14 * l;
+            const auto whole = [&](int k) { return (int)n[k]; };
+            list.push_back({n[0] != 0, whole(1), whole(2), whole(3), whole(4), whole(5), whole(6), n[7] != 0, whole(8), whole(9),
+                            whole(10), n[11] != 0, n[12], n[13]});
         }
         *network = make(list, lanes);
     });

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from coterie.messages import Array, ModelSpec, Params, usable
+from coterie.messages.params import STATISTICS
 from coterie.messages.plan import steps_per_epoch, total_steps
 from coterie.models import build
 from coterie.models.learning import learning
@@ -38,13 +39,11 @@ class NativeTrainer:
     def train(self, job: Job) -> Outcome:
         """Execute a job; raise Diverged where the numbers end."""
         compiled, plan = self._network(job.spec), job.plan
-        without_end = total_steps(len(job.y), plan) > MOST_STEPS
-        own_model = plan.mixture is not None or plan.proximal is not None
-        lacks = job.spec.loss is not None or own_model or plan.l1 is not None  # L1 is for scales that it never has
-        if compiled is None or lacks or without_end:
+        if compiled is None or not compiled.executes(job):
             return self._fallback.train(job)
-        moments = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
-        batches = list(batches_of(job))
+        epochs = {epoch * steps_per_epoch(len(job.y), plan) for epoch in plan.snapshots} if len(job.y) else set()
+        batches, learns = list(batches_of(job)), learning(job.spec, plan.train)
+        moments = sorted(step for step in epochs if 0 < step <= len(batches))
         outcome = compiled.network.train(
             job.x,
             job.y,
@@ -55,29 +54,27 @@ class NativeTrainer:
             weight_decay=plan.weight_decay,
             meta_step=None if plan.meta_step is None else (plan.meta_step.rate, plan.meta_step.shared_momentum),
             anchors=[
-                (
-                    compiled.flatten(model, default=0.0),
-                    compiled.flatten({name: np.full_like(a, mu) for name, a in model.items()}, default=0.0),
-                )
-                for model, mu in job.anchors
+                (compiled.flatten(model, default=0.0), compiled.strengths(compiled.shapes.keys() & model.keys(), by))
+                for model, by in job.anchors
             ],
             correction=None if job.correction is None else compiled.flatten(job.correction, default=0.0),
             mask=None if job.mask is None else compiled.flatten(job.mask, default=1.0),
             label_offset=job.label_offset,
-            learns=compiled.flags(learning(job.spec, plan.train)),
-            snapshot_steps=[moment for moment in moments if 0 < moment <= len(batches)],
+            learns=compiled.flags(learns),
+            snapshot_steps=moments,
             clip=plan.clip,
             smoothing=plan.smoothing or 0.0,
             adam=None if plan.optimiser is None else astuple(plan.optimiser),
             privacy=compiled.privacy(job),
+            l1=None if plan.l1 is None else compiled.strengths(plan.l1.tensors, plan.l1.strength),
         )
         if outcome.diverged is not None:
             raise Diverged(outcome.diverged)
-        params = compiled.shaped(outcome.model)
+        vectors, steps = [outcome.model, *outcome.snapshots], [outcome.steps, *moments]
+        params, *snapshots = [compiled.after(job, s, vector) for s, vector in zip(steps, vectors, strict=True)]
         if not usable(params):
             raise Diverged(outcome.steps, "a parameter", TOO_LARGE)
-        snapshots = tuple(compiled.shaped(snapshot) for snapshot in outcome.snapshots)
-        return Outcome(params, outcome.loss, outcome.steps, snapshots)
+        return Outcome(params, outcome.loss, outcome.steps, tuple(snapshots))
 
     def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
         """Execute jobs one by one where they are compiled; PyTorch may take the others together."""
@@ -105,6 +102,9 @@ class _CompiledNetwork:
 
     network: Network
     shapes: dict[str, tuple[int, ...]]
+    """Of the tensors in a vector."""
+    names: tuple[str, ...]
+    """Of all tensors: also of what norms count in whole numbers, which the library never sees."""
 
     @classmethod
     def of(cls, spec: ModelSpec, lanes: int) -> _CompiledNetwork | None:
@@ -112,7 +112,18 @@ class _CompiledNetwork:
         sequence = stages(module, tuple(spec.shape))
         if sequence is None:
             return None
-        return cls(Network(sequence, lanes), {name: tuple(p.shape) for name, p in module.state_dict().items()})
+        state = module.state_dict()
+        shapes = {name: tuple(p.shape) for name, p in state.items() if p.is_floating_point()}
+        return cls(Network(sequence, lanes), shapes, tuple(state))
+
+    def executes(self, job: Job) -> bool:
+        """Say whether the library does all that a job asks for."""
+        plan = job.plan
+        own_model = plan.mixture is not None or plan.proximal is not None
+        mixes_samples = len(self.names) > len(self.shapes)
+        if job.spec.loss is not None or own_model or (plan.private is not None and mixes_samples):
+            return False
+        return total_steps(len(job.y), plan) <= MOST_STEPS
 
     def flatten(self, params: Params, default: float | None = None) -> Floats:
         """Return parameters one after the other; those that are not named get the default, if there is one."""
@@ -124,9 +135,23 @@ class _CompiledNetwork:
         ]
         return np.concatenate(pieces)
 
+    def strengths(self, tensors: Iterable[str], strength: float) -> Floats:
+        """Return the strength with which each parameter is drawn to another number, where it is in one of these."""
+        named = {name: np.full(self.shapes[name], strength, np.float32) for name in tensors}
+        return self.flatten(named, default=0.0)
+
     def flags(self, learns: Set[str]) -> list[bool] | None:
-        """Say of each tensor whether it learns; None: all do."""
-        return None if learns >= self.shapes.keys() else [name in learns for name in self.shapes]
+        """Say of weights, biases and so on whether they learn, as `Stage.flags` has them; None: all do.
+
+        A norm counts batches if all that it counts may change (`TorchNetwork.begin_training`).
+        """
+        if learns.issuperset(self.names):
+            return None
+        return [
+            name in learns if not name.endswith(STATISTICS) else learns.issuperset(_counted_with(name))
+            for name in self.names
+            if not name.endswith(STATISTICS[:2])
+        ]
 
     def privacy(self, job: Job) -> CompiledPrivacy | None:
         """Return how samples are hidden where steps are private; noise is drawn for what learns only, as by PyTorch."""
@@ -143,8 +168,19 @@ class _CompiledNetwork:
 
         return CompiledPrivacy(private.clip, private.noise * private.clip, job.plan.batch_size, noise)
 
-    def shaped(self, vector: Floats) -> dict[str, Array]:
-        """Return a vector as named tensors."""
+    def after(self, job: Job, steps: int, vector: Floats) -> dict[str, Array]:
+        """Return the vector that some steps of a job led to as named tensors, with the number of batches so far."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])
-        pieces = np.split(vector, ends[:-1])
-        return {name: piece.reshape(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+        pieces = zip(self.shapes.items(), np.split(vector, ends[:-1]), strict=True)
+        floats = {name: piece.reshape(shape) for (name, shape), piece in pieces}
+        return {name: floats[name] if name in floats else self._batches(job, steps, name) for name in self.names}
+
+    def _batches(self, job: Job, steps: int, name: str) -> Array:
+        counts = learning(job.spec, job.plan.train).issuperset(_counted_with(name))
+        per_step = 1 if job.plan.meta_step is None else 2
+        return np.add(np.asarray(job.start[name], np.int64).reshape(()), counts * steps * per_step, dtype=np.int64)
+
+
+def _counted_with(name: str) -> list[str]:
+    """Name all that the norm counts that counts this."""
+    return [name.rpartition(".")[0] + f".{other}" for other in STATISTICS]
