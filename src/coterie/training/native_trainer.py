@@ -178,7 +178,8 @@ class _CompiledNetwork:
     def _batches(self, job: Job, steps: int, name: str) -> Array:
         counts = learning(job.spec, job.plan.train).issuperset(_counted_with(name))
         per_step = 1 if job.plan.meta_step is None else 2
-        return np.add(np.asarray(job.start[name], np.int64).reshape(()), counts * steps * per_step, dtype=np.int64)
+        before = np.asarray(job.start[name], np.int64).reshape(())
+        return np.asarray(before + counts * steps * per_step)  # a sum of scalars is none that can be saved
 
 
 def _counted_with(name: str) -> list[str]:
