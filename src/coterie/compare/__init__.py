@@ -6,9 +6,11 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from coterie.errors import CoterieError, given_path, in_keywords, whole_number
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, whole_number
 from coterie.run.keywords import MethodSettings, SharedSettings
 from coterie.run.signatures import shows
 
@@ -156,7 +158,7 @@ def load(folder: str | os.PathLike[str]) -> Result | Comparison:
     from coterie.results.run_folder import CONFIG, RunFolder
     from coterie.run.result import Result
 
-    path = given_path(folder, "folder", "as out= made it")
+    path = Path(folder)
     if RunFolder(path).exists:
         return Result.load(path)
     if (path / PLAN).is_file() or (path / DATA).is_file():

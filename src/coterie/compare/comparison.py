@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.arguments import in_keywords
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
-from coterie.errors import in_keywords
 from coterie.results.comparison_folder import (
     ComparisonFolder,
     ComparisonPlan,
@@ -127,6 +127,7 @@ class Comparison:
 
         return comparison_html(self.table())
 
+    @in_keywords
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw accuracy over rounds with matplotlib: means over seeds, with a standard deviation to each side.
 
@@ -163,6 +164,7 @@ class Comparison:
         return frame(rows, [self.design.noun, "seed"])
 
     @classmethod
+    @in_keywords
     def load(cls, folder: str | Path) -> Comparison:
         """Read a comparison, finished or not, with the results that are there."""
         stored = read_comparison(Path(folder))

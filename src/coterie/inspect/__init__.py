@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from coterie.errors import in_keywords
+from coterie.arguments import in_keywords
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 

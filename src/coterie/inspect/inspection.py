@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie import data as sources
+from coterie.arguments import in_keywords
 from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
@@ -171,10 +172,12 @@ class Inspection:
 
         return inspection_text(self.to_json(), self.view.groups.report())
 
-    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+    @in_keywords
+    def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Write the page, the pictures and the numbers into a folder; other files there stay without `overwrite`."""
         from coterie.report.inspection import write_inspection
 
+        folder = Path(folder)
         with new_files(folder, overwrite) as place:
             write_whole(place / NUMBERS, (json.dumps(self.to_json()) + "\n").encode())
             written = write_inspection(self.to_json(), self.view.groups.grouping, place)

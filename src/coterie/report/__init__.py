@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from coterie.errors import CoterieError, in_keywords, kind_of, listed
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, kind_of, listed
 
 __all__ = ["report"]
 

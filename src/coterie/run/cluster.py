@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms import ALGORITHMS
+from coterie.arguments import in_keywords
 from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
@@ -81,6 +82,7 @@ class ClusterResult:
 
         return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title)
 
+    @in_keywords
     def plot(self, what: Literal["proximity", "dendrogram"] = "proximity", ax: "Axes | None" = None) -> "Axes":
         """Draw with matplotlib how far clients are apart, or the tree by which they were merged.
 
@@ -98,13 +100,15 @@ class ClusterResult:
             )
         return draw(drawn[what], ax)
 
-    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+    @in_keywords
+    def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG.
 
         Other files there stay without `overwrite`.
         """
         from coterie.report.groups import draw
 
+        folder = Path(folder)
         with new_files(folder, overwrite) as place:
             written = draw(self.grouping, self.title, place, self.clients)
         return [folder / file.name for file in written]

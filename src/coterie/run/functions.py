@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-from coterie.errors import CoterieError, given_path, in_keywords, listed, whole_number
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, listed, whole_number
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.run.trained_models import TrainedModel
-
-A_RUN = "as out= made it"
 
 
 @in_keywords
@@ -147,7 +146,7 @@ def resume(
     from coterie.run.plugins import Permission
     from coterie.run.tracked import divided
 
-    place = given_path(folder, "folder", A_RUN)
+    place = Path(folder)
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
         if given:
@@ -237,7 +236,7 @@ def export(
     from coterie.run.export import format_of, model_file, write_model
     from coterie.run.result import Result
 
-    folder = run.folder if isinstance(run, Result) else given_path(run, "run", A_RUN)
+    folder = run.folder if isinstance(run, Result) else Path(run)
     if out is None and folder is None:
         raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
     kind = format_of(None if out is None else Path(out), format)
@@ -257,4 +256,4 @@ def _trained_model(
 
     if isinstance(run, Result):
         return run.trained_model(client, group, listed(plugins), trust)
-    return find_model(given_path(run, "run", A_RUN), client, group, Permission(listed(plugins), trust))
+    return find_model(Path(run), client, group, Permission(listed(plugins), trust))
