@@ -96,13 +96,23 @@ class Kindred(OneShotClustering[MomentsReply]):
     def describing(
         self, fed: Federation, requests: Mapping[ClientId, Request], describing: Sequence[ClientId]
     ) -> Iterator[Reply]:
-        """Ask clients, some of whom are to describe themselves; note in the end which of these hold that back."""
+        """Ask clients, some of whom are to describe themselves; note in the end which of these hold that back.
+
+        Who was to train as well, and answered nothing, may have held back the training: it is asked for its description
+        alone.
+        """
         before, replied = {client: fed.events.times(client, WITHHELD) for client in describing}, set()
         for reply in fed.replies(requests):
             replied.add(reply.client)
             yield reply
         held = {client for client, times in before.items() if fed.events.times(client, WITHHELD) > times}
-        self.reticent |= held - replied  # who replies may have left out a few labels
+        held -= replied  # who replies may have left out a few labels
+        trained = sorted(client for client in held if len(requests[client].verbs) > len(self.description))
+        self.reticent |= held.difference(trained)
+        if trained:
+            alone = fed.request(*self.description, kind="describe")
+            again = self.describing(fed, dict.fromkeys(trained, alone), trained)
+            self.note_counts({reply.client: reply for reply in again})
 
     def note_counts(self, replies: Mapping[ClientId, Reply]) -> None:
         """Note n_iy of clients that told it."""
