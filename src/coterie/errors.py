@@ -52,6 +52,15 @@ def suggestion(wrong: str, choices: Iterable[str]) -> str:
     return f"did you mean '{folded[near[0]]}'?" if near else f"there are: {', '.join(names)}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are.
+
+    >>> counted(1, "round"), counted(20, "round")
+    ('1 round', '20 rounds')
+    """
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
 KINDS = {
     "string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
     "tuple": "a list", "dict": "a table", "model": "a table", "none": "nothing",

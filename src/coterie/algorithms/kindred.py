@@ -14,6 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
+from coterie.errors import counted
 from coterie.federation import CandidateModels, Contribution, Federation, Trained, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
@@ -169,7 +170,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
         self.average(fed, Trained(stayed()))
         if changed:
-            self.follow(fed, changed, f"labels of {len(changed)} clients had changed their looks")
+            self.follow(fed, changed, f"labels of {counted(len(changed), 'client')} had changed their looks")
 
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> Iterator[Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""

@@ -13,7 +13,7 @@ from coterie.cli.progress import ConsoleBatchProgress
 from coterie.cli.run import end_with
 from coterie.compare.design import Design
 from coterie.compare.make_design import parse_variation
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.results.comparison_table import heading_of
 from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions
 from coterie.results.protocols import ComparedProtocol
@@ -165,7 +165,7 @@ def _print_estimate(design: Design, jobs: int | None) -> None:
         seconds = estimate(config).seconds
         total += seconds * (len(design.seeds) + tries)
         tuning = f" and {tries} to choose settings" if tries else ""
-        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(seconds)}")
+        typer.echo(f"  {label}: {counted(len(design.seeds), 'run')}{tuning}, each about {_minutes(seconds)}")
     typer.echo(f"  in all about {_minutes(total / jobs)}, {jobs} at a time")
 
 

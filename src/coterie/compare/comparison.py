@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.arguments import in_keywords
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
+from coterie.errors import counted
 from coterie.results.comparison_folder import (
     ComparisonFolder,
     ComparisonPlan,
@@ -117,7 +118,7 @@ class Comparison:
             for label, spread in accuracy.items()
             if spread is not None
         ]
-        failed = f"; {len(self.failed)} runs failed" if self.failed else ""
+        failed = f"; {counted(len(self.failed), 'run')} failed" if self.failed else ""
         metric = "" if table.metric == ACCURACY else f"{table.metric} "
         what = f"{metric}{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"
         return f"Comparison({len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}: {what}{failed})"

@@ -19,7 +19,7 @@ from coterie.arguments import in_keywords
 from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, counted, suggestion
 from coterie.files import new_files, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
@@ -215,7 +215,7 @@ def inspect(
     proximity = view.groups.grouping.proximity
     places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
-        title=f"{config.data.title}, {data.clients} clients, seed {config.run.seed}",
+        title=f"{config.data.title}, {counted(data.clients, 'client')}, seed {config.run.seed}",
         method=config.algorithm.name,
         view=view,
         against=compared,

@@ -15,7 +15,7 @@ from coterie.arguments import in_keywords
 from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.files import new_files
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
@@ -146,7 +146,7 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         stack.callback(progress.end)
         for note in data.notes:
             progress.phase(note)
-        progress.phase(f"describing {len(run.fed.trainable)} clients")
+        progress.phase(f"describing {counted(len(run.fed.trainable), 'client')}")
         run.algorithm.begin(run.fed)
         waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
         if waiting:  # methods that place clients when they first take part do it now
@@ -171,7 +171,8 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
                 counts=np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients]),
                 up_bytes=run.fed.ledger.total("up"),
-                title=f"{config.algorithm.name} on {config.data.title}, {data.clients} clients, seed {config.run.seed}",
+                title=f"{config.algorithm.name} on {config.data.title}, {counted(data.clients, 'client')}, "
+                f"seed {config.run.seed}",
                 missing=missing,
                 uncompared=uncompared,
             ),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.arguments import in_keywords
-from coterie.errors import CoterieError, listed
+from coterie.errors import CoterieError, counted, listed
 from coterie.results.events import divergence
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count

@@ -13,6 +13,7 @@ from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
 from coterie.clustering.pooled import PooledGroups, Told, judged, pooled_groups
 from coterie.clustering.rules import Cut, Evidence, Rule, rule, threshold_for
+from coterie.errors import counted
 
 Pairs = npt.NDArray[Any]
 """A record per pair, (n, n), with fields ``distance`` (NaN where nothing is shared), ``weight`` (by which it counts in
@@ -179,7 +180,7 @@ class Concepts(Rule):
         far = to_groups(pairs[alone], labels)["distance"][:, mates]
         near = np.where(np.isfinite(far), far, np.inf)
         result[alone] = np.where(np.isfinite(near).any(axis=1), mates[near.argmin(axis=1)], sizes.argmax())
-        many = "1 client" if len(alone) == 1 else f"{len(alone)} clients"
+        many = counted(len(alone), "client")
         return canonical(result), f". {many} that shared a group with nobody joined the nearest group, or the largest"
 
     def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:
