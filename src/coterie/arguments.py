@@ -23,15 +23,32 @@ _COMMAND_OR_FLAG = re.compile(
 """A command in quotes, which stays; or a flag, perhaps with its value, which may hold a colon; or with some other."""
 
 
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments of the wrong type.
+
+    >>> @checked
+    ... def save(overwrite: bool = False) -> None: ...
+    >>> save(overwrite="no")
+    Traceback (most recent call last):
+    coterie.errors.CoterieError: overwrite = 'no' is not valid: should be True or False, not a text
+    """
+
+    @functools.wraps(function)
+    def asked(*args: P.args, **keywords: P.kwargs) -> R:
+        _check(function, args, keywords)
+        return function(*args, **keywords)
+
+    return asked
+
+
 def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse arguments of the wrong type; and let errors name keywords, where they name flags of the command line.
+
+    For functions that only programs call; those that commands call, too, are `checked`.
 
     >>> @in_keywords
     ... def export(client: int | None = None, overwrite: bool = False) -> None:
     ...     raise CoterieError("name a client, for instance --client 0, or add --overwrite; see 'coterie run --help'")
-    >>> export(overwrite="no")
-    Traceback (most recent call last):
-    coterie.errors.CoterieError: overwrite = 'no' is not valid: should be True or False, not a text
     >>> export()
     Traceback (most recent call last):
     coterie.errors.CoterieError: name a client, for instance client=0, or add overwrite=True; see 'coterie run --help'
@@ -39,9 +56,8 @@ def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def asked(*args: P.args, **keywords: P.kwargs) -> R:
-        _check(function, args, keywords)
         try:
-            return function(*args, **keywords)
+            return checked(function)(*args, **keywords)
         except CoterieError as error:
             parameters = inspect.signature(function).parameters
             error.args = (_COMMAND_OR_FLAG.sub(lambda found: _as_keyword(found, parameters), str(error)),)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.arguments import in_keywords
+from coterie.arguments import checked, in_keywords
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
 from coterie.errors import counted
@@ -128,7 +128,7 @@ class Comparison:
 
         return comparison_html(self.table())
 
-    @in_keywords
+    @checked
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw accuracy over rounds with matplotlib: means over seeds, with a standard deviation to each side.
 
@@ -165,7 +165,7 @@ class Comparison:
         return frame(rows, [self.design.noun, "seed"])
 
     @classmethod
-    @in_keywords
+    @checked
     def load(cls, folder: str | Path) -> Comparison:
         """Read a comparison, finished or not, with the results that are there."""
         stored = read_comparison(Path(folder))

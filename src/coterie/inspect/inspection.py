@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie import data as sources
-from coterie.arguments import in_keywords
+from coterie.arguments import checked
 from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
@@ -172,7 +172,7 @@ class Inspection:
 
         return inspection_text(self.to_json(), self.view.groups.report())
 
-    @in_keywords
+    @checked
     def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Write the page, the pictures and the numbers into a folder; other files there stay without `overwrite`."""
         from coterie.report.inspection import write_inspection
@@ -199,7 +199,7 @@ def inspect(
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     if config.evaluation.predicts_numbers:
         raise CoterieError(
-            "coterie inspect compares clients by labels, of which there are none where numbers are predicted: coterie "
+            "coterie inspect compares clients by labels, which regression does not have: coterie "
             "cluster groups them by their inputs"
         )
     chosen, others = read_measures(measures), read_partitions(config, against)

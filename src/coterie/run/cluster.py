@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms import ALGORITHMS
-from coterie.arguments import in_keywords
+from coterie.arguments import checked
 from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
@@ -82,7 +82,7 @@ class ClusterResult:
 
         return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title)
 
-    @in_keywords
+    @checked
     def plot(self, what: Literal["proximity", "dendrogram"] = "proximity", ax: "Axes | None" = None) -> "Axes":
         """Draw with matplotlib how far clients are apart, or the tree by which they were merged.
 
@@ -100,7 +100,7 @@ class ClusterResult:
             )
         return draw(drawn[what], ax)
 
-    @in_keywords
+    @checked
     def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coterie.arguments import in_keywords
+from coterie.arguments import checked, in_keywords
 from coterie.errors import CoterieError, counted, listed
 from coterie.results.events import divergence
 from coterie.results.formats import data_title
@@ -120,7 +120,7 @@ class Result:
         return {"model" if name == "network" else name: value for name, value in values.items()}
 
     @classmethod
-    @in_keywords
+    @checked
     def load(cls, folder: str | Path) -> Result:
         """Read the result of a finished run."""
         run = RunFolder.open(Path(folder))
@@ -133,7 +133,7 @@ class Result:
         except (TypeError, KeyError) as error:
             raise CoterieError(f"'{run.result_file}' is damaged: {error}") from None
 
-    @in_keywords
+    @checked
     def report(self, picture: str | Path | None = None) -> str:
         """Draw accuracy over rounds, into the run folder or where `picture` says, and return the table as text."""
         from coterie.report.figures import accuracy_plot
@@ -148,7 +148,7 @@ class Result:
             table += f"\nPicture: {where}\n"
         return table
 
-    @in_keywords
+    @checked
     def plot(self, what: Literal["rounds", "clients"] = "rounds", ax: Axes | None = None) -> Axes:
         """Draw accuracy over rounds, or of every client by group, with matplotlib.
 
@@ -168,7 +168,7 @@ class Result:
             return draw(clients_chart(self.to_json(), title), ax)
         return draw(accuracy_chart({self.algorithm: self.history}, title, self.metric), ax)
 
-    @in_keywords
+    @checked
     def to_frame(self, of: Literal["rounds", "clients"] = "rounds") -> DataFrame:
         """Return a pandas data frame: a row for each evaluated round, or for each client.
 
