@@ -49,7 +49,9 @@ class Concepts(Rule):
 
     needs: ClassVar[tuple[Evidence, ...]] = ("chance",)
 
-    chance: Annotated[float, Ge(1), "groups are this many times as far apart, squared, as chance explains"] = 2.0
+    chance: Annotated[
+        float, Ge(1), "the squared distance between groups is over this many times what chance explains"
+    ] = 2.0
     least: Annotated[
         float, Ge(-1), Le(1), "and have at least this mean silhouette: strong structure (Kaufman and Rousseeuw, 1990)"
     ] = 0.7
@@ -98,8 +100,9 @@ class Concepts(Rule):
             return grouping
         labels, alone = self._with_mates(found.labels, pairs)
         told = (
-            f"the same label looks different in different groups: clients are {found.excess:.3g} times as far from the "
-            f"mean of another group, squared, as chance explains, with a mean silhouette of {found.silhouette:.2f}"
+            f"the same label looks different in different groups: the squared distance of clients to the mean of "
+            f"another group is {found.excess:.3g} times what chance explains, "
+            f"with a mean silhouette of {found.silhouette:.2f}"
         )
         return replace(
             grouping,
@@ -151,8 +154,8 @@ class Concepts(Rule):
     def _reason(self, seen: Structure) -> str:
         if seen.made is not None:
             told = (
-                f"the same label looks different in different groups: {seen.highest:.3g} times as far apart, squared, "
-                f"as chance explains, with a mean silhouette of {seen.silhouette:.2f}"
+                f"the same label looks different in different groups: the squared distance between groups is "
+                f"{seen.highest:.3g} times what chance explains, with a mean silhouette of {seen.silhouette:.2f}"
             )
         elif seen.highest is None:
             told = "no two clients have a label in common"
@@ -164,7 +167,7 @@ class Concepts(Rule):
             )
         else:
             most = f"{seen.highest:.3g} times chance at most, not over {self.chance:g}"
-            told = f"the same label looks alike to all: {most}"
+            told = f"the same label looks alike at all clients: {most}"
         return _in_parts(seen.parts if seen.highest is not None else np.zeros(1, np.int64), told)
 
     def _with_mates(self, labels: Ints, pairs: Pairs) -> tuple[Ints, str]:
