@@ -25,7 +25,7 @@ SHOWN = 3
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0-2].", metavar="0-4,7")]
 Baseline = Annotated[
-    str | None, typer.Option("--baseline", help="Method that differences are taken to; by default the first.")
+    str | None, typer.Option("--baseline", help="Method that the others are compared with; by default the first.")
 ]
 By = Annotated[
     ComparedProtocol | None,

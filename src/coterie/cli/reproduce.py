@@ -67,7 +67,7 @@ def reproduce(
 
     NAME: A table or figure, for instance pacfl-table2; without it, all are listed.
 
-    The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
+    The same command continues after any interruption; finished runs are not run again, and are shared by all tables.
     """
     from coterie.cli.interrupts import explain_interrupt
     from coterie.cli.progress import ConsoleBatchProgress

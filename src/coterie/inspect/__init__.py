@@ -36,7 +36,7 @@ def inspect(
     """Say how heterogeneous a federation is, and what to do about it.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
+        config: A TOML file or nested dictionaries; keywords override them.
         measures: Names of measures with commas between them, as for ``coterie inspect``.
         against: Measures that the others are compared with.
         per_class: Whether clients are also compared class by class.

@@ -40,9 +40,9 @@ def report(
         *runs: Folders, or results and comparisons that were written to one. With a run of 'solo' on the same data and
             seed among them, the page says who gains and who loses.
         out: The file; by default ``report.html`` in the folder, if there is one folder.
-        figures: A folder into which every chart is written too.
-        formats: Of these charts.
-        overwrite: Whether files that Coterie did not make are replaced.
+        figures: A folder to which every chart is also written.
+        formats: The file formats of these charts.
+        overwrite: Whether to replace files that Coterie did not write.
 
     Returns:
         The file.

@@ -31,7 +31,7 @@ from coterie.results.statistics import Spread
 
 FILE, WHAT, RUNS = "reproduction.json", "reproduction", "runs"
 PREFIXES = {
-    "group mean ": "group mean: over the true groups, of which each counts alike",
+    "group mean ": "group mean: over the true groups, each with equal weight",
     "unadapted ": "unadapted: without the step by which clients adapt a model before they use it",
 }
 """What the first words of quantities mean."""
