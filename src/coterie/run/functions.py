@@ -35,8 +35,8 @@ def run(
 ) -> Result:
     """Run an experiment and return its result.
 
-    Settings are keywords; all have defaults, which the signature shows. They are described in `coterie.run.keywords` and
-    by ``coterie run --help``. Options of a method, data set, partition or network follow its name,
+    Settings are keywords; all have defaults, which the signature shows. They are described in `coterie.run.keywords`
+    and by ``coterie run --help``. Options of a method, data set, partition or network follow its name,
     ``partition="label-skew:rho=0.2"``, or go into ``partition_options={"rho": 0.2}``.
 
     Args:
