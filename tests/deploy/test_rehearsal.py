@@ -9,9 +9,8 @@ import pytest
 from coterie.algorithms import ALGORITHMS
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import SamplesSection, ServerSection, Terms
-from coterie.federation import CandidateModels
 from coterie.federation.loop import rounds
-from coterie.messages import Losses, Reply, Request, Standardisation
+from coterie.messages import Reply, Request, Standardisation
 from coterie.testing import RecordingEngine, small_federation
 
 pytestmark = pytest.mark.integration
@@ -40,21 +39,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sub-fedavg-un", {"validation": "test"}),
     ("sub-fedavg-hy", {"l1": 1e-4, "statistics": "local", "structured_only": True}),
 ]
-
-
-def test_sites_that_cannot_be_compared_may_be_asked_which_model_fits() -> None:
-    """Kindred asks so only where somebody has too few samples of each label, as nobody in the rehearsal has."""
-    with small_federation("kindred", dataset="digits", clients=4, rounds=2) as (run, data):
-        run.algorithm.begin(run.fed)
-        run.fed.standardisation = Standardisation((0.1,), (0.5,))
-        candidates = CandidateModels((run.algorithm.start,) * 3)
-        request = replace(run.algorithm.which_model(run.fed, candidates), round=3)
-        samples = SamplesSection(shape=list(data.shape), dtype="uint8", classes=data.classes)
-        policy = policy_of(Terms(run.config, samples, ServerSection(name="test")))
-    assert [type(verb) for verb in request.verbs] == [Losses]
-    assert policy.error_in(request, 100) is None
-    assert "0 to 3" in str(policy.error_in(replace(request, round=4), 100))
-    assert any(line.startswith("rounds: 0 to 2, and 3, ") for line in policy.lines())
 
 
 def asked_in_a_run(method: str, options: dict[str, Any]) -> tuple[Terms, list[tuple[Request, int]]]:
