@@ -1,17 +1,10 @@
 """What Coterie says when something is wrong, and how it finds the nearest right name."""
 
 import difflib
-import functools
-import inspect
 import operator
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 LONGEST = 1000
 """Letters of what is said about a mistake."""
@@ -59,6 +52,15 @@ def suggestion(wrong: str, choices: Iterable[str]) -> str:
     return f"did you mean '{folded[near[0]]}'?" if near else f"there are: {', '.join(names)}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are.
+
+    >>> counted(1, "round"), counted(20, "round")
+    ('1 round', '20 rounds')
+    """
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
 KINDS = {
     "string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
     "tuple": "a list", "dict": "a table", "model": "a table", "none": "nothing",
@@ -96,7 +98,8 @@ def kind_of(value: Any) -> str:
     names = {bool: "bool", int: "int", str: "string", list: "list", tuple: "list", dict: "dict", type(None): "none"}
     if type(value) is float:
         return "a number with a fraction" if value % 1 else "a number with a decimal point"
-    return KINDS[names[type(value)]] if type(value) in names else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return KINDS[names[type(value)]] if type(value) in names else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
 
 
 def whole_number(value: Any, name: str) -> int | None:
@@ -116,61 +119,11 @@ def whole_number(value: Any, name: str) -> int | None:
     raise CoterieError(f"{name} = {value!r} is not valid: should be a whole number, not {kind_of(value)}")
 
 
-def given_path(value: Any, name: str, example: str) -> Path:
-    """Return a path that a program gave."""
-    if isinstance(value, str | os.PathLike):
-        return Path(value)
-    raise CoterieError(f"{name} can't be {kind_of(value)}: name a file or folder, {example}")
-
-
 def listed(value: Any) -> tuple[str, ...]:
     """Return texts or paths that a program gave, one or many.
 
+    >>> from pathlib import Path
     >>> listed("mine.py"), listed(["a.py", Path("b.py")])
     (('mine.py',), ('a.py', 'b.py'))
     """
     return tuple(map(str, [value] if isinstance(value, str | os.PathLike) else value))
-
-
-_COMMAND_OR_FLAG = re.compile(
-    r"""(?P<command>'(?:coterie|flwr|pip|ray)\s[^']*')"""
-    r"""|(?<![\w-])--(?P<flag>[a-z][a-z0-9-]*)"""
-    r"""(?:\s(?P<value>\d+(?=\s)|(?!(?:or|and)\s)[^\s;()'"]*[^\s;:()'".,]"""
-    r"""(?=[,;:.)]+(?:\s|$)|$|\s(?:or|and|write|--)))|(?=\s['"(])(?P<other>))?"""
-)
-"""A command in quotes, which stays; or a flag, perhaps with its value, which may hold a colon; or with some other."""
-
-
-def in_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the errors of a function of Python name its keywords, where they name flags of the command line.
-
-    >>> @in_keywords
-    ... def export(client: int | None = None, overwrite: bool = False) -> None:
-    ...     raise CoterieError("name a client, for instance --client 0, or add --overwrite; see 'coterie run --help'")
-    >>> export()
-    Traceback (most recent call last):
-    coterie.errors.CoterieError: name a client, for instance client=0, or add overwrite=True; see 'coterie run --help'
-    """
-
-    @functools.wraps(function)
-    def asked(*args: P.args, **keywords: P.kwargs) -> R:
-        try:
-            return function(*args, **keywords)
-        except CoterieError as error:
-            parameters = inspect.signature(function).parameters
-            error.args = (_COMMAND_OR_FLAG.sub(lambda found: _as_keyword(found, parameters), str(error)),)
-            raise
-
-    return asked
-
-
-def _as_keyword(found: re.Match[str], parameters: Mapping[str, inspect.Parameter]) -> str:
-    flag, value = (found["flag"] or "").replace("-", "_"), found["value"]
-    name = next((name for name in (flag, f"{flag}s") if name in parameters), None)
-    if name is None:
-        return found[0]
-    if parameters[name].default is False:
-        return f"{name}=True" + ("" if value is None else f" {value}")
-    if found["other"] is not None:
-        return found[0]
-    return f"{name}=" + ("" if value is None else value if value.isdigit() else repr(value))

@@ -15,6 +15,7 @@ from coterie.federation.loop import rounds
 from coterie.messages import Params, Train, TrainReply, wire
 from coterie.models import MODELS, initial, model
 from coterie.models.learning import learning, with_frozen, without_frozen
+from coterie.run.values import parse_choice
 from coterie.testing import RecordingEngine, small_federation
 
 NAME = "half-frozen"
@@ -50,12 +51,13 @@ def in_messages(engine: RecordingEngine) -> Iterator[Mapping[str, Any]]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("method", [*sorted(ALGORITHMS), "fesem:random"])
+@pytest.mark.parametrize("method", [*sorted(ALGORITHMS), "fesem:init=random", "fedgroup:eta_g=0.5,normalise=false"])
 def test_frozen_layers_stay_as_they_are(method: str) -> None:
-    method, _, init = method.partition(":")
+    chosen = parse_choice(method)
+    method = chosen.pop("name")
     settings = {"model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1}
     store = MemoryStore()
-    settings |= {"algorithm_options": {"init": init}} if init else {}
+    settings |= {"algorithm_options": chosen} if chosen else {}
     with small_federation(method, store, **settings, momentum=0.5, weight_decay=0.1) as (run, _):
         engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, 1):

@@ -12,7 +12,7 @@ import pytest
 import coterie
 from coterie.algorithms.kindred import Kindred
 from coterie.federation import Federation
-from coterie.messages import Failure, Moments, MomentsReply, Reply, Request
+from coterie.messages import Failure, Moments, MomentsReply, Reply, Request, Train
 from coterie.run.progress import Progress
 from coterie.similarity import class_moments
 from coterie.testing import RecordingEngine, difference, outcome, small_federation
@@ -214,6 +214,23 @@ def test_who_no_longer_tells_how_its_labels_look_trains_on() -> None:
         rounds(fed, method, 1, 2, 3)
         assert trained == [2, 3]
         assert alike(method)
+
+
+def test_who_holds_back_a_training_is_asked_how_its_labels_look_again() -> None:
+    """In round 1 too few samples would enter the training; the description of its labels is no secret."""
+    told = []
+
+    def trains_later(reply: Reply, request: Request) -> Reply | Failure:
+        if reply.client == 3 and any(isinstance(verb, Train) for verb in request.verbs):
+            if request.round == 1:
+                return Failure(3, 1, "withheld", "the answer would stand on fewer than 10 samples")
+            told.append(any(isinstance(verb, Moments) for verb in request.verbs))
+        return reply
+
+    with federation(trains_later) as (fed, method):
+        rounds(fed, method, 1, 2, 3)
+        assert told == [True, True]
+        assert not method.reticent
 
 
 def test_what_else_was_held_back_is_no_withheld_description() -> None:

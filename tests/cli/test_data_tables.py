@@ -59,7 +59,7 @@ def test_a_table_of_quantities_is_said_to_have_numbers_to_predict(place: Path) -
     (place / "x.csv").write_text("a,b\n" + "".join(f"{k / 3},{k / 7}\n" for k in range(50)))
     answer = cli("data", "check", "x.csv")
     assert "a: numbers, 0 to 16.3333" in answer.out
-    assert "numbers to predict: 0 to 7, mean 3.5, deviation 2.06155" in answer.out
+    assert "regression target: 0 to 7, mean 3.5, standard deviation 2.06155" in answer.out
     assert answer.out.splitlines()[-1].endswith("x.csv:label=b --metric mae")
 
 

@@ -36,7 +36,7 @@ SKEWED = [[k % LABELS, (k + 1 + k // 3) % LABELS] for k in range(24)]
 def test_label_frequencies_are_no_reason_to_part(labels: list[list[int]], samples: int) -> None:
     grouping = Concepts(unit="of a label's variance").group(federation([0.0] * 24, labels, samples))
     assert grouping.n_groups == 1
-    assert "looks alike to all" in grouping.reason or "no clear groups" in grouping.reason
+    assert "looks alike at all clients" in grouping.reason or "no clear groups" in grouping.reason
     assert grouping.unit == "of a label's variance"
 
 

@@ -129,4 +129,4 @@ def test_the_policy_of_kindred_has_the_question_to_sites_that_cannot_be_compared
     assert refused(12) is None
     assert refused(50) is not None
     assert refused(2, on="test") is not None
-    assert any("and 3, in which sites may join when training is over" in line for line in policy.lines())
+    assert any("and 3, for all sites, if some join after training" in line for line in policy.lines())

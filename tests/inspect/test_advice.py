@@ -67,7 +67,7 @@ def test_labels_alike_that_look_the_same_make_one_model() -> None:
     assert (given.choice, given.groups, given.offsets) == ("one model", 1, False)
     assert given.command == "coterie run --algorithm fedavg --dataset mine"
     assert f"{given.evidence['excess']:.3g} times chance at most, not over 2" in given.sentence
-    assert "the same but for chance" in given.sentence
+    assert "differ no more than by chance" in given.sentence
 
 
 def test_labels_that_differ_and_look_the_same_make_one_model_with_offsets() -> None:
@@ -77,7 +77,7 @@ def test_labels_that_differ_and_look_the_same_make_one_model_with_offsets() -> N
     pairs = label_total_variation(np.array(SKEWED * 3))[np.triu_indices(12, 1)]
     assert given.evidence["labels_apart"] == pytest.approx(pairs.mean(), abs=0.05)
     assert f"differ by {100 * given.evidence['labels_apart']:.0f} % beyond chance" in given.sentence  # type: ignore[operator]
-    assert "no reason to part" in given.sentence
+    assert "no reason to split" in given.sentence
 
 
 def test_labels_alike_that_look_different_make_groups() -> None:
@@ -85,13 +85,13 @@ def test_labels_alike_that_look_different_make_groups() -> None:
     assert (given.choice, given.groups, given.offsets) == ("cluster", 3, False)
     assert given.command == "coterie run --algorithm kindred --dataset mine"
     assert f"mean silhouette of {given.evidence['silhouette']:.2f}" in given.sentence
-    assert f"{given.evidence['excess']:.3g} times as far from the mean of another group" in given.sentence
+    assert f"{given.evidence['excess']:.3g} times what chance explains" in given.sentence
 
 
 def test_labels_that_differ_and_look_different_make_groups_with_offsets() -> None:
     given = advised(SKEWED * 4, [0.0] * 8 + [5.0] * 8)
     assert (given.choice, given.groups, given.offsets) == ("cluster", 2, True)
-    assert "within groups, mixtures of labels differ" in given.sentence
+    assert "within groups, label proportions differ" in given.sentence
 
 
 def test_labels_that_only_groups_have_in_common_differ_not_within_them() -> None:

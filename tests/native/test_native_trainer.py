@@ -215,6 +215,14 @@ def test_layers_that_are_not_known_are_left_to_pytorch() -> None:
         assert stages(nn.Sequential(nn.Flatten(), nn.Linear(128, 4), last), shape) is None
 
 
+def test_layers_that_share_parameters_are_left_to_pytorch() -> None:
+    layer, alike, relu = nn.Linear(6, 6), nn.Linear(6, 6), nn.ReLU()
+    assert stages(nn.Sequential(layer, relu, nn.Linear(6, 6), relu, nn.Linear(6, 3)), (6,)) is not None
+    assert stages(nn.Sequential(layer, relu, layer, relu, nn.Linear(6, 3)), (6,)) is None
+    alike.weight = layer.weight
+    assert stages(nn.Sequential(layer, relu, alike, relu, nn.Linear(6, 3)), (6,)) is None
+
+
 def test_what_is_not_a_number_stops_at_its_step() -> None:
     spec = ModelSpec("mlp", (6,), 3, {"hidden": 4})
     job = make_job(spec, Plan(Schedule(1e30), epochs=3, batch_size=5, momentum=0.9), 0)

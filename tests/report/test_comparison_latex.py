@@ -192,7 +192,7 @@ def test_a_reproduction_is_narrow_and_its_notes_stand_below_it() -> None:
     assert rows(noted().report("latex", TableOptions(("C",))))[0] == ["Method", "C"]  # if asked for
     assert "resizebox" not in text
     wide = replace(noted(), wide=True, lines=tuple(replace(noted().lines[0], column=str(n)) for n in range(9)))
-    assert r"\resizebox{\linewidth}{!}{%" in wide.report("latex")
+    assert "\n\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}" in wide.report("latex")
     assert "booktabs,graphicx" in wide.report("latex")
 
 

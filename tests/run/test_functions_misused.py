@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import coterie
-from coterie.errors import CoterieError, in_keywords
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError
 from coterie.testing import small_run
 
 X, Y = np.zeros((60, 4)), np.arange(60) % 3
@@ -24,7 +25,7 @@ TWO: dict[str, Any] = {"algorithms": "fedavg,solo", "jobs": 1}
         (lambda: coterie.run({"algorithm": "pacfl"}), r"write algorithm='pacfl' as a keyword, or \{'algorithm': "),
         (lambda: coterie.run({"lr": 0.1}), r"write lr=0.1 as a keyword, or \{'training': \{'lr': 0.1\}\}"),
         (lambda: coterie.run({"data": "mnist"}), r"write \{'data': \{'key': value\}\}"),
-        (lambda: coterie.run(5), "config can't be a whole number: name a file"),
+        (lambda: coterie.run(5), "config = 5 is not valid: should be a text or a path or a table, not a whole number"),
         (lambda: coterie.run(lr=-1), r"should be greater than 0 \(set by lr= or in \[training\]\)"),
         (lambda: coterie.compare(**TWO, seeds=3), r"should be a list.*write \[3\], or range\(3\) for 3 of them"),
         (lambda: coterie.compare(**TWO, seeds=["0"]), "seed = '0' is not valid: should be a whole number"),
@@ -32,22 +33,36 @@ TWO: dict[str, Any] = {"algorithms": "fedavg,solo", "jobs": 1}
         (lambda: coterie.compare(**TWO, seeds=[]), "for instance seeds='0,1,2'"),
         (lambda: coterie.compare(**TWO, tune={"lr": 0.1}), r"tune\['lr'\] = 0.1 .* write \[0.1, 0.01\]"),
         (lambda: coterie.compare(**TWO, methods={"solo": 3}), r"methods\['solo'\] = 3 .* should be a table"),
-        (lambda: coterie.compare(**TWO, baseline=3), "the baseline '3' is not compared"),  # type: ignore[arg-type]
-        (lambda: coterie.compare(**TWO, tune_share="0.2"), "tune_share = '0.2' is not valid"),  # type: ignore[arg-type]
-        (lambda: coterie.compare(algorithms=3), 'should be a list.*write "fedavg,pacfl"'),  # type: ignore[arg-type]
+        (lambda: coterie.compare(**TWO, baseline=3), "baseline = 3 is not valid: should be a text, not a whole number"),  # type: ignore[arg-type]
+        (lambda: coterie.compare(**TWO, tune_share="0.2"), "tune_share = .* should be a number"),  # type: ignore[arg-type]
+        (lambda: coterie.compare(algorithms=3), "should be a text or a list of texts, not a whole"),  # type: ignore[arg-type]
         (lambda: coterie.compare(algorithms="fedavg"), "for instance algorithms='fedavg,pacfl'"),
         (lambda: coterie.sweep(vary={"lr": 0.1}), r"vary\['lr'\] = 0.1 .* write \[0.1, 0.01\]"),  # type: ignore[dict-item]
         (lambda: coterie.sweep(vary=3), r"vary = 3 .* should be a table"),  # type: ignore[arg-type]
         (lambda: coterie.sweep(vary={"seed": [0, 1]}), "seeds are named by seeds=, for instance seeds='0-4'"),
-        (lambda: coterie.load(None), "folder can't be nothing: name a file or folder"),  # type: ignore[arg-type]
-        (lambda: coterie.resume(None), "folder can't be nothing"),  # type: ignore[arg-type]
-        (lambda: coterie.export(None), "run can't be nothing"),  # type: ignore[arg-type]
-        (lambda: coterie.predict(None, X), "run can't be nothing"),  # type: ignore[arg-type]
+        (lambda: coterie.load(None), "folder = None is not valid: should be a text or a path"),  # type: ignore[arg-type]
+        (lambda: coterie.resume(None), "folder = None is not valid"),  # type: ignore[arg-type]
+        (lambda: coterie.export(None), "run = None is not valid: should be a text or a path or a Result"),  # type: ignore[arg-type]
+        (lambda: coterie.predict(None, X), "run = None is not valid"),  # type: ignore[arg-type]
         (lambda: coterie.report(["a", "b"]), r"can't be made of a list: .* report\(a, b, out="),  # type: ignore[arg-type]
         (lambda: coterie.run(dataset=([[1, 2], [3]], [0, 1])), "dataset: x_train is ragged"),
         (lambda: coterie.run(dataset=(X, [[1], [2, 3]])), "dataset: y_train is ragged"),
         (lambda: coterie.run(dataset={"x": [[1, 2], [3]], "y": [0, 1]}), "dataset: x is ragged"),
         (lambda: coterie.reproduce("pacfl-costs", seeds=3), r"write \[3\], or range\(3\)"),  # type: ignore[arg-type]
+        (lambda: coterie.run(progress="yes"), "progress = 'yes' .* a Progress or True or False, not a text"),
+        (lambda: coterie.resume("runs/a", plugins=3), "plugins = 3 .* a list of texts or paths, not a whole"),
+        (lambda: coterie.resume("runs/a", admit=[3]), r"admit = \[3\] is not valid"),
+        (lambda: coterie.compare(**TWO, protocol=[1]), r"protocol = \[1\] is not valid: should be a text"),
+        (lambda: coterie.compare(**TWO, out=3), "out = 3 is not valid: should be a text or a path"),
+        (lambda: coterie.report("a", "b", out=3), "out = 3 is not valid"),
+        (lambda: coterie.report("a", formats=3), "formats = 3 is not valid"),
+        (lambda: coterie.inspect(measures=3), "measures = 3 is not valid: should be a text"),
+        (lambda: coterie.inspect(super_clusters=2.5), "super_clusters = 2.5 is not valid: should be a whole number"),
+        (lambda: coterie.reproduce(3), "name = 3 is not valid: should be a text"),
+        (lambda: coterie.reproduce("pacfl-costs", rounds_scale="1"), "rounds_scale = .* should be a number"),
+        (lambda: coterie.reproduce("pacfl-costs", datasets=3), "datasets = 3 is not valid"),
+        (lambda: coterie.Result.load(3), "folder = 3 is not valid"),
+        (lambda: coterie.Comparison.load(3), "folder = 3 is not valid"),
         (lambda: coterie.reproduce("pacfl-costs", jobs=0), "jobs = 0 is not valid"),
     ],
 )  # fmt: skip
@@ -84,6 +99,11 @@ def test_formats_and_columns_of_tables() -> None:
     made = coterie.compare(**TWO, seeds=[0], **settings)
     with pytest.raises(coterie.CoterieError, match="can't be written as 'latx': did you mean 'latex'"):
         made.report("latx")  # type: ignore[arg-type]
+    for wrong in ({"columns": 3}, {"caption": 3}, {"label": 3}, {"p_values": "yes"}):
+        with pytest.raises(coterie.CoterieError, match=f"{next(iter(wrong))} = .* is not valid"):
+            made.report("latex", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(coterie.CoterieError, match="ax = 3 is not valid: should be an Axes"):
+        made.plot(ax=3)  # type: ignore[arg-type]
     assert made.report("LaTeX", columns="L,C") == made.report("latex", columns=["L", "C"])  # type: ignore[arg-type]
 
 

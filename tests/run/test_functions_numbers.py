@@ -129,19 +129,19 @@ def test_a_comparison_calls_the_lowest_error_the_best(table, tmp_path):
 
 
 REFUSED = [
-    ({"algorithm": "flag"}, "method 'flag' goes by labels"),
-    ({"algorithm": "kindred", "algorithm_options": {"labels": "none"}}, "method 'kindred' goes by labels"),
+    ({"algorithm": "flag"}, "method 'flag' uses labels"),
+    ({"algorithm": "kindred", "algorithm_options": {"labels": "none"}}, "method 'kindred' uses labels"),
     ({"algorithm": "fedavg", "algorithm_options": {"labels": "both"}}, "labels=none"),
-    ({"algorithm": "sub-fedavg-un"}, "goes by labels"),
+    ({"algorithm": "sub-fedavg-un"}, "uses labels"),
     ({"loss": "cross-entropy"}, "write loss='mse', or choose another metric"),
-    ({"partition": "dirichlet:alpha=0.1"}, "partition 'dirichlet' goes by labels.* use by-attribute, by-user, iid"),
+    ({"partition": "dirichlet:alpha=0.1"}, "partition 'dirichlet' uses labels.* use by-attribute, by-user, iid"),
     ({"curriculum": "score=G-pred"}, "leave out -pred"),
     ({"label_smoothing": 0.1}, "label smoothing is of the cross-entropy"),
     ({"target": ["L=-1"]}, "an error, like L=0.8"),
     ({"metric": "accuracy"}, "to predict numbers write metric='mae';"),
     ({"dataset": "digits-rotated", "dataset_options": None}, "has classes to predict and no numbers"),
     ({"trainer": "native"}, "does not know the loss 'mse'"),
-    ({"algorithm": "pacfl", "algorithm_options": {"signature": "per-label"}}, "Signature goes by labels"),
+    ({"algorithm": "pacfl", "algorithm_options": {"signature": "per-label"}}, "Signature uses labels"),
 ]
 
 

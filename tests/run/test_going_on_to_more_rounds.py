@@ -102,7 +102,7 @@ def test_what_depends_on_how_many_rounds_there_are_is_refused(tmp_path: Path) ->
     reason = refused(tmp_path / "paced", 6)
     assert re.search(r"the client curriculum depends .* in a run of 6, round 2 .* not cohorts from \d of 6", reason)
     small_run("solo", rounds=3, out=str(tmp_path / "solo"))
-    assert "in a run of 4, round 3 would have had 0 epochs, not 1 epochs" in refused(tmp_path / "solo", 4)
+    assert "in a run of 4, round 3 would have had 0 epochs, not 1 epoch;" in refused(tmp_path / "solo", 4)
     small_run("fedavg", rounds=3, newcomers=0.34, out=str(tmp_path / "late"))
     assert "clients joined after round 3" in refused(tmp_path / "late", 4)
     assert "it has done 3; ask for more" in refused(tmp_path / "late", 2)

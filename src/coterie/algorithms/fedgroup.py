@@ -1,6 +1,6 @@
 """Groups by the directions of clients' first updates (FedGroup and FedGrouProx, Duan et al., 2021)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -27,6 +27,7 @@ from coterie.messages import (
 )
 from coterie.messages.params import STATISTICS
 from coterie.messages.plan import total_steps
+from coterie.models.learning import frozen_part
 from coterie.similarity import cosine_features, madc, update_cosines
 from coterie.streams import stream
 
@@ -222,15 +223,20 @@ class FedGroup(GroupedMethod):
             changes = zip(self.directions, before, self.models, strict=True)
             self.directions = [delta if new is old else update(new, old) for delta, old, new in changes]
         if self.eta_g:
-            self.aggregate_groups()
+            self.aggregate_groups(frozen_part(fed.spec, fed.seed))
 
-    def aggregate_groups(self) -> None:
-        """w_j ← w̃_j + η_g Σ_{l ≠ j} w̃_l / ‖w̃_l‖ (Alg. 2, line 18), over the sum of these weights if normalised."""
+    def aggregate_groups(self, stays: Collection[str]) -> None:
+        """w_j ← w̃_j + η_g Σ_{l ≠ j} w̃_l / ‖w̃_l‖ (Alg. 2, line 18), over the sum of these weights if normalised.
+
+        What the network freezes `stays` as it is.
+        """
         lengths = [distance(model, dict.fromkeys(model, np.zeros(()))) for model in self.models]
         shares = [self.eta_g / length if length else 0.0 for length in lengths]
         weights = [[*shares[:j], 1.0, *shares[j + 1 :]] for j in range(len(shares))]
         means = [weighted_mean(self.models, row) for row in weights]
-        self.models = [m if self.normalise else _scaled(m, sum(row)) for m, row in zip(means, weights, strict=True)]
+        self.models = [
+            m if self.normalise else _scaled(m, sum(row), stays) for m, row in zip(means, weights, strict=True)
+        ]
 
     def global_model(self) -> Params | None:
         """Return the auxiliary model, the plain mean of all groups' (text below Alg. 2), if it is to be measured."""
@@ -265,6 +271,7 @@ def _moved(model: Params, end: Params, start: Params) -> Params:
     return frozen({n: v.copy() if n in counted else np.asarray(model[n] + (v - start[n])) for n, v in end.items()})
 
 
-def _scaled(model: Params, by: float) -> Params:
-    """Return a model times a number, but for its integers."""
-    return frozen({name: np.asarray(v * by, v.dtype) if v.dtype.kind == "f" else v for name, v in model.items()})
+def _scaled(model: Params, by: float, stays: Collection[str]) -> Params:
+    """Return a model times a number, but for its integers, and for what stays as it is."""
+    times = {name for name, value in model.items() if value.dtype.kind == "f" and name not in stays}
+    return frozen({name: np.asarray(v * by, v.dtype) if name in times else v for name, v in model.items()})

@@ -11,6 +11,7 @@ from annotated_types import Gt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
+from coterie.errors import counted
 from coterie.federation import Federation, saved
 from coterie.messages import Array, ClassCounts, ClassCountsReply, ClientId
 
@@ -76,7 +77,9 @@ class Fielding(OneShotClustering[Array]):
         for k, client in enumerate(now):
             labels[k] = nearest[k] if client in changed else labels[k]
         if self.shift(self.means(now, labels, len(self.centres))) > self.tau:
-            self.follow(fed, changed, f"label frequencies of {len(changed)} clients had moved a centre too far")
+            self.follow(
+                fed, changed, f"label frequencies of {counted(len(changed), 'client')} had moved a centre too far"
+            )
             assert self.grouping is not None
             self.centres = self.means(self.described, self.grouping.labels, self.grouping.n_groups)
             return

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
+from coterie.errors import counted
 from coterie.federation import CandidateModels, Contribution, Federation, Trained, saved
 from coterie.federation.algorithm import LabelUse
 from coterie.messages import (
@@ -96,13 +97,23 @@ class Kindred(OneShotClustering[MomentsReply]):
     def describing(
         self, fed: Federation, requests: Mapping[ClientId, Request], describing: Sequence[ClientId]
     ) -> Iterator[Reply]:
-        """Ask clients, some of whom are to describe themselves; note in the end which of these hold that back."""
+        """Ask clients, some of whom are to describe themselves; note in the end which of these hold that back.
+
+        Who was to train as well, and answered nothing, may have held back the training: it is asked for its description
+        alone.
+        """
         before, replied = {client: fed.events.times(client, WITHHELD) for client in describing}, set()
         for reply in fed.replies(requests):
             replied.add(reply.client)
             yield reply
         held = {client for client, times in before.items() if fed.events.times(client, WITHHELD) > times}
-        self.reticent |= held - replied  # who replies may have left out a few labels
+        held -= replied  # who replies may have left out a few labels
+        trained = sorted(client for client in held if len(requests[client].verbs) > len(self.description))
+        self.reticent |= held.difference(trained)
+        if trained:
+            alone = fed.request(*self.description, kind="describe")
+            again = self.describing(fed, dict.fromkeys(trained, alone), trained)
+            self.note_counts({reply.client: reply for reply in again})
 
     def note_counts(self, replies: Mapping[ClientId, Reply]) -> None:
         """Note n_iy of clients that told it."""
@@ -159,7 +170,7 @@ class Kindred(OneShotClustering[MomentsReply]):
 
         self.average(fed, Trained(stayed()))
         if changed:
-            self.follow(fed, changed, f"labels of {len(changed)} clients had changed their looks")
+            self.follow(fed, changed, f"labels of {counted(len(changed), 'client')} had changed their looks")
 
     def train_described(self, fed: Federation, clients: Sequence[ClientId]) -> Iterator[Reply]:
         """Let clients train their groups' models, and describe themselves again in the same reply."""

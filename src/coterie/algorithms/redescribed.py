@@ -8,7 +8,7 @@ from annotated_types import Ge
 
 from coterie.algorithms.one_shot import D, OneShotClustering
 from coterie.clustering.landmarks import MOST_EXACT
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.federation import Federation
 from coterie.messages import ClientId
 
@@ -46,7 +46,7 @@ class Redescribed(OneShotClustering[D]):
             known = [client for client in cohort if client in self.described]
             moved = self.moved(fed, self.describe(fed, known) if known else {})
             if moved:
-                self.follow(fed, moved, f"what {len(moved)} clients sent had moved by more than the cut")
+                self.follow(fed, moved, f"what {counted(len(moved), 'client')} sent had moved by more than the cut")
         super().round(fed, cohort)
 
     def moved(self, fed: Federation, now: Mapping[ClientId, D]) -> dict[ClientId, D]:

@@ -7,6 +7,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from coterie.algorithms import algorithm
+from coterie.errors import counted
 from coterie.federation import Algorithm, ClientSampler, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import ClientId, ModelSpec, Plan, Train
@@ -55,7 +56,7 @@ class Solo(Algorithm):
 
     def schedule(self, rounds: int, fraction: float, plan: Plan) -> list[str]:
         """How many epochs each round has."""
-        return [f"{self.epochs_of(t, rounds, fraction, plan)} epochs" for t in range(1, rounds + 1)]
+        return [counted(self.epochs_of(t, rounds, fraction, plan), "epoch") for t in range(1, rounds + 1)]
 
     def model_for(self, client: ClientId) -> None:
         """The server has no model."""

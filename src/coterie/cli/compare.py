@@ -67,7 +67,7 @@ def compare(
 
     CONFIG: A TOML file as for 'coterie run', with [methods.NAME] for settings of one method; or a comparison.toml.
 
-    The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
+    The same command, or 'coterie resume FOLDER', continues after any interruption; finished runs are not run again.
     """
     drawn = picture_file(plot)
     options = designs.table_options(format, columns, caption, label, p_values)

@@ -129,7 +129,7 @@ def _described(dataset: Dataset) -> list[str]:
     users = [] if dataset.users is None else [f"made by {len(set(dataset.users.tolist())):,} users"]
     if dataset.of_numbers:
         low, mean, high, deviation = train.y.min(), train.y.mean(), train.y.max(), train.y.std()
-        told = f"numbers to predict: {low:.6g} to {high:.6g}, mean {mean:.6g}, deviation {deviation:.6g}"
+        told = f"regression target: {low:.6g} to {high:.6g}, mean {mean:.6g}, standard deviation {deviation:.6g}"
         return [samples, f"inputs of {shape} ({train.x.dtype})", told, *users]
     lines = [samples, f"inputs of {shape} ({train.x.dtype}), {dataset.classes} classes"]
     counts = _class_counts(dataset)

@@ -13,7 +13,7 @@ from coterie.cli.progress import ConsoleBatchProgress
 from coterie.cli.run import end_with
 from coterie.compare.design import Design
 from coterie.compare.make_design import parse_variation
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.results.comparison_table import heading_of
 from coterie.results.formats import AS_IT_IS, TableFormat, TableOptions
 from coterie.results.protocols import ComparedProtocol
@@ -25,7 +25,7 @@ SHOWN = 3
 
 Seeds = Annotated[str | None, typer.Option("--seeds", help="One run of each per seed [0-2].", metavar="0-4,7")]
 Baseline = Annotated[
-    str | None, typer.Option("--baseline", help="Method that differences are taken to; by default the first.")
+    str | None, typer.Option("--baseline", help="Method that the others are compared with; by default the first.")
 ]
 By = Annotated[
     ComparedProtocol | None,
@@ -165,7 +165,7 @@ def _print_estimate(design: Design, jobs: int | None) -> None:
         seconds = estimate(config).seconds
         total += seconds * (len(design.seeds) + tries)
         tuning = f" and {tries} to choose settings" if tries else ""
-        typer.echo(f"  {label}: {len(design.seeds)} runs{tuning}, each about {_minutes(seconds)}")
+        typer.echo(f"  {label}: {counted(len(design.seeds), 'run')}{tuning}, each about {_minutes(seconds)}")
     typer.echo(f"  in all about {_minutes(total / jobs)}, {jobs} at a time")
 
 

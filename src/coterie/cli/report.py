@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.options import Overwrite, Plot, picture_file
+from coterie.errors import counted
 
 
 def report(
@@ -45,4 +46,4 @@ def report(
     if drawn is not None:
         typer.echo(f"Plot: {drawn} ({named})")
     if figures is not None:
-        typer.echo(f"Figures: {len(files)} files in {figures}")
+        typer.echo(f"Figures: {counted(len(files), 'file')} in {figures}")

@@ -15,7 +15,7 @@ import typer
 from coterie.cli import designs
 from coterie.cli.completion import Names
 from coterie.cli.options import Jobs, Quiet
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 
 if TYPE_CHECKING:
     from coterie.reproduce.catalogue import Catalogue, Reproducible
@@ -67,7 +67,7 @@ def reproduce(
 
     NAME: A table or figure, for instance pacfl-table2; without it, all are listed.
 
-    The same command goes on after any interruption; finished runs are not run again, and are shared by all tables.
+    The same command continues after any interruption; finished runs are not run again, and are shared by all tables.
     """
     from coterie.cli.interrupts import explain_interrupt
     from coterie.cli.progress import ConsoleBatchProgress
@@ -105,7 +105,7 @@ def _files(folder: Path, figures: int) -> str:
     """Say where what was made is."""
     from coterie.results.reproductions import FILE
 
-    drawn = f", {figures} figure{'s' * (figures > 1)}" if figures else ""
+    drawn = f", {counted(figures, 'figure')}" if figures else ""
     return f"\nFiles: {folder} ({FILE}, tables{drawn})"
 
 
@@ -169,14 +169,14 @@ def plan(item: Reproducible, request: ReproductionRequest, place: Path) -> str:
     cells = request.cells(item, place)
     runs = {run for cell in cells for run in request.runs(item, cell, place)} if item.entry.kind in TRAINS else set()
     finished = sum(RunFolder(run).finished for run in runs)
-    numbers = f"{len(cells)} numbers of {len(runs)} runs" if runs else f"{len(cells)} numbers, no federated runs"
+    numbers = counted(len(cells), "number") + (f" of {counted(len(runs), 'run')}" if runs else ", no federated runs")
     numbers += f" ({finished} of them finished)" if finished else ""
     missing, time_needed = not_here(item.entry.needs), minutes(item, request, here=True, place=place)
     lines = [
         f"{item.name}: {item.entry.title}",
         f"  SHORTENED: {'; '.join(request.shortened(item))}" if request.shortened(item) else "",
         f"  a part of it: {'; '.join(request.narrowed())}" if request.narrowed() else "",
-        f"  {numbers}, of {len(list(item.cells()))} numbers in all",
+        f"  {numbers}, of {len(list(item.cells()))} in all",
         "  time: nothing can be made without the data" if time_needed is None or missing
         else "  time: none: all runs are finished" if runs and finished == len(runs)
         else f"  time: about {duration(time_needed)} on this machine's cores, if they are free",

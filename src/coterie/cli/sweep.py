@@ -41,7 +41,7 @@ def sweep(
 
     CONFIG: A TOML file as for 'coterie run'; or a comparison.toml.
 
-    The same command, or 'coterie resume FOLDER', goes on after any interruption; finished runs are not run again.
+    The same command, or 'coterie resume FOLDER', continues after any interruption; finished runs are not run again.
     """
     drawn = picture_file(plot)
     options = designs.table_options(format, columns, caption, label, p_values)

@@ -10,6 +10,7 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.registry import Registry
+from coterie.run.values import split_names
 
 COMMANDS = ("run", "cluster", "inspect", "compare", "sweep")
 """Those whose only argument is a file, which can be told from a word of a list."""
@@ -53,6 +54,8 @@ def flag_for(word: str, methods_flag: str = "--algorithm") -> str | None:
 
     >>> flag_for("PACFL:p=5"), flag_for("mnist"), flag_for("run.toml")
     ("'PACFL:p=5' is a method: write --algorithm PACFL:p=5", "'mnist' is a data set: write --dataset mnist", None)
+    >>> flag_for("fedavg,pacfl")
+    "'fedavg,pacfl' are methods: write coterie compare --algorithms fedavg,pacfl"
     """
     from coterie.algorithms import ALGORITHMS
     from coterie.data import DATASETS, PARTITIONS, stored_names
@@ -66,6 +69,8 @@ def flag_for(word: str, methods_flag: str = "--algorithm") -> str | None:
     if path.exists():
         return _what_is_there(path, written)
     name = word.partition(":")[0]
+    if "," in name and all(ALGORITHMS.canonical(each) in ALGORITHMS for each in split_names(name)):
+        return f"'{word}' are methods: write coterie compare --algorithms {written}"
     if name in stored_names() or DATASETS.canonical(name) in DATASETS:
         return f"'{word}' is a data set: write --dataset {written}"
     kinds: dict[str, Registry[Any]] = {methods_flag: ALGORITHMS, "--partition": PARTITIONS, "--model": MODELS}

@@ -124,7 +124,7 @@ class Policy:
         names = [_network_name(spec) for spec in self.networks]
         yield f"networks: {', '.join(names)}"
         yield (
-            f"rounds: 0 to {self.rounds}, and {self.rounds + 1}, in which sites may join when training is over; "
+            f"rounds: 0 to {self.rounds}, and {self.rounds + 1}, for all sites, if some join after training; "
             f"at most {self.requests} different requests in each; seed {self.seed}"
         )
         by_name: dict[str, list[Verbatim]] = {}

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.errors import counted
+
 LONGER = 10
 """How many times more epochs, or models, there may be than in the rehearsal."""
 STRONGER = 2
@@ -107,7 +109,7 @@ def _pull(anchors: Sequence[Sequence[Any]]) -> float:
 
 
 def _wanted_epochs(seen: Any, room: Room) -> str:
-    return f"1 to {room.longer * seen} epochs" if "epochs" in room.unfixed and seen else f"{seen} epochs"
+    return f"1 to {room.longer * seen} epochs" if "epochs" in room.unfixed and seen else counted(seen, "epoch")
 
 
 def _wanted_anchors(seen: Any, room: Room) -> str:

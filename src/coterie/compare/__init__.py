@@ -6,9 +6,11 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from coterie.errors import CoterieError, given_path, in_keywords, whole_number
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, whole_number
 from coterie.run.keywords import MethodSettings, SharedSettings
 from coterie.run.signatures import shows
 
@@ -45,20 +47,20 @@ def compare(
     """Run methods side by side on the same data, and compare them.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
-        algorithms: The methods; settings of their own stand behind their names, ``"fedavg,pacfl:groups=4,lr=0.01"``.
-        seeds: Each method is run with each of them.
+        config: A TOML file or nested dictionaries; keywords override them.
+        algorithms: The methods, each with its own settings behind its name, ``"fedavg,pacfl:groups=4,lr=0.01"``.
+        seeds: Each method is run with each seed.
         methods: Settings of some methods, by name.
         baseline: The method that others are compared with; by default the first.
         protocol: The accuracy by which settings are chosen, and which plots show.
-        tune: Values to choose from, like ``{"lr": [0.1, 0.01]}``: the best for each method, on part of the clients'
-            training samples.
-        tune_seeds: With which these are tried; by default the first.
-        tune_share: Which part of the training samples that is.
-        out: The folder; one that holds a comparison is gone on with. By default nothing is kept on disk.
+        tune: Hyperparameter values to choose from, like ``{"lr": [0.1, 0.01]}``: the best for each method, on held-out
+            training samples of the clients.
+        tune_seeds: The seeds to tune on; by default the first.
+        tune_share: The share of the training samples to hold out for that.
+        out: The folder; a comparison in it is continued. By default nothing is kept on disk.
         jobs: How many runs at a time; by default one per core.
-        trust: Whether plugins are imported that a folder names: `out`, if it is gone on with, or an expert's.
-        progress: As for `run`; an object is derived from `coterie.BatchProgress`.
+        trust: Whether to import the plugins named by a folder: `out`, if it is continued, or that of an expert.
+        progress: As for `run`; an object is of a subclass of `coterie.BatchProgress`.
         **settings: The settings of `run`, for all methods.
 
     Examples:
@@ -105,10 +107,10 @@ def sweep(
     """Run all combinations of some settings' values, and compare them.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
+        config: A TOML file or nested dictionaries; keywords override them.
         vary: Values by setting, like ``{"lr": [0.1, 0.01]}``.
-        seeds: Each combination is run with each of them.
-        baseline: The combination that others are compared with, as it is called; by default the first.
+        seeds: Each combination is run with each seed.
+        baseline: The combination that others are compared with, by its label; by default the first.
         protocol: The accuracy that plots show.
         out: As for `compare`.
         jobs: As for `compare`.
@@ -156,7 +158,7 @@ def load(folder: str | os.PathLike[str]) -> Result | Comparison:
     from coterie.results.run_folder import CONFIG, RunFolder
     from coterie.run.result import Result
 
-    path = given_path(folder, "folder", "as out= made it")
+    path = Path(folder)
     if RunFolder(path).exists:
         return Result.load(path)
     if (path / PLAN).is_file() or (path / DATA).is_file():

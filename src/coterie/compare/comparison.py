@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.arguments import checked, in_keywords
 from coterie.compare.design import Design
 from coterie.compare.jobs import RunJob
-from coterie.errors import in_keywords
+from coterie.errors import counted
 from coterie.results.comparison_folder import (
     ComparisonFolder,
     ComparisonPlan,
@@ -117,7 +118,7 @@ class Comparison:
             for label, spread in accuracy.items()
             if spread is not None
         ]
-        failed = f"; {len(self.failed)} runs failed" if self.failed else ""
+        failed = f"; {counted(len(self.failed), 'run')} failed" if self.failed else ""
         metric = "" if table.metric == ACCURACY else f"{table.metric} "
         what = f"{metric}{COMPARED[design.protocol]} of {shortened_list(means)}" if means else "nothing measured"
         return f"Comparison({len(design.cells)} {design.noun}s, {seeds_text(design.seeds)}: {what}{failed})"
@@ -127,6 +128,7 @@ class Comparison:
 
         return comparison_html(self.table())
 
+    @checked
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw accuracy over rounds with matplotlib: means over seeds, with a standard deviation to each side.
 
@@ -163,6 +165,7 @@ class Comparison:
         return frame(rows, [self.design.noun, "seed"])
 
     @classmethod
+    @checked
     def load(cls, folder: str | Path) -> Comparison:
         """Read a comparison, finished or not, with the results that are there."""
         stored = read_comparison(Path(folder))

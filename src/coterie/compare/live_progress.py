@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.compare.jobs import BatchProgress, RunJob
+from coterie.errors import counted
 from coterie.results.protocols import accuracies_text
 from coterie.run.screen import Screen, make_screen, somebody_looks
 
@@ -26,7 +27,7 @@ class LiveBatchProgress(BatchProgress):
     def begin(self, title: str, runs: int, finished: int) -> None:
         """Print how many runs there are."""
         self.total, self.done = runs, finished
-        self.note(f"{title}: {runs} runs" + (f", {finished} of them finished" if finished else ""))
+        self.note(f"{title}: {counted(runs, 'run')}" + (f", {finished} of them finished" if finished else ""))
         self.screen.show("runs", total=runs, completed=finished)
 
     def note(self, text: str) -> None:

@@ -93,6 +93,5 @@ def check_partition(name: str) -> None:
     """Refuse a partition of ours that goes by labels."""
     if is_own(PARTITIONS[name]) and name not in WITHOUT_LABELS:
         raise CoterieError(
-            f"partition '{name}' goes by labels, of which there are none where numbers are predicted: use "
-            f"{', '.join(WITHOUT_LABELS)}"
+            f"partition '{name}' uses labels, which regression does not have: use {', '.join(WITHOUT_LABELS)}"
         )

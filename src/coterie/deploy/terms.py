@@ -165,8 +165,8 @@ def read_terms(folder: Path) -> Terms:
     config = make_config(tables, str(path))
     if config.evaluation.predicts_numbers:
         raise CoterieError(
-            f"[evaluation] metric = '{config.evaluation.metric}' is of numbers to predict, which simulations do and "
-            f"deployed federations do not yet: their sites would have to agree on the mean and deviation (in {path})"
+            f"[evaluation] metric = '{config.evaluation.metric}' is for regression, which simulations support and "
+            f"deployed federations do not yet: sites would have to agree on mean and standard deviation (in {path})"
         )
     if config.engine.name != "flower" or config.engine.address is not None or config.engine.gpu_share is not None:
         raise CoterieError(f"[engine] name, address and gpu_share are for simulations: leave them out (in {path})")

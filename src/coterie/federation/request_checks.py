@@ -47,7 +47,7 @@ def check_learning(verbs: Sequence[Verb], spec: ModelSpec) -> None:
     for verb in verbs:
         if spec.target is not None and verb.of_labels():
             raise CoterieError(
-                f"{type(verb).__name__} goes by labels, of which there are none where numbers are predicted: use a "
+                f"{type(verb).__name__} uses labels, which regression does not have: use a "
                 "method, or an option of it, that does not ask for them"
             )
         if isinstance(verb, Train):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from coterie.errors import in_keywords
+from coterie.arguments import in_keywords
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
@@ -36,7 +36,7 @@ def inspect(
     """Say how heterogeneous a federation is, and what to do about it.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
+        config: A TOML file or nested dictionaries; keywords override them.
         measures: Names of measures with commas between them, as for ``coterie inspect``.
         against: Measures that the others are compared with.
         per_class: Whether clients are also compared class by class.

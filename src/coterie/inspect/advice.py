@@ -111,14 +111,14 @@ def _corner(evidence: Evidence, reason: str, flags: str) -> Advice:
     """Say which of the four corners the evidence is in."""
     differ, groups = evidence.labels_apart, evidence.groups
     models = f"Train a model for each of {groups} groups" if groups > 1 else "Train one model"
-    mixtures = "within groups, mixtures of labels" if groups > 1 else "mixtures of labels"
+    proportions = "within groups, label proportions" if groups > 1 else "label proportions"
     if differ is None:
-        told = "mixtures of labels can't be compared"
+        told = "label proportions can't be compared"
     elif evidence.skewed:
         models += ", with each client's label frequencies as offsets in its softmax"
-        told = f"{mixtures} differ by {_percent(differ)} beyond chance, which is no reason to part clients"
+        told = f"{proportions} differ by {_percent(differ)} beyond chance, which is no reason to split clients"
     else:
-        told = f"{mixtures} are the same but for chance (they differ by {_percent(max(differ, 0))} beyond it)"
+        told = f"{proportions} differ no more than by chance ({_percent(max(differ, 0))} beyond it)"
     choice: Choice = "cluster" if groups > 1 else "one model"
     method = "kindred" if evidence.skewed or groups > 1 else "fedavg"
     return _advice(choice, evidence, method, flags, f"{models}: {reason}; {told}.")

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie import data as sources
+from coterie.arguments import checked
 from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, counted, suggestion
 from coterie.files import new_files, write_whole
 from coterie.inspect.advice import Advice, advise
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
@@ -171,10 +172,12 @@ class Inspection:
 
         return inspection_text(self.to_json(), self.view.groups.report())
 
-    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+    @checked
+    def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Write the page, the pictures and the numbers into a folder; other files there stay without `overwrite`."""
         from coterie.report.inspection import write_inspection
 
+        folder = Path(folder)
         with new_files(folder, overwrite) as place:
             write_whole(place / NUMBERS, (json.dumps(self.to_json()) + "\n").encode())
             written = write_inspection(self.to_json(), self.view.groups.grouping, place)
@@ -196,7 +199,7 @@ def inspect(
         raise CoterieError(f"--super-clusters {super_clusters} should be at least 1")
     if config.evaluation.predicts_numbers:
         raise CoterieError(
-            "coterie inspect compares clients by labels, of which there are none where numbers are predicted: coterie "
+            "coterie inspect compares clients by labels, which regression does not have: coterie "
             "cluster groups them by their inputs"
         )
     chosen, others = read_measures(measures), read_partitions(config, against)
@@ -212,7 +215,7 @@ def inspect(
     proximity = view.groups.grouping.proximity
     places, how = on_a_map(label_total_variation(view.counts) if proximity is None else proximity, config.run.seed)
     return Inspection(
-        title=f"{config.data.title}, {data.clients} clients, seed {config.run.seed}",
+        title=f"{config.data.title}, {counted(data.clients, 'client')}, seed {config.run.seed}",
         method=config.algorithm.name,
         view=view,
         against=compared,

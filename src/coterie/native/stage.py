@@ -81,6 +81,8 @@ def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
 
     if type(module) is not nn.Sequential:
         return None
+    if len([*module.named_parameters(remove_duplicate=False)]) > len([*module.parameters()]):
+        return None  # layers share parameters, which stages have for themselves
     walk = _Walk(shape)
     if not all(walk.takes(layer) for layer in module):
         return None

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from coterie.errors import CoterieError, in_keywords, kind_of, listed
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, kind_of, listed
 
 __all__ = ["report"]
 
@@ -39,9 +40,9 @@ def report(
         *runs: Folders, or results and comparisons that were written to one. With a run of 'solo' on the same data and
             seed among them, the page says who gains and who loses.
         out: The file; by default ``report.html`` in the folder, if there is one folder.
-        figures: A folder into which every chart is written too.
-        formats: Of these charts.
-        overwrite: Whether files that Coterie did not make are replaced.
+        figures: A folder to which every chart is also written.
+        formats: The file formats of these charts.
+        overwrite: Whether to replace files that Coterie did not write.
 
     Returns:
         The file.

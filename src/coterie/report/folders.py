@@ -13,6 +13,7 @@ from coterie.report.reproduction import reproduction_page
 from coterie.results.charts import Page
 from coterie.results.comparison_folder import DATA, PLAN
 from coterie.results.comparisons import read_comparison
+from coterie.results.folder_hints import inside, like_it
 from coterie.results.formats import PAGE
 from coterie.results.reproductions import read_reproduction, reproduction_files
 from coterie.results.run_folder import CONFIG, RunFolder
@@ -74,9 +75,10 @@ def make_page(paths: Sequence[Path]) -> Page:
 
 def _kind(path: Path) -> str:
     if not path.exists():
-        raise CoterieError(f"'{path}' does not exist: name a run folder")
+        raise CoterieError(f"'{path}' does not exist: name a run folder{like_it(path)}")
     for kind, (recognises, _) in KINDS.items():
         if recognises(path):
             return kind
-    description = "a file" if path.is_file() else f"no folder that has a page: it has no {CONFIG}"
-    raise CoterieError(f"'{path}' is {description}: name {', or '.join(KINDS)}, as --out made it")
+    wrong = "is a file" if path.is_file() else f"has no {CONFIG}"
+    meant = inside(path, CONFIG, PLAN) or f": name {', or '.join(KINDS)}, as --out made it"
+    raise CoterieError(f"'{path}' {wrong}{meant}")

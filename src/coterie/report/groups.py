@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.clustering import Grouping, number_of_groups
+from coterie.errors import counted
 from coterie.files import make_folder
 from coterie.report.html_tables import html
 from coterie.report.picture_files import write
@@ -56,7 +57,7 @@ def _heading_and_table(
         rows.append([*numbers, members_text, profile(counts[members].sum(axis=0)), *truth])
     texts = ["who", "labels of their samples", *(["true groups"] if true_groups is not None else [])]
     table = TextTable(["group", "clients", "samples", *texts], rows, left=texts)
-    many = "1 group" if grouping.n_groups == 1 else f"{grouping.n_groups} groups"
+    many = counted(grouping.n_groups, "group")
     sure = "" if grouping.confidence is None else f", confidence {grouping.confidence:.2f}"
     cut = f", cut at {grouping.threshold:.3g} {grouping.unit}" if len(grouping.tree) else ""
     return f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", table

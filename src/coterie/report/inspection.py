@@ -276,9 +276,9 @@ def evidence_table(advice: Mapping[str, Any]) -> Table:
         "compared": "clients with enough samples of a label to be compared",
         "groups": "groups to which the same label looks different",
         "parts": "parts that no chain of shared labels connects",
-        "excess": "how far groups are apart, squared, in times chance (over 2: beyond it)",
+        "excess": "squared distance between groups, as a multiple of what chance explains (groups: over 2)",
         "silhouette": "how clear groups are beyond chance: mean silhouette (from 0.7 on they are clear)",
-        "labels_apart": "mixtures of labels differ beyond chance, within groups, mean of pairs (0 to 1)",
+        "labels_apart": "difference of label proportions beyond chance, within groups, mean over pairs (0 to 1)",
         "labels_recognised": "labels found again at another client by their means, beyond guessing (1: all)",
     }
     rows = tuple((meaning[key], "not defined" if value is None else value) for key, value in advice["evidence"].items())

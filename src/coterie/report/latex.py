@@ -34,7 +34,7 @@ class PaperTable:
         table = replace(self.table, head=head).latex()
         lines += [
             rf"\label{{{self.label}}}",
-            rf"\resizebox{{\linewidth}}{{!}}{{%\n{table}}}" if self.is_wide else table,
+            "\n".join([r"\resizebox{\linewidth}{!}{%", f"{table}}}"]) if self.is_wide else table,
         ]
         if self.notes:
             below = "\\par\n".join(map(one_line, self.notes))

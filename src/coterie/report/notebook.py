@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.report.groups import shortened
 from coterie.report.html_tables import html
 from coterie.report.shown_clients import PLACES, drawn_of, shown
@@ -13,7 +13,7 @@ from coterie.report.static import PAINTERS
 from coterie.report.text_table import TextTable
 from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.client_columns import FEW
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.metrics import MetricScale, scale, scale_of
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS, estimated, standard_errors
 from coterie.results.statistics import mean, spread

@@ -5,6 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from coterie.errors import counted
 from coterie.report.pages.curves import mean_series
 from coterie.report.picture_files import write
 from coterie.report.static import paint, paint_grid
@@ -33,7 +34,7 @@ def pairs_table(study: Mapping[str, Any]) -> str:
         "seed by seed; it helps or hurts where its 95 % confidence interval leaves out 0. Angle: the smallest between "
         "the spaces of the two clients' samples."
     )
-    return printed([first + (f"{seeds} seeds" if seeds > 1 else "1 seed")], table, [note])
+    return printed([first + counted(seeds, "seed")], table, [note])
 
 
 def draw_pairs(study: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -64,7 +65,8 @@ def layers_table(study: Mapping[str, Any]) -> str:
     for run in study["runs"]:
         accuracy = {**(run["accuracy"] or {}), "metric": run.get("metric", ACCURACY)}
         reached = accuracies_text(accuracy, ", ") or "not finished"
-        lines.append(f"{run['run']}: {run['title']}; {len(run['clients'])} models, {run['inputs']} inputs; {reached}")
+        many = f"{counted(len(run['clients']), 'model')}, {counted(run['inputs'], 'input')}"
+        lines.append(f"{run['run']}: {run['title']}; {many}; {reached}")
     note = (
         "Means over pairs of clients' own models, given the same test inputs. CKA: 1 is the same up to rotation and "
         "scale; angles are between the spaces that the outputs span (3 vectors): 0 is the same."

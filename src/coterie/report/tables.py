@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coterie.errors import counted
 from coterie.report.pages.events import clients_of, meaning
 from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.metrics import ACCURACY, common_title, scale, scale_of
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, estimated, held_out, standard_errors
 from coterie.results.statistics import group_count
@@ -69,7 +70,8 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""
             reached = ", ".join(f"{p} {shown.written(late['accuracy'].get(p))}" for p in EACH_CLIENT)
             asked = f" ({late['measured']['L']} evaluated)" if "L" in late.get("measured", {}) else ""
-            notes.append(f"{result['algorithm']}: {len(late['clients'])} newcomers {when}{asked}: {reached}{founded}")
+            many = counted(len(late["clients"]), "newcomer")
+            notes.append(f"{result['algorithm']}: {many} {when}{asked}: {reached}{founded}")
     sampled = dict.fromkeys(estimated(result) for result in results)
     tested_on = dict.fromkeys(held_out(result.get("validation", 0.0)) for result in results)
     legend = LEGEND.format(metric=scale(common_title(str(run.get("metric", ACCURACY)) for run in results)).heading)

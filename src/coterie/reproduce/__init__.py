@@ -6,10 +6,11 @@ This module is light on purpose: `import coterie` reads it, and everything else 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from coterie.errors import in_keywords, listed, whole_number
+from coterie.arguments import in_keywords
+from coterie.errors import listed, whole_number
 
 if TYPE_CHECKING:
     from coterie.compare.jobs import BatchProgress
@@ -24,8 +25,8 @@ def reproduce(
     *,
     rounds_scale: float = 1.0,
     seeds: str | Iterable[int] | None = None,
-    datasets: str | Iterable[str] | None = None,
-    algorithms: str | Iterable[str] | None = None,
+    datasets: str | Sequence[str] | None = None,
+    algorithms: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     progress: BatchProgress | bool | None = None,
@@ -64,7 +65,7 @@ def reproduce(
     from coterie.run.given import plain
     from coterie.run.values import split_names
 
-    def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    def names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None if given is None else tuple(split_names(given)) if isinstance(given, str) else listed(given)
 
     numbers = None if seeds is None else read_seeds(plain(seeds))

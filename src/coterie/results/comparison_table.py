@@ -76,7 +76,15 @@ COLUMNS = (
     Column("groups", "groups", lambda run: group_count(run["groups"]), 1),
     Column("ari", "ARI", lambda run: run["ari"], 2, "ARI: agreement of groups with the true ones."),
     Column("megabytes", "MB", _megabytes, 2, "MB: megabytes to and from clients in training.", False),
-    Column("seconds", "seconds", lambda run: run["seconds"], 1, "Seconds: of a run beside others.", False, ("mean",)),
+    Column(
+        "seconds",
+        "seconds",
+        lambda run: run["seconds"],
+        1,
+        "Seconds: of a run, while others were running.",
+        False,
+        ("mean",),
+    ),
 )
 """In order. One that is added here, and as a field of `ComparisonRow`, is in every table, file and page."""
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from coterie.bounded import LARGEST_JSON, read_bytes
-from coterie.errors import CoterieError, one_line
+from coterie.errors import CoterieError, counted, one_line
 from coterie.results.checks import missing_in_result
 from coterie.results.comparison_folder import ComparisonFolder, ComparisonPlan, Tables, Tuned, mean_score, seeds_text
 from coterie.results.comparison_table import BySeed, ComparisonTable, make_table, reached
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.results.runs import StoredRun, read_run
 

@@ -84,15 +84,6 @@ def error_in_format(content: Mapping[str, Any], newest: int) -> str | None:
     return f"is of format {named}, and this version of Coterie reads formats up to {newest}: update Coterie"
 
 
-def counted(number: int, noun: str) -> str:
-    """Write how many there are.
-
-    >>> counted(1, "round"), counted(20, "round")
-    ('1 round', '20 rounds')
-    """
-    return f"{number} {noun}" + "s" * (number != 1)
-
-
 def data_title(name: str) -> str:
     """Return what data are called in titles: of a path its last part, since the rest says where it is, not what.
 

@@ -112,7 +112,7 @@ KEYS = {protocol.symbol: key for key, protocol in PROTOCOLS.items() if protocol.
 """The keys of ``result.json`` by symbol."""
 OVER_GROUPS = {key: f"{PROTOCOLS[key].symbol} by group" for key in ("L", "C", "plus")}
 """How columns are headed of the protocols whose mean over true groups a result has."""
-OVER_GROUPS_LEGEND = "L, C and + by group: means over the true groups, of which each counts alike."
+OVER_GROUPS_LEGEND = "L, C and + by group: means over the true groups, each with equal weight."
 WORST = 0.1
 """The share of the clients that is called the worst."""
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from coterie.arguments import checked
 from coterie.bounded import LARGEST_JSON, parse_json, read_bytes
 from coterie.errors import CoterieError, one_line, what_is_wanted
 from coterie.files import make_folder, remove, write_whole
@@ -30,7 +31,7 @@ from coterie.results.statistics import Spread
 
 FILE, WHAT, RUNS = "reproduction.json", "reproduction", "runs"
 PREFIXES = {
-    "group mean ": "group mean: over the true groups, of which each counts alike",
+    "group mean ": "group mean: over the true groups, each with equal weight",
     "unadapted ": "unadapted: without the step by which clients adapt a model before they use it",
 }
 """What the first words of quantities mean."""
@@ -109,6 +110,7 @@ class Reproduction:
         charts = [plain(chart) for chart in self.charts]
         return {"what": WHAT, "format": REPRODUCTION_FORMAT, **content, "lines": lines, "charts": charts}
 
+    @checked
     def report(self, format: TableFormat = "text", options: TableOptions = AS_IT_IS) -> str:
         """Write it as text, Markdown, CSV or LaTeX."""
         from coterie.report.reproduction import reproduction_text

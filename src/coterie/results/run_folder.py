@@ -21,7 +21,7 @@ from coterie.bounded import (
     read_tensors,
     read_text,
 )
-from coterie.errors import CoterieError, one_line, suggestion
+from coterie.errors import CoterieError, one_line
 from coterie.files import (
     UNSEALED,
     Flush,
@@ -43,6 +43,7 @@ from coterie.results.checks import (
     error_in_row,
     without_odd_values,
 )
+from coterie.results.folder_hints import inside, like_it
 from coterie.results.folder_lock import LOCK
 from coterie.results.formats import PAGE, PLAIN_RESULT, RESULT_FORMAT, error_in_format
 from coterie.results.schema import SitesFile, cleaned, error_in
@@ -132,15 +133,11 @@ class RunFolder:
         """Open the folder of a run that was started."""
         folder = cls(path)
         if not path.exists():
-            beside = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
-            hint = suggestion(path.name, beside)
-            raise CoterieError(
-                f"'{path}' is not a run folder: it does not exist" + (f"; {hint}" if hint.endswith("?") else "")
-            )
+            raise CoterieError(f"'{path}' is not a run folder: it does not exist{like_it(path)}")
         if not folder.exists:
             begun = path.is_dir() and any(path.iterdir()) and not folder.other_files
             hint = ", since the run was ended before it had begun: give the same command again" if begun else ""
-            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}{hint}")
+            raise CoterieError(f"'{path}' is not a run folder: it has no {CONFIG}{hint or inside(path, CONFIG)}")
         return folder
 
     @property

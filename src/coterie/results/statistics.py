@@ -57,10 +57,13 @@ class Leader:
 
         >>> Leader("a", ("b", "c"), equals=("b",)).named(), Leader("a", ()).named()
         ('a and b have the same mean, the highest', 'a has the highest mean')
+        >>> Leader("a", ("b",), equals=("b",)).named()
+        'a and b have the same mean'
         """
         if self.equals:
             labels = ", ".join([self.label, *self.equals[:-1]])
-            return f"{labels} and {self.equals[-1]} have the same mean, the {self.best}"
+            others = {*self.rivals, *self.p} - {*self.equals}
+            return f"{labels} and {self.equals[-1]} have the same mean" + f", the {self.best}" * bool(others)
         return f"{self.label} has the {self.best} mean"
 
     def not_told_from(self, listed: Callable[[Sequence[str]], str]) -> str:

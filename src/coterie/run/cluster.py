@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.algorithms import ALGORITHMS
+from coterie.arguments import checked
 from coterie.client import MemoryStore
 from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.files import new_files
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
@@ -81,6 +82,7 @@ class ClusterResult:
 
         return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title)
 
+    @checked
     def plot(self, what: Literal["proximity", "dendrogram"] = "proximity", ax: "Axes | None" = None) -> "Axes":
         """Draw with matplotlib how far clients are apart, or the tree by which they were merged.
 
@@ -98,13 +100,15 @@ class ClusterResult:
             )
         return draw(drawn[what], ax)
 
-    def save(self, folder: Path, overwrite: bool = False) -> list[Path]:
+    @checked
+    def save(self, folder: str | Path, overwrite: bool = False) -> list[Path]:
         """Draw the proximities, the tree and the numbers of groups into a folder, as PNG and SVG.
 
         Other files there stay without `overwrite`.
         """
         from coterie.report.groups import draw
 
+        folder = Path(folder)
         with new_files(folder, overwrite) as place:
             written = draw(self.grouping, self.title, place, self.clients)
         return [folder / file.name for file in written]
@@ -142,7 +146,7 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
         stack.callback(progress.end)
         for note in data.notes:
             progress.phase(note)
-        progress.phase(f"describing {len(run.fed.trainable)} clients")
+        progress.phase(f"describing {counted(len(run.fed.trainable), 'client')}")
         run.algorithm.begin(run.fed)
         waiting = [client for client in run.fed.trainable if client not in (run.algorithm.groups() or {})]
         if waiting:  # methods that place clients when they first take part do it now
@@ -167,7 +171,8 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 true_groups=None if data.true_groups is None else [int(data.true_groups[client]) for client in clients],
                 counts=np.stack([np.bincount(y[data.train_parts[client]], minlength=classes) for client in clients]),
                 up_bytes=run.fed.ledger.total("up"),
-                title=f"{config.algorithm.name} on {config.data.title}, {data.clients} clients, seed {config.run.seed}",
+                title=f"{config.algorithm.name} on {config.data.title}, {counted(data.clients, 'client')}, "
+                f"seed {config.run.seed}",
                 missing=missing,
                 uncompared=uncompared,
             ),

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from coterie.client import MemoryStore
 from coterie.client.store import GENERATIONS, State
+from coterie.errors import counted
 from coterie.federation.loop import afterwards, rounds
 from coterie.messages import Array, ClientId, ModelSpec, Plan, Schedule
 from coterie.models import initial, parameters
-from coterie.results.formats import counted
 from coterie.run.building import completed, load_data, make_plan, make_trainer, model_bytes, session
 from coterie.run.config import Config
 from coterie.run.engines import workers

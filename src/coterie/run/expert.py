@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data import FederatedData
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.messages import ModelSpec, Params, Plan
 from coterie.models import initial
@@ -94,8 +94,8 @@ def _trained(
     epoch_plan = replace(plan, epochs=1, steps=None, curriculum=None)
     expert: Params = initial(spec, seed)
     progress.phase(
-        f"training an expert on the samples of all {data.clients} clients, {len(y):,} in all, for {epochs} epochs "
-        "(only a simulation can)"
+        f"training an expert on all {len(y):,} samples of {counted(data.clients, 'client')} "
+        f"for {counted(epochs, 'epoch')} (only a simulation can)"
     )
     shown = time.monotonic()
     for epoch in range(1, epochs + 1):

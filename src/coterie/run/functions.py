@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-from coterie.errors import CoterieError, given_path, in_keywords, listed, whole_number
+from coterie.arguments import in_keywords
+from coterie.errors import CoterieError, listed, whole_number
 from coterie.run.keywords import RunSettings
 from coterie.run.signatures import shows
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from coterie.run.progress import Progress
     from coterie.run.result import Result
     from coterie.run.trained_models import TrainedModel
-
-A_RUN = "as out= made it"
 
 
 @in_keywords
@@ -36,27 +35,27 @@ def run(
 ) -> Result:
     """Run an experiment and return its result.
 
-    Settings are keywords; all have defaults, which the signature shows. What each is says `coterie.run.keywords`, or
-    ``coterie run --help``. Options of a method, data set, partition or network stand behind its name,
-    ``partition="label-skew:rho=0.2"``, or in ``partition_options={"rho": 0.2}``.
+    Settings are keywords; all have defaults, which the signature shows. They are described in `coterie.run.keywords`
+    and by ``coterie run --help``. Options of a method, data set, partition or network follow its name,
+    ``partition="label-skew:rho=0.2"``, or go into ``partition_options={"rho": 0.2}``.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
-        overwrite: Whether a run in the folder `out` may be replaced.
-        trust: Whether plugins are imported that a run folder given as `expert` names.
+        config: A TOML file or nested dictionaries; keywords override them.
+        overwrite: Whether to replace a run in the folder `out`.
+        trust: Whether to import the plugins named by a run folder that is given as `expert`.
         progress: True shows progress, False does not; by default it is shown in notebooks and on terminals. An object
-            derived from `coterie.Progress` is told how the run goes on.
+            of a subclass of `coterie.Progress` is notified as the run proceeds.
         **settings: The settings of the run; a run folder is written if `out` names one.
 
     Returns:
-        Accuracies, groups, traffic and all that was measured; its models, with `Result.model`.
+        Accuracies, groups, traffic and everything else that was measured; `Result.model` returns models.
 
     Examples:
         >>> result = run(algorithm="pacfl", dataset="digits-rotated", clients=8, rounds=2, epochs=1)
         >>> result.groups
         [0, 1, 2, 3, 0, 1, 2, 3]
 
-        Data may be arrays, and a network a class of PyTorch:
+        Data can be arrays, and a network can be a PyTorch class:
 
         >>> import numpy as np
         >>> from torch import nn
@@ -91,7 +90,7 @@ def cluster(
     """Form groups of clients without training.
 
     Args:
-        config: A TOML file or nested tables, over which the keywords are laid.
+        config: A TOML file or nested dictionaries; keywords override them.
         progress: As for `run`.
         **settings: As for `run`; the method is `pacfl` if none is named.
 
@@ -125,20 +124,20 @@ def resume(
     model: ModelLike = None,
     track: TrackLike = (),
 ) -> Result:
-    """Go on with a run that was interrupted; of a finished one, return the result.
+    """Continue a run that was interrupted; of a finished one, return the result.
 
     Args:
         folder: The run folder.
         progress: As for `run`.
-        rounds: Go on to this round, finished or not, to the numbers of a run that had so many from the start; refused
-            where what was done depends on how many there are.
-        admit: Files or folders with the data of clients that join when training is over.
-        plugins: Of the plugins that the folder names, those that are imported.
-        trust: Whether all of them are.
-        dataset: What was given to `run`, if that was an object of the program, such as arrays: these are not stored.
-            Other arrays than those of the run are refused.
-        model: What was given to `run`, if that was an object.
-        track: As for `run`, beside the trackers that the run names itself.
+        rounds: Continue to this round, even if the run is finished, with the numbers of a run that was started with
+            this many. An error where earlier rounds depend on the total number of rounds.
+        admit: Files or folders with the data of clients that join after training.
+        plugins: Which of the plugins that the folder names to import.
+        trust: Whether to import all of them.
+        dataset: What was passed to `run`, if that was an object such as arrays, which are not stored. Arrays other than
+            those of the run raise an error.
+        model: What was passed to `run`, if that was an object.
+        track: As for `run`, in addition to the run's own trackers.
     """
     from coterie.results.run_folder import RunFolder
     from coterie.run import runner
@@ -147,7 +146,7 @@ def resume(
     from coterie.run.plugins import Permission
     from coterie.run.tracked import divided
 
-    place = given_path(folder, "folder", A_RUN)
+    place = Path(folder)
     objects = {key: value for key, value in {"dataset": dataset, "model": model}.items() if value is not None}
     with named(objects) as given:
         if given:
@@ -176,11 +175,11 @@ def predict(
         run: A run folder, or a result.
         inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns of the training
             data, or the path of an .npz file with `x`, of a table, of an image, or of a folder of images.
-        client: Take this client's own model if it has trained, else what it would receive.
-        group: Take this group's model. Without either, the model that all clients share.
-        resize: Whether images of files are brought to the size of training: the middle square of each.
-        plugins: Of the plugins that the folder names, those that are imported.
-        trust: Whether all of them are.
+        client: Use this client's own model if it has trained, otherwise the model it would receive.
+        group: Use this group's model. Without either, the model that all clients share.
+        resize: Whether to crop images from files to their middle square and scale them to the size used in training.
+        plugins: Which of the plugins that the folder names to import.
+        trust: Whether to import all of them.
 
     Returns:
         The label of each input, (n,).
@@ -213,16 +212,15 @@ def export(
 
     Args:
         run: A run folder, or a result.
-        out: The file; by default in the run folder, called after the client or group.
+        out: The file; by default in the run folder, named after the client or group.
         client: As for `predict`.
         group: As for `predict`.
-        format: By default as `out` ends, or safetensors. ONNX takes inputs as they are in the data, and holds the
-            normalisation; safetensors holds parameters,
-            and says in its metadata which network and normalisation they go with.
-        compact: Whether the dead channels and units of a pruned network are taken out.
-        overwrite: Whether a file that is there is replaced.
-        plugins: Of the plugins that the folder names, those that are imported.
-        trust: Whether all of them are.
+        format: By default given by the ending of `out`, or safetensors. ONNX takes raw inputs, and includes the
+            normalisation; safetensors holds the parameters, and in its metadata the network and the normalisation.
+        compact: Whether to remove the dead channels and units of a pruned network.
+        overwrite: Whether to replace an existing file.
+        plugins: Which of the plugins that the folder names to import.
+        trust: Whether to import all of them.
 
     Returns:
         The file.
@@ -237,7 +235,7 @@ def export(
     from coterie.run.export import format_of, model_file, write_model
     from coterie.run.result import Result
 
-    folder = run.folder if isinstance(run, Result) else given_path(run, "run", A_RUN)
+    folder = run.folder if isinstance(run, Result) else Path(run)
     if out is None and folder is None:
         raise CoterieError("this run has no folder: say where the model is to go, coterie.export(result, 'model.onnx')")
     kind = format_of(None if out is None else Path(out), format)
@@ -257,4 +255,4 @@ def _trained_model(
 
     if isinstance(run, Result):
         return run.trained_model(client, group, listed(plugins), trust)
-    return find_model(given_path(run, "run", A_RUN), client, group, Permission(listed(plugins), trust))
+    return find_model(Path(run), client, group, Permission(listed(plugins), trust))

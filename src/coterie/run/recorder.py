@@ -11,6 +11,7 @@ import numpy.typing as npt
 from coterie.algorithms.grouped import GroupedMethod
 from coterie.client import StateFiles
 from coterie.data import FederatedData, Normalisation
+from coterie.errors import counted
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
 from coterie.federation.evaluation import Evaluation
@@ -241,7 +242,7 @@ def few_clients_a_round(run: Session) -> list[str]:
         groups = max(groups, len(method.models))
     if groups <= clients:
         return []
-    few = f"{clients} client{'s' if clients > 1 else ''}"
+    few = counted(clients, "client")
     return [
         f"warning: {groups} groups, but {few} in a round: not all are trained in it; raise fraction, or lower groups"
     ]

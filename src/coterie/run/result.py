@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coterie.errors import CoterieError, in_keywords, listed
+from coterie.arguments import checked, in_keywords
+from coterie.errors import CoterieError, counted, listed
 from coterie.results.events import divergence
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count
@@ -119,6 +120,7 @@ class Result:
         return {"model" if name == "network" else name: value for name, value in values.items()}
 
     @classmethod
+    @checked
     def load(cls, folder: str | Path) -> Result:
         """Read the result of a finished run."""
         run = RunFolder.open(Path(folder))
@@ -131,6 +133,7 @@ class Result:
         except (TypeError, KeyError) as error:
             raise CoterieError(f"'{run.result_file}' is damaged: {error}") from None
 
+    @checked
     def report(self, picture: str | Path | None = None) -> str:
         """Draw accuracy over rounds, into the run folder or where `picture` says, and return the table as text."""
         from coterie.report.figures import accuracy_plot
@@ -145,6 +148,7 @@ class Result:
             table += f"\nPicture: {where}\n"
         return table
 
+    @checked
     def plot(self, what: Literal["rounds", "clients"] = "rounds", ax: Axes | None = None) -> Axes:
         """Draw accuracy over rounds, or of every client by group, with matplotlib.
 
@@ -164,6 +168,7 @@ class Result:
             return draw(clients_chart(self.to_json(), title), ax)
         return draw(accuracy_chart({self.algorithm: self.history}, title, self.metric), ax)
 
+    @checked
     def to_frame(self, of: Literal["rounds", "clients"] = "rounds") -> DataFrame:
         """Return a pandas data frame: a row for each evaluated round, or for each client.
 

@@ -14,14 +14,13 @@ import numpy as np
 from coterie.algorithms import ALGORITHMS
 from coterie.client import CachedStore, DiskStore, MemoryStore, PackedStore, StateFiles, Store
 from coterie.data import FederatedData
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.federation import Engine, Federation
 from coterie.federation.journal import Journal
 from coterie.federation.loop import afterwards, rounds
 from coterie.files import flushed_later, make_folder
 from coterie.messages import Failure, Params
 from coterie.results.folder_lock import locked
-from coterie.results.formats import counted
 from coterie.results.run_folder import RunFolder, unused
 from coterie.run.building import Session, completed, load_data, make_method, make_spec, model_bytes, session
 from coterie.run.checkpoints import damage_named, read_checkpoint

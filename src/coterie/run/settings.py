@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from coterie.errors import CoterieError, given_path, kind_of, suggestion
+from coterie.errors import CoterieError, kind_of, suggestion
 from coterie.results.formats import read_toml
 from coterie.run.config import CHOICES, Config, keys
 from coterie.run.expert import trust_expert
@@ -59,7 +60,7 @@ def as_tables(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict
     if config is None:
         return {}
     if not isinstance(config, Mapping):
-        return read_toml(given_path(config, "config", "or give nested tables or keywords"))
+        return read_toml(Path(config))
     for name, value in plain(config).items():
         if not isinstance(value, Mapping):
             key = next((key for key in keys() if key.keyword == name), None)

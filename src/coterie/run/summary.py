@@ -12,6 +12,7 @@ import numpy.typing as npt
 import coterie
 from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
+from coterie.errors import counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.evaluated_clients import Score, known_values, value_of
 from coterie.federation.evaluation import Evaluator, accuracies
@@ -107,7 +108,7 @@ def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
     """Say how the newcomers fared."""
     founded = len(founders(fed, algorithm))
-    text = f"{len(fed.joined)} newcomers" if len(fed.joined) > 1 else "1 newcomer"
+    text = counted(len(fed.joined), "newcomer")
     return text + (f", {founded} of them founded {'its' if founded == 1 else 'their'} own group" if founded else "")
 
 

@@ -206,22 +206,22 @@ def _check_numbers(config: Config, method: Algorithm, origins: Origins) -> None:
     metric, curriculum = config.evaluation.metric, config.curriculum.of_samples
     if (loss := config.training.loss) in OF_LABELS:
         raise CoterieError(
-            f"the metric '{metric}' is of numbers to predict, the loss '{loss}' of labels: write --loss mse, or choose "
-            f"another metric ({origins.of('evaluation', 'metric')})"
+            f"the metric '{metric}' is for regression, the loss '{loss}' for classification: write --loss mse, "
+            f"or choose another metric ({origins.of('evaluation', 'metric')})"
         )
     if method.traits.of_labels:
         raise CoterieError(
-            f"method '{config.algorithm.name}' goes by labels, of which there are none where numbers are predicted "
+            f"method '{config.algorithm.name}' uses labels, which regression does not have "
             f"(metric '{metric}'): use another method ({origins.of('algorithm', 'name')})"
         )
     if curriculum is not None and curriculum.score.endswith("-pred"):
         raise CoterieError(
-            f"a curriculum by score={curriculum.score} asks which labels are right, and numbers are predicted (metric "
+            f"a curriculum by score={curriculum.score} needs labels, which regression does not have (metric "
             f"'{metric}'): leave out -pred ({origins.of('curriculum', 'data')})"
         )
     if config.partition.f_ord:
         raise CoterieError(
-            f"f_ord exchanges samples of one label, and numbers are predicted (metric '{metric}'): leave it out "
+            f"f_ord exchanges samples of one label, and regression has no labels (metric '{metric}'): leave it out "
             f"({origins.of('partition', 'f_ord')})"
         )
     with _place_in_errors(origins, "partition", "name"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.errors import CoterieError, suggestion
+from coterie.errors import CoterieError, counted, suggestion
 from coterie.files import new_files, write_whole
 from coterie.messages import Params
 from coterie.models import build
@@ -147,7 +147,7 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
     complete = all(model is not None for model in received)
     config, result = run.config, run.folder.read_result()
     title = [f"{config.algorithm.name} on {config.data.title}", config.partition.name]
-    title += [f"{config.data.clients} clients", f"after round {run.round}"]
+    title += [counted(config.data.clients, "client"), f"after round {run.round}"]
     return LayerComparison(
         name=str(path),
         title=", ".join(part for part in title if part),

@@ -14,9 +14,8 @@ import numpy as np
 from coterie import data as sources
 from coterie.data import FederatedData
 from coterie.data.partitions.label_skew import check_labels
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.files import new_files, write_whole
-from coterie.results.formats import counted
 from coterie.results.protocols import EACH_CLIENT
 from coterie.run.building import load_data
 from coterie.run.config import Config

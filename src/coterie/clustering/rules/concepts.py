@@ -13,6 +13,7 @@ from coterie.clustering.grouping import Grouping, founding_weights
 from coterie.clustering.hierarchical import Floats, Ints, canonical, cut
 from coterie.clustering.pooled import PooledGroups, Told, judged, pooled_groups
 from coterie.clustering.rules import Cut, Evidence, Rule, rule, threshold_for
+from coterie.errors import counted
 
 Pairs = npt.NDArray[Any]
 """A record per pair, (n, n), with fields ``distance`` (NaN where nothing is shared), ``weight`` (by which it counts in
@@ -48,7 +49,9 @@ class Concepts(Rule):
 
     needs: ClassVar[tuple[Evidence, ...]] = ("chance",)
 
-    chance: Annotated[float, Ge(1), "groups are this many times as far apart, squared, as chance explains"] = 2.0
+    chance: Annotated[
+        float, Ge(1), "the squared distance between groups is over this many times what chance explains"
+    ] = 2.0
     least: Annotated[
         float, Ge(-1), Le(1), "and have at least this mean silhouette: strong structure (Kaufman and Rousseeuw, 1990)"
     ] = 0.7
@@ -97,8 +100,9 @@ class Concepts(Rule):
             return grouping
         labels, alone = self._with_mates(found.labels, pairs)
         told = (
-            f"the same label looks different in different groups: clients are {found.excess:.3g} times as far from the "
-            f"mean of another group, squared, as chance explains, with a mean silhouette of {found.silhouette:.2f}"
+            f"the same label looks different in different groups: the squared distance of clients to the mean of "
+            f"another group is {found.excess:.3g} times what chance explains, "
+            f"with a mean silhouette of {found.silhouette:.2f}"
         )
         return replace(
             grouping,
@@ -150,8 +154,8 @@ class Concepts(Rule):
     def _reason(self, seen: Structure) -> str:
         if seen.made is not None:
             told = (
-                f"the same label looks different in different groups: {seen.highest:.3g} times as far apart, squared, "
-                f"as chance explains, with a mean silhouette of {seen.silhouette:.2f}"
+                f"the same label looks different in different groups: the squared distance between groups is "
+                f"{seen.highest:.3g} times what chance explains, with a mean silhouette of {seen.silhouette:.2f}"
             )
         elif seen.highest is None:
             told = "no two clients have a label in common"
@@ -163,7 +167,7 @@ class Concepts(Rule):
             )
         else:
             most = f"{seen.highest:.3g} times chance at most, not over {self.chance:g}"
-            told = f"the same label looks alike to all: {most}"
+            told = f"the same label looks alike at all clients: {most}"
         return _in_parts(seen.parts if seen.highest is not None else np.zeros(1, np.int64), told)
 
     def _with_mates(self, labels: Ints, pairs: Pairs) -> tuple[Ints, str]:
@@ -179,7 +183,7 @@ class Concepts(Rule):
         far = to_groups(pairs[alone], labels)["distance"][:, mates]
         near = np.where(np.isfinite(far), far, np.inf)
         result[alone] = np.where(np.isfinite(near).any(axis=1), mates[near.argmin(axis=1)], sizes.argmax())
-        many = "1 client" if len(alone) == 1 else f"{len(alone)} clients"
+        many = counted(len(alone), "client")
         return canonical(result), f". {many} that shared a group with nobody joined the nearest group, or the largest"
 
     def extend(self, grouping: Grouping, cross: npt.ArrayLike, among: npt.ArrayLike) -> Grouping:

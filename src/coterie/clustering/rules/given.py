@@ -9,6 +9,7 @@ from annotated_types import Ge
 from coterie.clustering.grouping import Grouping
 from coterie.clustering.hierarchical import Floats
 from coterie.clustering.rules import Cut, Evidence, Rule, rule
+from coterie.errors import counted
 
 
 @rule("count")
@@ -25,10 +26,10 @@ class Count(Rule):
 
     def cut(self, merges: Floats, distances: Floats) -> Cut:
         """Cut into this many groups, or into one per client if there are fewer clients."""
-        made = Cut.into(merges, self.groups, f"{self.groups} groups, as asked")
+        made = Cut.into(merges, self.groups, f"{counted(self.groups, 'group')}, as asked")
         if len(made.labels) >= self.groups:
             return made
-        only = f"{self.groups} groups were asked for, but there are only {len(made.labels)} clients"
+        only = f"{self.groups} groups were asked for, but there are only {counted(len(made.labels), 'client')}"
         return made._replace(reason=only)
 
     def reach(self, grouping: Grouping) -> float:

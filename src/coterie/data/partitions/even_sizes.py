@@ -23,7 +23,7 @@ def iid(
     used = np.arange(len(y))
     if labels is not None:
         if data.of_numbers:
-            raise CoterieError("partition 'iid': labels = ... is of labels, and numbers are predicted: leave it out")
+            raise CoterieError("partition 'iid': labels = ... is for classification, not for regression: leave it out")
         present = np.unique(y)
         if labels > len(present):
             raise CoterieError(

@@ -24,7 +24,7 @@ from annotated_types import Ge
 
 from coterie.data.federated import Array, Dataset, Normaliser, Samples, published
 from coterie.data.on_demand import blocks, is_in_file
-from coterie.errors import CoterieError, one_line, suggestion
+from coterie.errors import CoterieError, counted, one_line, suggestion
 
 USED_AS_THEY_ARE = (np.dtype(np.uint8), np.dtype(np.float32))
 """Types of inputs that are not converted."""
@@ -218,8 +218,8 @@ def _check_numbers(arrays: Mapping[str, Array], classes: int | None, place: str)
     """Refuse what does not go with numbers to predict."""
     if classes is not None:
         raise CoterieError(
-            f"{place}: y_train is of type {arrays['y_train'].dtype}, numbers to predict, but classes are named: write "
-            "labels as integers (such as y.astype(int)) or texts, or leave out classes and class_names"
+            f"{place}: y_train is of type {arrays['y_train'].dtype}, a regression target, but classes are named: "
+            "write labels as integers (such as y.astype(int)) or texts, or leave out classes and class_names"
         )
     if "y_test" in arrays and arrays["y_test"].dtype.kind not in "iuf":
         raise CoterieError(f"{place}: y_train holds numbers, but y_test is of type {arrays['y_test'].dtype}")
@@ -230,8 +230,8 @@ def _numbers(raw: Array, where: str) -> npt.NDArray[np.float64]:
     odd = np.flatnonzero(~(np.abs(y) <= _LARGEST_NUMBER))
     if len(odd):
         raise CoterieError(
-            f"{where} has {len(odd)} numbers to predict that are NaN, infinite or beyond {_LARGEST_NUMBER:g}, first in "
-            f"sample {odd[0]}: replace them or drop the samples"
+            f"{where} has {counted(len(odd), 'regression target')} that can't be used (NaN, infinite or beyond "
+            f"{_LARGEST_NUMBER:g}), first in sample {odd[0]}: replace them or drop the samples"
         )
     return y
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coterie.errors import counted
 from coterie.report.groups import groups_section, labels_section
 from coterie.report.pages.clients import clients_of_runs, differences, measured_by, worst_tenth
 from coterie.report.pages.curves import accuracies, final_accuracy, followed, switch, target_marks
@@ -11,7 +12,7 @@ from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, NumberCell, Page, Section, Series, Table, Values, values
-from coterie.results.formats import counted, data_title
+from coterie.results.formats import data_title
 from coterie.results.metrics import ACCURACY, capital, scale
 from coterie.results.protocols import (
     AT_END,

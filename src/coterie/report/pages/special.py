@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from coterie.errors import counted
 from coterie.report.figures import pruning_chart
 from coterie.report.shown_clients import ROWS, drawn_of, shown
 from coterie.results import charts
@@ -39,7 +40,7 @@ def _newcomers_text(run: StoredRun, late: Mapping[str, Any]) -> str:
         if (number := run.scaled(late["accuracy"].get(protocol))) is not None
     )
     return (
-        f"{run.name}: {len(late['clients'])} clients came {when}.{founded} Their {run.metric} at the end: "
+        f"{run.name}: {counted(len(late['clients']), 'client')} came {when}.{founded} Their {run.metric} at the end: "
         f"{means or 'not measured'}. Each fine-tuned what it received: L is that model, C what it would get now."
     )
 

@@ -10,7 +10,7 @@ Numbers = npt.NDArray[np.float64]
 
 @metric("mae")
 def mean_absolute_error(outputs: Numbers, targets: Numbers) -> float:
-    """Mean absolute error of numbers to predict, in their unit; less is better.
+    """Mean absolute error of a regression, in the unit of the target; lower is better.
 
     >>> mean_absolute_error(np.array([1.0, 4.0]), np.array([2.0, 2.0]))
     1.5
@@ -20,7 +20,7 @@ def mean_absolute_error(outputs: Numbers, targets: Numbers) -> float:
 
 @metric("rmse")
 def root_mean_squared_error(outputs: Numbers, targets: Numbers) -> float:
-    """Root of the mean squared error of numbers to predict, in their unit; less is better.
+    """Root mean squared error of a regression, in the unit of the target; lower is better.
 
     >>> round(root_mean_squared_error(np.array([1.0, 4.0]), np.array([2.0, 2.0])), 4)
     1.5811
