@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-settings.register_profile("coterie", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("coterie", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("thorough", settings.get_profile("coterie"), max_examples=500)  # of `make slow`
 settings.load_profile("coterie")
 
 collect_ignore = [] if find_spec("flwr_datasets") else ["src/coterie/engine/flower/partitioner.py"]
