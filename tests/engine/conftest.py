@@ -1,7 +1,4 @@
-"""Runs on real Flower processes: they work in the background from the start, and their tests come last.
-
-A policy is made once for all sites that have the same terms.
-"""
+"""Runs on real Flower processes: they work in the background from the start, and their tests come last."""
 
 from __future__ import annotations
 
@@ -14,10 +11,6 @@ from pathlib import Path
 import pytest
 from flower_driver import CLUSTER_METHODS, DEPLOYED_METHOD, KILLED_METHOD, simulate
 from flower_processes import no_deployment, no_ray
-
-from coterie.client import Policy
-from coterie.deploy.rehearsal import policy_of
-from coterie.deploy.terms import Terms
 
 PATIENCE = 1800
 """Seconds; on a machine without other work two or three minutes will do."""
@@ -119,21 +112,9 @@ def run_in_background(tmp_path_factory: pytest.TempPathFactory, pytestconfig: py
     return wait
 
 
-POLICIES: dict[str, Policy] = {}
-
-
-def policy_made_once(terms: Terms) -> Policy:
-    """Return the policy of a federation; where its run is written means nothing."""
-    key = repr((terms.config.changed(run={"out": None}), terms.samples))
-    if key not in POLICIES:
-        POLICIES[key] = policy_of(terms)
-    return POLICIES[key]
-
-
 @pytest.fixture(autouse=True)
-def _rehearsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let sites of one federation, and of others like it, share a rehearsal."""
-    monkeypatch.setattr("coterie.deploy.deployment.policy_of", policy_made_once)
+def _rehearsed_once(policies_made_once: None) -> None:
+    """As sites of one federation, and of others like it, have the same policy."""
 
 
 @pytest.fixture
