@@ -30,8 +30,9 @@ quick: $(READY) ## Run the tests that take a moment, for use before a commit
 test: $(READY) ## Run all tests but the long ones
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data)
+slow: $(READY) ## Run the long tests on real data (COTERIE_DATA or ../shared/data), and many generated examples
 	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile thorough
 
 golden: $(READY) ## Write the golden results: numbers that a change of the code must not change
 	$(BIN)/python tests/golden/golden.py write

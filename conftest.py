@@ -4,11 +4,13 @@ import gc
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("coterie", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("coterie", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("thorough", settings.get_profile("coterie"), max_examples=500)  # of `make slow`
 settings.load_profile("coterie")
 
 collect_ignore = [] if find_spec("flwr_datasets") else ["src/coterie/engine/flower/partitioner.py"]
@@ -44,6 +46,26 @@ def registries_put_back() -> Iterator[None]:
     for name in set(sys.modules) - modules:
         if name.startswith("coterie_plugin_"):
             del sys.modules[name]
+
+
+POLICIES: dict[str, Any] = {}
+
+
+@pytest.fixture
+def policies_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A federation is rehearsed once for all tests that have its terms; where a run is written is none of them."""
+    from coterie.deploy.rehearsal import policy_of
+
+    def policy(terms: Any) -> Any:
+        if terms.config.run.plugins:  # files that may be others under the same names
+            return policy_of(terms)
+        key = repr((terms.config.changed(run={"out": None}), terms.samples))
+        if key not in POLICIES:
+            POLICIES[key] = policy_of(terms)
+        return POLICIES[key]
+
+    for user in ("deployment", "preview"):
+        monkeypatch.setattr(f"coterie.deploy.{user}.policy_of", policy)
 
 
 @pytest.fixture(autouse=True)

@@ -10,16 +10,14 @@ from coterie.algorithms import ALGORITHMS
 from coterie.native import available
 from coterie.testing import (
     BATTERY,
-    does_not_depend_on_workers,
     needs_nothing_but_messages,
     repeats_itself,
-    state_on_disk_changes_nothing,
     takes_more_rounds,
 )
 
 QUICK = (needs_nothing_but_messages,)
 """Checks that a sample runs with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
-LONG = (repeats_itself, does_not_depend_on_workers, state_on_disk_changes_nothing, takes_more_rounds)
+LONG = (repeats_itself, takes_more_rounds)
 """Checks of many runs: where PyTorch alone trains a method's network they are left to `make slow`, too."""
 SAMPLE = ("fedavg", "pacfl")
 """The methods that `make quick` puts through the battery too: one with a single model, one with groups."""

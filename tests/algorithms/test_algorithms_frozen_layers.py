@@ -20,6 +20,9 @@ from coterie.testing import RecordingEngine, small_federation
 
 NAME = "half-frozen"
 CHANNELS = 4
+SETTINGS: dict[str, Any] = {
+    "model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1, "batch_size": 100,
+}  # fmt: skip
 
 
 def half_frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -54,11 +57,9 @@ def in_messages(engine: RecordingEngine) -> Iterator[Mapping[str, Any]]:
 @pytest.mark.parametrize("method", [*sorted(ALGORITHMS), "fesem:init=random", "fedgroup:eta_g=0.5,normalise=false"])
 def test_frozen_layers_stay_as_they_are(method: str) -> None:
     chosen = parse_choice(method)
-    method = chosen.pop("name")
-    settings = {"model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1}
-    store = MemoryStore()
-    settings |= {"algorithm_options": chosen} if chosen else {}
-    with small_federation(method, store, **settings, momentum=0.5, weight_decay=0.1) as (run, _):
+    method, store = chosen.pop("name"), MemoryStore()
+    options = {"algorithm_options": chosen} if chosen else {}
+    with small_federation(method, store, **SETTINGS, **options, momentum=0.5, weight_decay=0.1) as (run, _):
         engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, 1):
             pass
@@ -79,8 +80,7 @@ def test_frozen_layers_stay_as_they_are(method: str) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "lg-fedavg", "pacfl"])
 def test_what_a_network_freezes_does_not_travel(method: str) -> None:
-    settings = {"model": NAME, "model_options": {}, "clients": 4, "fraction": 1.0, "rounds": 1, "eval_every": 1}
-    with small_federation(method, **settings) as (run, _):
+    with small_federation(method, **SETTINGS) as (run, _):
         engine = run.fed.wrap_engine(RecordingEngine)
         for _ in rounds(run.fed, run.algorithm, run.evaluator, 1):
             pass

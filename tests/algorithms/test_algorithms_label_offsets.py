@@ -65,9 +65,8 @@ def test_all_local_trainings_of_a_method_have_the_offset(method: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("check", CHECKED)
-@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
-def test_the_battery_with_label_offsets(method: str, check: Callable[..., None], tmp_path: Path) -> None:
-    check(method, tmp_path, algorithm_options={"labels": "both"})
+def test_the_battery_with_label_offsets(check: Callable[..., None], tmp_path: Path) -> None:
+    check("scaffold", tmp_path, algorithm_options={"labels": "both"})
 
 
 @pytest.mark.integration

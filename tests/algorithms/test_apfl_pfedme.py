@@ -173,7 +173,14 @@ def test_beta_is_how_far_the_server_goes() -> None:
 def test_networks_that_count_and_their_frozen_layers_are_taken(method: str) -> None:
     """BatchNorm counts each batch of an inner loop, which is no lie."""
     options = {"inner_steps": 6} if method == "pfedme" else {"alpha": 0.0, "adaptive": False}
-    settings = {"model": "lenet5-bn", "model_options": {}, "batch_size": 30, "rounds": 2, "fraction": 1.0, "clients": 3}
+    settings = {
+        "model": "lenet5-bn",
+        "model_options": {},
+        "batch_size": 100,
+        "rounds": 2,
+        "fraction": 1.0,
+        "clients": 3,
+    }
     ours = small_run(method, **settings, algorithm_options=options)
     assert not ours.events
     if method == "apfl":

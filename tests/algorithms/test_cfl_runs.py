@@ -15,10 +15,9 @@ import coterie
 from coterie.algorithms.cfl import CFL
 from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
-from coterie.testing import does_not_depend_on_workers as workers
 from coterie.testing import goes_on_after_an_interruption as interruption
 from coterie.testing import needs_nothing_but_messages as messages
-from coterie.testing import small_run
+from coterie.testing import repeats_itself, small_run
 
 # Against an independent implementation
 
@@ -130,7 +129,7 @@ EAGER = {"eps1": 50.0, "eps2": 1e-6, "min_round": 1}
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("check", [workers, interruption, messages], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [repeats_itself, interruption, messages], ids=lambda check: check.__name__)
 def test_the_battery_holds_with_splits_in_every_round(check: Callable[..., None], tmp_path: Path) -> None:
     check("cfl", tmp_path, clients=9, fraction=0.6, newcomers=0.3, join_at=3, algorithm_options=EAGER)
 

@@ -19,9 +19,9 @@ from coterie.messages import Failure, Losses, LossesReply, Params, Reply, Reques
 from coterie.streams import stream
 from coterie.testing import (
     RecordingEngine,
-    does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
+    repeats_itself,
     small_federation,
     small_run,
 )
@@ -329,7 +329,7 @@ def test_newcomers_find_their_rotation(join_at: int | None) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "check",
-    [does_not_depend_on_workers, goes_on_after_an_interruption, needs_nothing_but_messages],
+    [repeats_itself, goes_on_after_an_interruption, needs_nothing_but_messages],
     ids=lambda check: check.__name__,
 )
 def test_the_battery_holds_without_selection(check: Callable[..., None], tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
 from coterie.messages import Failure, Params, Reply, Request, TrainReply
 from coterie.testing import (
     RecordingEngine,
-    does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
+    repeats_itself,
     small_federation,
     small_run,
-    state_on_disk_changes_nothing,
     takes_newcomers,
     takes_one_client,
 )
@@ -303,10 +302,9 @@ def test_nonsense_takes_no_part_and_zero_updates_do_no_harm(init: str) -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        does_not_depend_on_workers,
+        repeats_itself,
         goes_on_after_an_interruption,
         needs_nothing_but_messages,
-        state_on_disk_changes_nothing,
         takes_newcomers,
     ],
     ids=lambda check: check.__name__,

@@ -19,10 +19,10 @@ from coterie.messages import Losses, Params, Reply, Request, TrainReply
 from coterie.testing import (
     SMALL,
     RecordingEngine,
-    does_not_depend_on_workers,
     goes_on_after_an_interruption,
     needs_nothing_but_messages,
     outcome,
+    repeats_itself,
     small_federation,
     small_run,
 )
@@ -301,7 +301,7 @@ def test_two_rotations_are_found() -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "check",
-    [does_not_depend_on_workers, goes_on_after_an_interruption, needs_nothing_but_messages],
+    [repeats_itself, goes_on_after_an_interruption, needs_nothing_but_messages],
     ids=lambda check: check.__name__,
 )
 def test_the_battery_holds_with_retries_and_equal_weights(check: Callable[..., None], tmp_path: Path) -> None:

@@ -8,6 +8,11 @@ import pytest
 from coterie.deploy.app_folder import init
 
 
+@pytest.fixture(autouse=True)
+def _rehearsed_once(policies_made_once: None) -> None:
+    """Most apps have the same terms."""
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     init(tmp_path / "app")

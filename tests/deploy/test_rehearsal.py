@@ -1,12 +1,14 @@
 """A rehearsal shows all that a method asks: its policy refuses no request of a real run, and what is not among them."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from coterie.algorithms import ALGORITHMS
+from coterie.client import Policy
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import SamplesSection, ServerSection, Terms
 from coterie.federation.loop import rounds
@@ -44,8 +46,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 def asked_in_a_run(method: str, options: dict[str, Any]) -> tuple[Terms, list[tuple[Request, int]]]:
     """Train clients of different sizes, of which some are absent now and then, and one comes late."""
     settings: dict[str, Any] = {
-        "dataset": "digits", "partition": "dirichlet:alpha=0.5", "clients": 10, "rounds": 5, "eval_every": 1,
-        "newcomers": 0.1, "join_at": 3, "drop": 0.1,
+        "dataset": "digits", "partition": "dirichlet:alpha=0.5", "clients": 8, "rounds": 5, "eval_every": 1,
+        "newcomers": 0.125, "join_at": 3, "drop": 0.1,
     }  # fmt: skip
     chosen = {**ALGORITHMS[method].traits.battery.get("algorithm_options", {}), **options}
     asked: list[tuple[Request, int]] = []
@@ -80,3 +82,5 @@ def test_no_honest_request_is_refused(method: str, options: dict[str, Any]) -> N
     assert not errors
     request, samples = asked[-1]
     assert policy.error_in(replace(request, verbs=()), samples) is not None
+    assert Policy.read(json.loads(json.dumps(asdict(policy)))) == policy
+    assert all(isinstance(line, str) for line in policy.lines())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flower_driver import CLUSTER_METHODS, DEPLOYED_METHOD, KILLED_METHOD, simulate
+from flower_driver import CLUSTER_METHOD, DEPLOYED_METHOD, KILLED_METHOD, simulate
 from flower_processes import no_deployment, no_ray
 
 PATIENCE = 1800
@@ -27,7 +27,7 @@ def run_and_kill(folder: Path) -> None:
 
 
 def run_on_cluster(folder: Path) -> None:
-    simulate("--cluster", str(folder), *CLUSTER_METHODS)
+    simulate("--cluster", str(folder), CLUSTER_METHOD)
 
 
 RUNS: dict[str, tuple[Callable[[Path], None], Callable[[], str | None]]] = {
@@ -112,6 +112,11 @@ def run_in_background(tmp_path_factory: pytest.TempPathFactory, pytestconfig: py
     return wait
 
 
+@pytest.fixture(autouse=True)
+def _rehearsed_once(policies_made_once: None) -> None:
+    """As sites of one federation, and of others like it, have the same policy."""
+
+
 @pytest.fixture
 def deployed_run(run_in_background: Callable[[str], Path]) -> Path:
     """A folder with a run of two sites over TLS with node keys, in ``deployed``."""
@@ -126,5 +131,5 @@ def killed_run(run_in_background: Callable[[str], Path]) -> Path:
 
 @pytest.fixture
 def cluster_runs(run_in_background: Callable[[str], Path]) -> Path:
-    """A folder with a run of each of several methods on one Ray cluster that was there already."""
+    """A folder with a run of a method, and one of a network of the program's own, on one Ray cluster that was there."""
     return run_in_background("cluster_runs")

@@ -29,8 +29,8 @@ SETTINGS: dict[str, Any] = {
 DEPLOYED_METHOD = "pacfl"
 KILLED_METHOD = "sub-fedavg-un"
 LABELLED_METHOD = "fedavg:labels=both"
-CLUSTER_METHODS = ["flag", "scaffold", LABELLED_METHOD]
-METHODS = [DEPLOYED_METHOD, KILLED_METHOD, *CLUSTER_METHODS]
+CLUSTER_METHOD = "flag"
+METHODS = [DEPLOYED_METHOD, KILLED_METHOD, CLUSTER_METHOD, "scaffold", LABELLED_METHOD]
 ADDRESS = "127.0.0.1:6399"
 PATIENCE = 300
 """Seconds; on a machine without other work a few will do."""

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_driver import CLUSTER_METHODS, GIVEN_NETWORK, KILLED_METHOD, SETTINGS, arrays, settings_of, simulate
+from flower_driver import (
+    CLUSTER_METHOD,
+    GIVEN_NETWORK,
+    KILLED_METHOD,
+    LABELLED_METHOD,
+    SETTINGS,
+    arrays,
+    settings_of,
+    simulate,
+)
 from flower_processes import EXTRA, no_ray
 
 import coterie
@@ -20,7 +29,7 @@ from coterie.errors import CoterieError
 from coterie.federation.checkpoint import load_checkpoint
 from coterie.models import MODELS
 from coterie.results.run_folder import RunFolder
-from coterie.testing import outcome, small_settings
+from coterie.testing import outcome
 
 
 def assert_same(method: str, simulated: Path, embedded: Path, settings: Mapping[str, Any] = SETTINGS) -> None:
@@ -49,11 +58,8 @@ def test_killed_and_resumed_it_comes_to_the_numbers_of_the_embedded_engine(kille
     assert_same(KILLED_METHOD, killed_run / KILLED_METHOD, tmp_path)
 
 
-@pytest.mark.parametrize("method", CLUSTER_METHODS)
-def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(
-    method: str, cluster_runs: Path, tmp_path: Path
-) -> None:
-    assert_same(method, cluster_runs / method, tmp_path, settings_of(method))
+def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(cluster_runs: Path, tmp_path: Path) -> None:
+    assert_same(CLUSTER_METHOD, cluster_runs / CLUSTER_METHOD, tmp_path)
 
 
 def test_a_network_that_a_program_gives_as_it_is_with_half_a_gpu_each(cluster_runs: Path, tmp_path: Path) -> None:
@@ -65,9 +71,10 @@ def test_a_network_that_a_program_gives_as_it_is_with_half_a_gpu_each(cluster_ru
 def test_every_method_comes_to_the_numbers_of_the_embedded_engine(tmp_path: Path) -> None:
     if reason := no_ray():
         pytest.skip(reason)
-    simulate("--small", str(tmp_path), *ALGORITHMS)
-    for method in ALGORITHMS:
-        assert_same(method, tmp_path / method, tmp_path / "embedded" / method, small_settings(method))
+    methods = [*ALGORITHMS, LABELLED_METHOD]
+    simulate("--small", str(tmp_path), *methods)
+    for method in methods:
+        assert_same(method, tmp_path / method, tmp_path / "embedded" / method, settings_of(method, small=True))
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from flower_requests import REQUEST
 from flower_sites import write_app
 
 from coterie.deploy.deployment import make_site
-from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
 from coterie.errors import CoterieError
 from coterie.messages import Failure, Request, wire
@@ -24,13 +23,11 @@ FEDERATION, OTHER, NONCE = "0123456789abcdef", "f" * 16, "0" * 32
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     write_app(
         tmp_path / "app", 2, algorithm="fedavg", model={"name": "mlp", "hidden": 16},
         training={"lr": 0.1, "momentum": 0.0, "rounds": 9}, privacy={"min_samples": 10},
     )  # fmt: skip
-    policy = policy_of(read_terms(tmp_path / "app"))
-    monkeypatch.setattr("coterie.deploy.deployment.policy_of", lambda terms: policy)
     return tmp_path
 
 

@@ -15,10 +15,8 @@ from flower_requests import REQUEST
 from flower_sites import PlayedGrid, node_of, write_app
 
 import coterie
-from coterie.client import Policy
 from coterie.deploy.deployment import make_site, serve
 from coterie.deploy.preview import check
-from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
 from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
@@ -43,11 +41,9 @@ def allow(file: Path, federations: int) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An app and a site; the policy is made once, as it is always the same."""
+def folder(tmp_path: Path) -> Path:
+    """An app and a site."""
     write_app(tmp_path / "app", 1, **TERMS)
-    policy: Policy = policy_of(read_terms(tmp_path / "app"))
-    monkeypatch.setattr("coterie.deploy.deployment.policy_of", lambda terms: policy)
     return tmp_path
 
 

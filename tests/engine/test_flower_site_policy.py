@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,6 @@ from flower_requests import REQUEST, SPEC
 from flower_sites import PlayedGrid, node_of, write_app
 
 import coterie
-from coterie.algorithms import ALGORITHMS
-from coterie.client import Policy
 from coterie.deploy.deployment import make_site, serve
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
@@ -232,19 +230,6 @@ def test_a_server_can_t_fill_the_disk_with_events(site: Any, monkeypatch: pytest
     for round in range(100):
         record.note(Failure(0, round, "refused", "x" * 50), "train")
     assert record.events_file.stat().st_size < 1300
-
-
-@pytest.mark.parametrize("algorithm", [*ALGORITHMS])
-def test_a_policy_has_one_hold_out_share_and_survives_json(tmp_path: Path, algorithm: str) -> None:
-    model = ALGORITHMS[algorithm].traits.default_model or "mlp"
-    write_app(tmp_path / "app", 1, **{**TERMS, "algorithm": algorithm, "model": {"name": model}})
-    text = (tmp_path / "app" / "federation.toml").read_text()
-    (tmp_path / "app" / "federation.toml").write_text(text.replace("[1, 8, 8]", "[1, 16, 16]"))
-    policy = policy_of(read_terms(tmp_path / "app"))
-    assert len(policy.holdouts) <= 1
-    again = Policy.read(json.loads(json.dumps(asdict(policy))))
-    assert (again.digest, again) == (policy.digest, policy)
-    assert all(isinstance(line, str) for line in policy.lines())
 
 
 def test_both_sides_note_what_a_site_refuses(tmp_path: Path) -> None:

@@ -319,10 +319,9 @@ CHECKS = [check for check in testing.BATTERY if check is not testing.learns]
 
 @pytest.mark.integration
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("method", ["scaffold", "pacfl"])
-def test_the_battery_with_both_curricula(check: Callable[..., None], method: str, tmp_path: Path) -> None:
+def test_the_battery_with_both_curricula(check: Callable[..., None], tmp_path: Path) -> None:
     """Also resumed, with clients that drop out, answer nonsense, or come late."""
-    check(method, tmp_path, **BOTH)
+    check("pacfl", tmp_path, **BOTH)
 
 
 @pytest.mark.integration

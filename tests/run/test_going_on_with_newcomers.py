@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 import coterie
-from coterie.algorithms import ALGORITHMS
 from coterie.errors import CoterieError
 from coterie.results.run_folder import RunFolder
 from coterie.run.building import load_data
@@ -113,8 +112,8 @@ def test_a_dry_run_counts_them(tmp_path: Path, of_client: Callable[[int], Arrays
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("method", [*ALGORITHMS])
-def test_every_method_places_them(method: str, tmp_path: Path, of_client: Callable[[int], Arrays]) -> None:
+@pytest.mark.parametrize("method", ["fedavg", "ifca", "lg-fedavg", "pacfl", "solo", "sub-fedavg-un"])
+def test_methods_place_them(method: str, tmp_path: Path, of_client: Callable[[int], Arrays]) -> None:
     np.savez(tmp_path / "one.npz", **of_client(1))
     small_run(method, rounds=1, out=str(tmp_path / "run"))
     after = coterie.resume(tmp_path / "run", admit=tmp_path / "one.npz")

@@ -16,7 +16,7 @@ from coterie.messages import Mixture, Plan
 class APFL(FedAvg):
     """FedAvg, with which each client mixes a part of its own that it trains for the mixture."""
 
-    traits = Traits(clips=False, battery={"batch_size": 30})
+    traits = Traits(clips=False, battery={"batch_size": 60})
     notes = ("apfl trains two models at once, which PyTorch does; the compiled trainer only evaluates",)
 
     alpha: Annotated[float, Ge(0), Le(1), "α: share of a client's own part in the model that it uses"] = 0.5

@@ -18,7 +18,7 @@ class FedBN(PartlyShared):
 
     traits = Traits(
         default_model="lenet5-bn",
-        battery={"model": "lenet5-bn", "model_options": {}, "batch_size": 60},
+        battery={"model": "lenet5-bn", "model_options": {}, "batch_size": 60, "server_share": 0.5},
     )
 
     def shared_names(self, spec: ModelSpec) -> list[str]:

@@ -18,7 +18,7 @@ class FedEM(Algorithm):
     traits = Traits(
         default_model=MIXTURE,
         of_labels=True,
-        battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}},
+        battery={"model": MIXTURE, "model_options": {"of": "mclr", "components": 2}, "batch_size": 60},
     )
     transfers = 2.0
 

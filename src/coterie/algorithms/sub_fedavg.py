@@ -188,7 +188,9 @@ class SubFedAvgHy(SubFedAvgUn):
             "model": "lenet5-bn",
             "model_options": {},
             "epochs": 2,
-            "batch_size": 30,
+            "batch_size": 60,
+            "lr": 0.2,
+            "server_share": 0.5,  # for the sake of time
             "algorithm_options": {"distance": 0.0, "channel_distance": 0.0, "accuracy": 0.0},
         },
     )

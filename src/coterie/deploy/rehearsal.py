@@ -71,19 +71,20 @@ def policy_of(terms: Terms) -> Policy:
     """Return what a site may be asked under the terms of a federation; it depends on nobody's data."""
     samples = _made_up(terms.samples, (FOUNDERS + 1) * FEW)
     parts = [(part, part) for part in np.split(np.arange(len(samples)), FOUNDERS + 1)]
-    requests: list[Request] = []
+    requests: dict[str, Request] = {}
     asked: dict[tuple[ClientId, int], set[str]] = {}
 
     def note(reply: Reply, request: Request) -> Reply:
-        requests.append(request)
-        asked.setdefault((reply.client, request.round), set()).add(wire.digest(request))
+        name = wire.digest(request)
+        requests.setdefault(name, request)
+        asked.setdefault((reply.client, request.round), set()).add(name)
         return reply
 
     rehearse(terms, samples, samples, parts, note, protected=False)
     limits = terms.config.privacy
     most = limits.max_requests or max(MORE * max(map(len, asked.values())), make_method(terms.config).most_requests)
     policy = Policy.of(
-        requests,
+        requests.values(),
         terms.config.training.rounds,
         most,
         make_method(terms.config).unfixed,

@@ -34,8 +34,9 @@ def settings_to_tables(
 ) -> tuple[dict[str, Any], str]:
     """Lay settings given by keyword over a configuration file or tables; return the tables, and the file's name."""
     tables, source = as_tables(config), "" if config is None or isinstance(config, Mapping) else str(config)
-    by_keyword = {key.keyword: key for key in keys()}
-    chosen = [key for key in keys() if key.section in CHOICES and key.name == "name"]
+    known = list(keys())
+    by_keyword = {key.keyword: key for key in known}
+    chosen = [key for key in known if key.section in CHOICES and key.name == "name"]
     option_tables = {f"{key.keyword}_options": key.section for key in chosen}
     given: dict[str, Any] = {}
     for name, value in settings.items():
@@ -43,7 +44,7 @@ def settings_to_tables(
             given[key.path] = [value] if key.is_list and isinstance(value, str) else value
         elif name not in option_tables:
             raise CoterieError(f"unknown setting '{name}': {suggestion(name, [*by_keyword, *option_tables])}")
-    lay_over(tables, given, {key.path: f"{key.keyword}=" for key in keys()})
+    lay_over(tables, given, {key.path: f"{key.keyword}=" for key in known})
     for name, section in option_tables.items():
         if not isinstance(options := settings.get(name) or {}, Mapping):
             chosen_by = name.removesuffix("_options")
