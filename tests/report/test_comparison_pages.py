@@ -163,10 +163,10 @@ def cells(**accuracies: list[float | None]) -> dict[str, dict[int, dict[str, Any
             {"a": [0.9, 0.91, 0.92], "b": [0.89, 0.92, 0.9], "c": [0.5, 0.511, 0.519]},
             "a has the highest mean; not significantly different from b (paired t test, 3 seeds).",
         ),
-        ({"a": [0.9, 0.8, 0.7], "b": [0.7, 0.8, 0.9]}, "a and b have the same mean, the highest."),
+        ({"a": [0.9, 0.8, 0.7], "b": [0.7, 0.8, 0.9]}, "a and b have the same mean."),
         (
             {"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.5, 0.5]},
-            "a, b and c have the same mean, the highest.",
+            "a, b and c have the same mean.",
         ),
         (
             {"a": [0.9, 0.8, 0.7], "b": [0.6, None, None], "c": [0.88, 0.79, None]},
