@@ -95,7 +95,7 @@ def run_here(given: dict[str, Any], out: str) -> dict[str, Any]:
 def forecast_here(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `coterie run --dry-run` says of it."""
     said = estimate(settings_to_config(None, given))
-    return {"whole": said.seconds, "memory": said.memory, "disk": said.disk}
+    return {"whole": said.seconds, "cpu": said.cpu, "memory": said.memory, "disk": said.disk}
 
 
 def in_child(task: str, given: dict[str, Any], out: str = "") -> dict[str, Any]:
@@ -150,7 +150,7 @@ def row(name: str, clients: int, took: dict[str, Any], said: dict[str, Any]) -> 
     if "failed" in took:
         return f"| {name} | {clients:,} | {took['failed']} | | | | | | | | |"
     factors = (
-        "– | –" if "failed" in said else f"{said['whole'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
+        "– | –" if "failed" in said else f"{said['cpu'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
     )
     return (
         f"| {name} | {clients:,} | {took['start']:.1f} | {took['round']:.3f} | {took['whole']:.0f} | {took['cpu']:.0f} "
