@@ -134,8 +134,9 @@ class EmbeddedEngine(Engine):
         except (CoterieError, OSError, MemoryError):
             raise
         except Exception as error:
-            more = f" and {len(asked) - 8} others" if len(asked) > 8 else ""
-            who = f"client{'s'[: len(asked) - 1]} {', '.join(map(str, islice(asked, 8)))}{more}"
+            if len(asked) > 1 and self._batch_clients == 1:  # one by one it shows whose it is
+                return [reply for one in requests.items() for reply in self._answer(dict([one]))]
+            who = f"client{'s'[: len(asked) - 1]} {', '.join(map(str, asked))}"
             first = next(iter(asked.values()))
             verbs = ", ".join(type(verb).__name__.lower() for verb in first.verbs)
             raise RuntimeError(f"{who}, round {first.round} ({verbs}): {error}") from error

@@ -16,7 +16,8 @@ from coterie.training import Diverged, Job, Outcome
 Work = Job | Sketching
 """What may be done for several clients at the same time."""
 Done = Outcome | Diverged | Sketched
-Handler = Callable[[RequestHandler, Any], Answer | Generator[Work, Done, Answer]]
+Answering = Generator[Work, Done, Answer]
+Handler = Callable[[RequestHandler, Any], Answer | Answering]
 
 HANDLERS: dict[type[Verb], Handler] = {
     verb: import_module(f"{__name__}.{verb.__module__.rpartition('.')[2]}").answer for verb in VERBS
