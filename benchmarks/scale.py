@@ -159,7 +159,8 @@ def row(name: str, clients: int, took: dict[str, Any], said: dict[str, Any]) -> 
     )
     return (
         f"| {name} | {clients:,} | {took['start']:.1f} | {took['round']:.3f} | {took['whole']:.0f} "
-        f"| {took['start cpu']:.1f} | {took['round cpu']:.3f} | {took['cpu']:.0f} | {took['memory'] / 1e6:,.0f} | {took['disk'] / 1e6:,.1f} | {took['traffic'] / 1e6:.1f} | {factors} |"
+        f"| {took['start cpu']:.1f} | {took['round cpu']:.3f} | {took['cpu']:.0f} "
+        f"| {took['memory'] / 1e6:,.0f} | {took['disk'] / 1e6:,.1f} | {took['traffic'] / 1e6:.1f} | {factors} |"
     )
 
 
